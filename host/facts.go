@@ -1,6 +1,6 @@
-// Package host contains the facts about the host, as data. Only host/discover reads them
-// from the host; planning takes Facts as an argument, so that `podrun plan --facts FILE`
-// replays a plan.
+// Package host contains the facts about the host, as data. Only host/discover reads them from
+// the host. Planning takes Facts as an argument, so that `podrun plan --facts FILE` can replay
+// a plan.
 package host
 
 import (
@@ -13,17 +13,18 @@ import (
 
 // Facts is a snapshot of the host. It marshals to stable JSON.
 type Facts struct {
-	NodeName string `json:"nodeName"` // lower case; --hostname-override or the hostname
+	// lower case; from --hostname-override or the hostname
+	NodeName string `json:"nodeName"`
 	Hostname string `json:"hostname"`
-	// RootDir is podrun's root directory, with its symlinks resolved; UIDs depend on this path. It
-	// is empty for the default directory.
+	// RootDir is podrun's root directory with its symlinks resolved, because UIDs depend on this
+	// path. It is empty for the default directory.
 	RootDir       string            `json:"rootDir,omitempty"`
 	OS            string            `json:"os"`                      // linux
 	Arch          string            `json:"arch"`                    // GOARCH: amd64
 	KernelVersion string            `json:"kernelVersion"`           // 6.1.0-13-amd64
-	NodeLabels    map[string]string `json:"nodeLabels"`              // --node-labels and the well-known ones
+	NodeLabels    map[string]string `json:"nodeLabels"`              // labels of --node-labels and the well-known labels
 	NodeTaints    []corev1.Taint    `json:"nodeTaints,omitempty"`    // --register-with-taints
-	Unschedulable bool              `json:"unschedulable,omitempty"` // never set by podrun; kept for replays
+	Unschedulable bool              `json:"unschedulable,omitempty"` // podrun never sets it; it exists for replays
 
 	// Capacity uses the resource names of the API: cpu, memory, ephemeral-storage,
 	// hugepages-2Mi…, pods.
@@ -31,17 +32,17 @@ type Facts struct {
 	// MemoryAvailable is MemAvailable of /proc/meminfo, in bytes.
 	MemoryAvailable int64 `json:"memoryAvailable"`
 	SwapTotal       int64 `json:"swapTotal"` // bytes
-	// NodeFS is the file system of podrun's root directory, ImageFS that of the runtime's
-	// images. Unknown values are zero.
+	// NodeFS is the file system of podrun's root directory. ImageFS is the file system of the
+	// runtime's images. Values that are unknown are zero.
 	NodeFS  Filesystem `json:"nodeFS,omitzero"`
 	ImageFS Filesystem `json:"imageFS,omitzero"`
 	PIDs    PIDs       `json:"pids,omitzero"`
-	// Pressure are the pressure conditions that a supervisor has recorded; they persist
-	// for a while after the shortage has ended.
+	// Pressure are the pressure conditions that a supervisor has recorded. They persist for a
+	// while after the shortage has ended.
 	Pressure []corev1.NodeConditionType `json:"pressure,omitempty"`
 
-	// ShuttingDown is true if this host is shutting down, according to a supervisor of
-	// this root directory.
+	// ShuttingDown is true if a supervisor of this root directory has recorded that this host is
+	// shutting down.
 	ShuttingDown bool `json:"shuttingDown,omitempty"`
 
 	NodeIPs []string `json:"nodeIPs"` // the primary one first, at most one per family
@@ -56,44 +57,47 @@ type Facts struct {
 
 	Cgroup        Cgroup  `json:"cgroup"`
 	HugePageSizes []int64 `json:"hugePageSizes,omitempty"` // bytes, ascending
-	// ThermalPaths are the existing paths of
-	// /sys/devices/system/cpu/cpu<n>/thermal_throttle, which are hidden from containers.
+	// ThermalPaths are the paths of the form /sys/devices/system/cpu/cpu<n>/thermal_throttle that
+	// exist. podrun hides them from containers.
 	ThermalPaths []string `json:"thermalPaths,omitempty"`
 
-	// MaxUserNamespaces is the sysctl user.max_user_namespaces; 0 if the kernel does not have it or
-	// it was not read.
+	// MaxUserNamespaces is the sysctl user.max_user_namespaces. It is 0 if the kernel does not have
+	// the sysctl, or if podrun did not read it.
 	MaxUserNamespaces int64 `json:"maxUserNamespaces,omitempty"`
 
-	AppArmor bool `json:"appArmor,omitempty"` // enabled in the kernel
+	AppArmor bool `json:"appArmor,omitempty"` // the kernel has enabled it
 	SELinux  bool `json:"selinux,omitempty"`
-	// AppArmorProfiles are the loaded profiles; nil if they are unreadable.
+	// AppArmorProfiles are the profiles that are loaded; nil if podrun cannot read them.
 	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
-	// SeccompProfiles maps the profiles that pods specify, as paths relative to the profile
-	// directory, to their problems; "" means no problem.
+	// SeccompProfiles maps the profiles that pods specify to their problems. The keys are paths
+	// relative to the profile directory; the value "" means that there is no problem.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
-	// RealPaths maps paths in pods' volumes and podrun's directories to the paths without
-	// symlinks, if these differ.
+	// RealPaths maps paths in pods' volumes, and the paths of podrun's directories, to the paths
+	// without symlinks. It omits paths that have none.
 	RealPaths map[string]string `json:"realPaths,omitempty"`
 	// Paths describes the host paths in pods' volumes.
 	Paths   map[string]Path `json:"paths,omitempty"`
 	Runtime Runtime         `json:"runtime"`
-	// Images are those images that pods specify and that are present, by name with tag or digest.
+	// Images are those images that pods specify and that are present. The keys are the names with
+	// tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
-	// Emulated are the architectures whose programs the kernel runs in an emulator
-	// (binfmt_misc), with QEMU's names: aarch64.
+	// Emulated are the architectures whose programs the kernel runs in an emulator (binfmt_misc).
+	// They have QEMU's names, such as aarch64.
 	Emulated []string `json:"emulated,omitempty"`
-	// Devices maps extended resources to the CDI devices for pods, in the order of
-	// assignment (--device).
+	// Devices maps extended resources to the CDI devices that pods can have, in the order in which
+	// podrun assigns them (--device).
 	Devices map[string][]string `json:"devices,omitempty"`
-	// CDI contains the device specifications of this host; nil if pods cannot have devices.
+	// CDI contains the device specifications of this host. It is nil if pods cannot have devices.
 	CDI     *CDI            `json:"cdi,omitempty"`
-	Kubelet *KubeletProcess `json:"kubelet,omitempty"` // a kubelet that runs on this host
-	Pods    []Pod           `json:"pods,omitempty"`    // all sandboxes of the runtime, including those not created by podrun
-	// UserNS maps the UID of each of podrun's pods with a user namespace to the first
-	// host ID of its range. The value 0 means that the range cannot be determined, so
+	Kubelet *KubeletProcess `json:"kubelet,omitempty"` // a kubelet that is running on this host
+	// all sandboxes of the runtime, including those that podrun did not create
+	Pods []Pod `json:"pods,omitempty"`
+	// UserNS contains podrun's pods that have a user namespace. It maps the pods' UIDs to the
+	// first host IDs of their ranges. The value 0 means that podrun cannot determine the range, so
 	// that no other pod can get one.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
-	// Unreadable lists podrun's corrupt state files, whose content is ignored, with the reasons.
+	// Unreadable lists podrun's corrupt state files with the reasons. podrun ignores their
+	// content.
 	Unreadable []string `json:"unreadable,omitempty"`
 	// PodDirs are the directories of podrun's pods. It is empty in a replay.
 	PodDirs PodDirs `json:"-"`
@@ -101,13 +105,14 @@ type Facts struct {
 
 // Path describes a host path of a volume.
 type Path struct {
-	Mode    fs.FileMode `json:"mode,omitempty"` // the type of the file, after symlinks
+	// the type of the file to which symlinks lead
+	Mode    fs.FileMode `json:"mode,omitempty"`
 	Symlink bool        `json:"symlink,omitempty"`
 	Missing bool        `json:"missing,omitempty"`
-	Error   string      `json:"error,omitempty"` // why it is unreadable
-	// MountPoint is the mount point of the mount that contains the path or its nearest
-	// existing parent, if a pod requests mount propagation. Shared is true if that mount
-	// propagates mounts, Slave if it receives them.
+	Error   string      `json:"error,omitempty"` // why podrun cannot read it
+	// If a pod requests mount propagation, MountPoint is the mount point of the mount that
+	// contains the path, or its nearest existing parent. Shared is true if that mount propagates
+	// mounts, Slave if it receives them.
 	MountPoint string `json:"mountPoint,omitempty"`
 	Shared     bool   `json:"shared,omitempty"`
 	Slave      bool   `json:"slave,omitempty"`
@@ -115,40 +120,43 @@ type Path struct {
 
 // PodDirs are the directories of podrun's pods.
 type PodDirs struct {
-	Count   int
-	Unnamed []string // names of directories whose checkpoints do not name a pod; most hosts have none
+	Count int
+	// names of directories whose checkpoints do not name a pod; most hosts have no such directories
+	Unnamed []string
 }
 
-// UserNS is a pod's user namespace, stored in a file with the kubelet's name and format
-// in the pod's directory.
+// UserNS is a pod's user namespace. It is stored in a file in the pod's directory, which has
+// the kubelet's name and format.
 type UserNS struct {
 	UIDs []IDMapping `json:"uidMappings"`
 	GIDs []IDMapping `json:"gidMappings"`
 }
 
-// IDMapping maps Length IDs of a container to those of the host.
+// IDMapping maps Length IDs of a container to IDs of the host.
 type IDMapping struct {
 	HostID      uint32 `json:"hostId"`
 	ContainerID uint32 `json:"containerId"`
 	Length      uint32 `json:"length"`
 }
 
-// Filesystem is the usage of a file system, in bytes. Inodes is 0 if the number of inodes
-// is not limited (btrfs).
+// Filesystem is the usage of a file system, in bytes. Inodes is 0 if the file system does not
+// limit the number of inodes (btrfs).
 type Filesystem struct {
 	Path           string `json:"path"` // a directory on the file system
 	CapacityBytes  int64  `json:"capacityBytes"`
-	AvailableBytes int64  `json:"availableBytes"` // for users other than root
+	AvailableBytes int64  `json:"availableBytes"` // the bytes that are available to users other than root
 	Inodes         int64  `json:"inodes,omitempty"`
 	InodesFree     int64  `json:"inodesFree,omitempty"`
-	Device         uint64 `json:"device,omitempty"` // its device number, which identifies the file system
+	// the device number, which identifies the file system
+	Device uint64 `json:"device,omitempty"`
 }
 
-// Image is an image on this host, as reported by the runtime.
+// Image is an image on this host, as the runtime reports it.
 type Image struct {
-	OS       string `json:"os,omitempty"`   // linux
-	Arch     string `json:"arch,omitempty"` // GOARCH: amd64
-	UID      *int64 `json:"uid,omitempty"`  // the image's numeric user; 0 if the image specifies none
+	OS   string `json:"os,omitempty"`   // linux
+	Arch string `json:"arch,omitempty"` // GOARCH: amd64
+	// the ID of the image's user; 0 if the image specifies no user
+	UID      *int64 `json:"uid,omitempty"`
 	Username string `json:"username,omitempty"`
 }
 
@@ -158,7 +166,7 @@ type CDI struct {
 	Devices []string `json:"devices"` // full names: vendor/class=name
 }
 
-// PIDs contains the number of processes and threads on this host, and the limit for them.
+// PIDs contains the number of processes and threads on this host, and the maximum number.
 type PIDs struct {
 	Max  int64 `json:"max"`
 	Used int64 `json:"used"`
@@ -184,12 +192,16 @@ type Listener struct {
 
 // Cgroup describes how cgroups are mounted on this host.
 type Cgroup struct {
-	Version     int               `json:"version"`               // 1 or 2; 1 for the hybrid layout
-	Driver      string            `json:"driver"`                // cgroupfs or systemd
-	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: the origin of the setting
-	Controllers []string          `json:"controllers"`           // sorted: cpu, cpuset, hugetlb, memory, pids…
-	SwapLimits  bool              `json:"swapLimits,omitempty"`  // memory.memsw.* on v1, memory.swap.max on v2
-	MountPoints map[string]string `json:"mountPoints,omitempty"` // controller → mount point; "" is the v2 hierarchy
+	Version int    `json:"version"` // 1 or 2; the hybrid layout is 1
+	Driver  string `json:"driver"`  // cgroupfs or systemd
+	// where the setting comes from: flag, runtime or host
+	DriverFrom string `json:"driverFrom,omitempty"`
+	// the controllers, sorted: cpu, cpuset, hugetlb, memory, pids…
+	Controllers []string `json:"controllers"`
+	// the kernel has memory.memsw.* on v1, or memory.swap.max on v2
+	SwapLimits bool `json:"swapLimits,omitempty"`
+	// maps a controller to its mount point; "" is the v2 hierarchy
+	MountPoints map[string]string `json:"mountPoints,omitempty"`
 }
 
 // Driver names (the kubelet's cgroupDriver).
@@ -210,40 +222,43 @@ func (c Cgroup) Has(controller string) bool {
 
 // Runtime contains the properties that the container runtime reports.
 type Runtime struct {
-	Endpoint   string                    `json:"endpoint"` // unix:///run/containerd/containerd.sock
-	Name       string                    `json:"name"`     // containerd, cri-o
-	Version    string                    `json:"version"`
-	APIVersion string                    `json:"apiVersion"`
-	Conditions []RuntimeCondition        `json:"conditions"`         // RuntimeReady, NetworkReady
-	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty if the runtime does not report handlers
+	Endpoint   string             `json:"endpoint"` // unix:///run/containerd/containerd.sock
+	Name       string             `json:"name"`     // containerd, cri-o
+	Version    string             `json:"version"`
+	APIVersion string             `json:"apiVersion"`
+	Conditions []RuntimeCondition `json:"conditions"` // RuntimeReady, NetworkReady
+	// by name; "" is the default handler. It is empty if the runtime does not report handlers
+	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"`
 	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
 	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, if the runtime reports it
-	HandlersOK bool                      `json:"handlersKnown"`      // whether the runtime itself reported Handlers
-	// RestrictsOOM reports whether the runtime accepts that it cannot lower the OOM score of its
-	// children (restrict_oom_score_adj); nil if it does not report this.
+	HandlersOK bool                      `json:"handlersKnown"`      // the runtime itself has reported Handlers
+	// RestrictsOOM reports whether the runtime tolerates that it cannot lower the OOM score of its
+	// children (restrict_oom_score_adj). It is nil if the runtime does not report this.
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
 	// NoProcMount is true if the runtime always masks /proc.
 	NoProcMount bool `json:"noProcMount,omitempty"`
-	// CDI reports whether the runtime adds CDI devices to containers; nil if it does not
-	// report this.
-	CDI        *bool    `json:"cdi,omitempty"`
-	CDIDirs    []string `json:"cdiDirs,omitempty"`    // directories of specifications, if the runtime reports them
-	CNIConfDir string   `json:"cniConfDir,omitempty"` // if the runtime reports it
+	// CDI reports whether the runtime adds CDI devices to containers. It is nil if the runtime
+	// does not report this.
+	CDI *bool `json:"cdi,omitempty"`
+	// directories of device specifications, if the runtime reports them
+	CDIDirs    []string `json:"cdiDirs,omitempty"`
+	CNIConfDir string   `json:"cniConfDir,omitempty"` // the directory, if the runtime reports it
 	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
-	// ConfigFiles are the CRI-O configuration files that podrun read, and ConfigProblem is the
-	// reason if one of them is unreadable.
+	// ConfigFiles are the CRI-O configuration files that podrun has read. If one of them is
+	// unreadable, ConfigProblem is the reason.
 	ConfigFiles   []string `json:"configFiles,omitempty"`
 	ConfigProblem string   `json:"configProblem,omitempty"`
-	// MinMemory is the minimum memory limit of a container in bytes, by handler, and Ulimits are
-	// the ulimits that every container gets: nofile=1024:2048. Both are empty if the runtime has
-	// none or does not report them.
-	MinMemory      map[string]int64 `json:"minMemory,omitempty"`
-	Ulimits        []string         `json:"ulimits,omitempty"`
-	ReportedDriver string           `json:"cgroupSaid,omitempty"` // driver in RuntimeConfig or the default handler's options; empty if neither has it
+	// MinMemory is the minimum memory limit of a container in bytes, by handler. Ulimits are the
+	// ulimits that every container gets, such as nofile=1024:2048. Both are empty if the runtime
+	// has none, or does not report them.
+	MinMemory map[string]int64 `json:"minMemory,omitempty"`
+	Ulimits   []string         `json:"ulimits,omitempty"`
+	// the driver in RuntimeConfig, or in the options of the default handler; empty if neither has it
+	ReportedDriver string `json:"cgroupSaid,omitempty"`
 }
 
-// NetworkDir is the directory from which the runtime reads its network configuration: the
-// one that it reports, or the default of containerd and CRI-O.
+// NetworkDir is the directory from which the runtime reads its network configuration. This is
+// the directory that it reports, or else the default of containerd and CRI-O.
 func (r Runtime) NetworkDir() string {
 	if r.CNIConfDir == "" {
 		return "/etc/cni/net.d"
@@ -262,8 +277,8 @@ func (r Runtime) Containerd1() bool {
 // IsCRIO reports whether the runtime is CRI-O.
 func (r Runtime) IsCRIO() bool { return r.Name == "cri-o" }
 
-// LoadImage returns a hint, in the imperative, on how to load an image on a host without a
-// registry.
+// LoadImage returns a hint on how to load an image on a host without a registry. The hint is in
+// the imperative.
 func (r Runtime) LoadImage() string {
 	if r.IsCRIO() {
 		return "copy it with 'skopeo copy docker-archive:FILE containers-storage:NAME'"
@@ -271,8 +286,8 @@ func (r Runtime) LoadImage() string {
 	return "load it with 'podrun image load'"
 }
 
-// LowerOOM returns a hint, in the imperative, on how to make the runtime start sandboxes although
-// it may not lower their OOM scores. CRI-O has no setting for this.
+// LowerOOM returns a hint on how to make the runtime start sandboxes although it may not lower
+// their OOM scores. The hint is in the imperative. CRI-O has no setting for this.
 func (r Runtime) LowerOOM() string {
 	if r.IsCRIO() {
 		return "grant CRI-O the capability CAP_SYS_RESOURCE"
@@ -305,38 +320,41 @@ type RuntimeHandler struct {
 	UserNamespaces          bool `json:"userNamespaces"`
 }
 
-// KubeletProcess is a kubelet that runs on this host.
+// KubeletProcess is a kubelet that is running on this host.
 type KubeletProcess struct {
-	PID           int    `json:"pid"`
-	Endpoint      string `json:"endpoint,omitempty"`      // its runtime, from its command line or configuration file; otherwise the default
+	PID int `json:"pid"`
+	// the runtime of the kubelet, from its command line or configuration file, or else the default
+	Endpoint      string `json:"endpoint,omitempty"`
 	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // from the same sources
 	SharesRuntime bool   `json:"sharesRuntime,omitempty"` // it uses the same runtime as podrun
-	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it sees this host's cgroups
+	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it has the same view of the cgroups as podrun
 }
 
-// Pod is a pod in the runtime, with the data for admission: its requests and ports.
+// Pod is a pod in the runtime, with the data that admission requires: its requests and ports.
 type Pod struct {
-	Namespace   string              `json:"namespace"`
-	Name        string              `json:"name"`
-	UID         string              `json:"uid"`
-	Managed     bool                `json:"managed"`            // podrun manages it
-	RootDir     string              `json:"rootDir,omitempty"`  // the root directory of its owner
-	Ready       bool                `json:"ready"`              // its sandbox is ready
-	Reserved    bool                `json:"reserved,omitempty"` // admitted by podrun, without a sandbox
-	Broken      string              `json:"broken,omitempty"`   // why its checkpoint is unreadable; its requests are then unknown
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	Managed   bool   `json:"managed"`            // podrun manages it
+	RootDir   string `json:"rootDir,omitempty"`  // root directory of the pod's owner
+	Ready     bool   `json:"ready"`              // its sandbox is ready
+	Reserved  bool   `json:"reserved,omitempty"` // podrun has admitted it, and it has no sandbox
+	// why podrun cannot read its checkpoint; its requests are then unknown
+	Broken      string              `json:"broken,omitempty"`
 	HostNetwork bool                `json:"hostNetwork,omitempty"`
 	Priority    int32               `json:"priority,omitempty"`
 	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`
-	Requests    corev1.ResourceList `json:"requests,omitempty"` // of the whole pod, from its checkpoint
+	Requests    corev1.ResourceList `json:"requests,omitempty"` // requests of the whole pod, from its checkpoint
 	HostPorts   []HostPort          `json:"hostPorts,omitempty"`
-	Devices     map[string][]string `json:"devices,omitempty"`   // assigned CDI devices, by container
+	Devices     map[string][]string `json:"devices,omitempty"`   // the CDI devices that the pod has, by container
 	CreatedAt   int64               `json:"createdAt,omitempty"` // ns
 }
 
 // HostPort is a host port that a pod requests or occupies.
 type HostPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
-	IP       string          `json:"ip,omitempty"` // empty for all addresses
+	IP       string          `json:"ip,omitempty"` // empty if it is on all addresses
 	Port     int32           `json:"port"`
-	Field    string          `json:"-"` // the field that requests it: spec.containers[0].ports[1]
+	// the field that requests the port, such as spec.containers[0].ports[1]
+	Field string `json:"-"`
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // HostPorts lists the host ports of a pod's app containers and sidecars, in order. With
-// hostNetwork, every port is a host port (the API's defaulting sets hostPort).
+// hostNetwork, every port is a host port, because the API's defaulting sets hostPort.
 func HostPorts(pod *corev1.Pod) []HostPort {
 	var out []HostPort
 	add := func(field string, c *corev1.Container) {

@@ -12,22 +12,23 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// Ahead reads the facts that other podrun processes do not change: the machine, its
-// network, its cgroups, the runtime itself. They can be read without the node lock, while
-// podrun reads the manifests.
+// Ahead reads the facts that other podrun processes do not change: those about the machine, its
+// network, its cgroups, and the runtime itself. podrun can read them without the node's lock,
+// while it reads the manifests.
 type Ahead struct {
 	begun time.Time
-	asked chan struct{} // closed when down is set
-	done  chan struct{} // closed when all fields are set
+	asked chan struct{} // closed when down has been set
+	done  chan struct{} // closed when all fields have been set
 
 	facts host.Facts
-	// sandboxes are all sandboxes of the runtime, if requested.
+	// sandboxes are all sandboxes of the runtime, if the caller requested them.
 	sandboxes []*runtimeapi.PodSandbox
 	down      error // why the runtime does not respond
 	unread    []error
 }
 
-// freshFor is the maximum age of facts. Input that a person types takes longer.
+// freshFor is the maximum age of facts. Facts are older than that if a person must first type
+// the input.
 const freshFor = time.Second
 
 // ReadAhead starts to read the facts. The argument kubelet is Options.Kubelet.
@@ -35,8 +36,8 @@ func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, k
 	return machine{ctx: ctx, root: "/"}.begin(client, s, kubelet, false)
 }
 
-// Fresh reports whether the facts are recent, and no call to the runtime has failed so far. It
-// returns false if a is nil.
+// Fresh reports whether the facts are recent, and whether all calls to the runtime have
+// succeeded so far. If a is nil, it returns false.
 func (a *Ahead) Fresh() bool {
 	if a == nil || time.Since(a.begun) > freshFor {
 		return false
@@ -49,7 +50,8 @@ func (a *Ahead) Fresh() bool {
 	}
 }
 
-// read waits until the facts are read or ctx ends, and then returns the error of ctx.
+// read waits until the facts have been read, or until ctx ends. If ctx ends, it returns the
+// error of ctx.
 func (a *Ahead) read(ctx context.Context) (host.Facts, error) {
 	select {
 	case <-a.done:
@@ -59,8 +61,8 @@ func (a *Ahead) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// whileAnswering returns a context that is canceled if the runtime does not answer, so that other
-// calls need not wait for their longer timeouts.
+// whileAnswering returns a context for other calls. If the runtime does not answer, it cancels
+// the context, so that these calls need not wait for their longer timeouts.
 func (a *Ahead) whileAnswering(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -72,9 +74,9 @@ func (a *Ahead) whileAnswering(ctx context.Context) (context.Context, context.Ca
 	return ctx, cancel
 }
 
-// yielding lets other goroutines run before part, because those that connect to the runtime and
-// call it take longest. With few CPUs they would otherwise run last, because each goroutine wakes
-// the next.
+// yielding lets other goroutines run before part: those that connect to the runtime and call it
+// take longest. With few CPUs, they would otherwise run last, because each goroutine wakes the
+// next one.
 func yielding(part func() error) func() error {
 	return func() error {
 		runtime.Gosched()
@@ -88,7 +90,7 @@ func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list 
 	f := &a.facts
 	go func() {
 		defer close(a.done)
-		// Each function sets its own fields.
+		// Each function sets different fields.
 		a.unread = runAll(
 			yielding(func() error { return m.readMachine(f, s) }),
 			yielding(func() error { return m.readNetwork(f, s) }),

@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// ReadBasics reads the few facts that are required to show and remove pods: the runtime,
-// the cgroup mounts and driver, and the node's addresses if known. It reads no file of
-// any pod, so that a corrupt file never prevents a delete. It returns an error only if
-// the runtime does not answer or cgroups cannot be found.
+// ReadBasics reads the few facts that are required to show and remove pods: the runtime, the
+// cgroup mounts and driver, and the node's addresses if they are known. It reads no file of any
+// pod, because a corrupt file must never prevent a delete. It returns an error only if the
+// runtime does not answer, or if it cannot find the cgroups.
 func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (host.Facts, error) {
 	m := machine{ctx: ctx, root: "/"}
 	var facts host.Facts
@@ -38,7 +38,7 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	return facts, nil
 }
 
-// ReadCgroup reads the cgroup mounts and chooses the driver without a runtime.
+// ReadCgroup reads the cgroup mounts, and chooses the driver without asking the runtime.
 func ReadCgroup(ctx context.Context, s nodeconfig.Settings) (host.Cgroup, error) {
 	m := machine{ctx: ctx, root: "/"}
 	var c host.Cgroup
@@ -49,8 +49,8 @@ func ReadCgroup(ctx context.Context, s nodeconfig.Settings) (host.Cgroup, error)
 	return c, nil
 }
 
-// readVersion requests the runtime's version and features. It omits features that the runtime does
-// not report although it runs.
+// readVersion requests the runtime's version and features. It omits features that the runtime,
+// although it responds, does not report.
 func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) {
 	var version *runtimeapi.VersionResponse
 	var status *runtimeapi.StatusResponse
@@ -61,7 +61,8 @@ func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) 
 	runAll(
 		func() error {
 			if version, down = Reach(ctx, client); down != nil {
-				cancel() // the other calls need not wait for their longer timeouts
+				// The other calls need not wait for their longer timeouts.
+				cancel()
 			}
 			return nil
 		},

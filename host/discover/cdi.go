@@ -15,11 +15,11 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// cdiDirs are the default directories of device specifications, for runtimes that report
-// none (CNCF Container Device Interface).
+// cdiDirs are the default directories of device specifications (CNCF Container Device
+// Interface). podrun uses them if the runtime reports none.
 var cdiDirs = []string{"/etc/cdi", "/var/run/cdi"}
 
-// readCDI lists the devices of all specifications. It ignores unreadable files, as
+// readCDI lists the devices of all specifications. It ignores files that it cannot read, as
 // runtimes do.
 func (m machine) readCDI(dirs []string) *host.CDI {
 	if len(dirs) == 0 {
@@ -29,7 +29,8 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(m.path(dir))
 		if err != nil {
-			continue // most hosts do not have these directories
+			// Most hosts do not have these directories.
+			continue
 		}
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
@@ -52,7 +53,7 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 	return out
 }
 
-// readDevices reads the devices assigned to each container of a pod.
+// readDevices reads the devices that each container of a pod has.
 func (m machine) readDevices(path string) (map[string][]string, error) {
 	data, err := hostfile.Read(m.ctx, path, maxState)
 	if errors.Is(err, os.ErrNotExist) {
@@ -65,7 +66,8 @@ func (m machine) readDevices(path string) (map[string][]string, error) {
 	content, version := identity.CutSchema(data)
 	err = json.Unmarshal(content, &devices)
 	if identity.CheckSchema(path, version) != nil {
-		return devices, nil // the part that could be decoded; package run refuses to change the pod
+		// This is the part that could be decoded. Package run refuses to change the pod.
+		return devices, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

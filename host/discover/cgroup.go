@@ -13,11 +13,11 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// namedSystemd is systemd's own cgroup v1 hierarchy, which has no controller.
+// namedSystemd is systemd's own hierarchy of cgroup v1. It has no controller.
 const namedSystemd = "name=systemd"
 
-// readCgroup finds the cgroup mounts. A host that mounts any v1 controller, as in the
-// hybrid layout, counts as v1.
+// readCgroup finds the cgroup mounts. If a host mounts any v1 controller, as in the hybrid
+// layout, it counts as v1.
 func (m machine) readCgroup(c *host.Cgroup) error {
 	v1, unified, err := m.cgroupMounts()
 	if err != nil {
@@ -63,8 +63,8 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	return err
 }
 
-// cgroupMounts finds the cgroup mounts: at the usual paths, or else in the list of all
-// mounts, which is long on a host with many containers.
+// cgroupMounts finds the cgroup mounts. It looks at the usual paths first, because the list of
+// all mounts is long on a host with many containers.
 func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error) {
 	if v1, unified, ok := m.usualMounts(); ok {
 		return v1, unified, nil
@@ -80,8 +80,8 @@ func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error
 // cgroupDir is the directory in which systemd and other init systems mount cgroups.
 const cgroupDir = "/sys/fs/cgroup"
 
-// usualMounts finds mounts in cgroupDir. ok is false if a hierarchy that /proc/self/cgroup lists is
-// not mounted there under its own name.
+// usualMounts finds mounts in cgroupDir. If a hierarchy that /proc/self/cgroup lists is not mounted
+// there under its own name, ok is false.
 func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
 		return map[string]string{}, cgroupDir, true
@@ -119,10 +119,9 @@ func (m machine) isMount(dir string, kind int64) bool {
 		unix.Lstat(m.path(dir), &here) == nil && unix.Stat(m.path(filepath.Dir(dir)), &above) == nil && here.Dev != above.Dev
 }
 
-// listedMounts parses mountinfo (proc(5)). If a controller is mounted twice, the shorter
-// path is used, as in the kubelet. The key of the v2 hierarchy is "". Lines are parsed
-// individually, so that a malformed line for another program's mount does not hide the
-// cgroups.
+// listedMounts parses mountinfo (proc(5)). If a controller is mounted twice, it uses the
+// shorter path, as the kubelet does. The key of the v2 hierarchy is "". It parses each line
+// separately, so that a malformed line for another program's mount does not hide the cgroups.
 func listedMounts(text string) (v1 map[string]string, unified string) {
 	v1 = map[string]string{}
 	for line := range strings.Lines(text) {
@@ -149,7 +148,7 @@ func listedMounts(text string) (v1 map[string]string, unified string) {
 	return v1, unified
 }
 
-// controllerOption reports whether a mount option is a controller.
+// controllerOption reports whether a mount option is the name of a controller.
 func controllerOption(option string) bool {
 	switch option {
 	case "rw", "ro", "xattr", "clone_children", "noprefix", "none", "all", "cpuset_v2_mode", "favordynmods":
@@ -158,7 +157,7 @@ func controllerOption(option string) bool {
 	return option == namedSystemd || !strings.Contains(option, "=")
 }
 
-// enabledControllers reads /proc/cgroups. It returns nil if the kernel has no such file.
+// enabledControllers reads /proc/cgroups. If the kernel has no such file, it returns nil.
 func (m machine) enabledControllers() (map[string]bool, error) {
 	data, err := m.read(maxProcFile, "proc/cgroups")
 	if os.IsNotExist(err) {
@@ -177,9 +176,9 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 	return on, nil
 }
 
-// chooseDriver selects the cgroup driver: the one in the flag; otherwise the runtime's, because
-// podrun and the runtime must use the same driver; otherwise systemd if it is process 1 and cgroup
-// v2 is mounted, as distributions configure it; otherwise cgroupfs.
+// chooseDriver selects the cgroup driver. The first of these that is known applies: the driver in
+// the flag; the runtime's driver, because podrun and the runtime must use the same one; systemd,
+// if it is process 1 and cgroup v2 is mounted, as distributions configure it; cgroupfs.
 func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
 	case s.CgroupDriver != "":

@@ -18,15 +18,15 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// Examination contains all data about a host that could be read.
+// Examination contains all data about a host that podrun could read.
 type Examination struct {
 	Facts   host.Facts
 	Checkup host.Checkup
 	Down    error   // why the runtime does not respond; nil if it does
-	Unread  []error // other data that could not be read
+	Unread  []error // errors of other reads
 }
 
-// Examine reads as much as it can about the host. It skips the runtime if client is nil.
+// Examine reads as much as it can about the host. If client is nil, it skips the runtime.
 func Examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
 	return machine{ctx: ctx, root: "/"}.examine(client, s, o)
 }
@@ -56,14 +56,14 @@ func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) E
 	return e
 }
 
-// Software determines how to install and start programs on the host: PackageManager and
-// Systemd of the Checkup.
+// Software determines how the user can install and start programs on the host. It sets
+// PackageManager and Systemd of the Checkup.
 func Software() host.Checkup {
 	m := machine{ctx: context.Background(), root: "/"}
 	return host.Checkup{PackageManager: m.packageManager(), Systemd: m.systemdIsInit()}
 }
 
-// packageManager returns the host's package manager, or "" if podrun does not support it.
+// packageManager returns the host's package manager; "" if podrun does not know it.
 func (m machine) packageManager() string {
 	for _, name := range []string{"apt-get", "dnf", "zypper", "apk", "pacman"} {
 		if len(m.programs(name)) > 0 {
@@ -73,8 +73,8 @@ func (m machine) packageManager() string {
 	return ""
 }
 
-// minFree is the minimum of free space, including the blocks reserved for root. The files of one
-// pod require more than this.
+// minFree is the minimum of free space. It includes the blocks that are reserved for root. The
+// files of one pod require more than this.
 const minFree = 256 << 10
 
 // directory reports whether podrun can write to a directory or create it.
@@ -98,7 +98,8 @@ func directory(setting, path string) host.Directory {
 		var st unix.Statfs_t
 		if err := unix.Statfs(at, &st); err == nil {
 			d.FreeBytes, d.LongName, d.NoExec = int64(st.Bavail)*st.Bsize, st.Namelen, st.Flags&unix.ST_NOEXEC != 0
-			switch { // some file systems do not limit inodes and report 0
+			// Some file systems do not limit inodes, and report 0.
+			switch {
 			case st.Blocks > 0 && int64(st.Bfree)*st.Bsize < minFree:
 				d.Full = "space"
 			case st.Files > 0 && st.Ffree == 0:
@@ -109,7 +110,7 @@ func directory(setting, path string) host.Directory {
 	}
 }
 
-// readOnly lists the cgroup hierarchies that are not writable, as in most containers.
+// readOnly lists the cgroup hierarchies to which podrun cannot write, as in most containers.
 func readOnly(c host.Cgroup) []string {
 	var out []string
 	for _, point := range c.MountPoints {
@@ -136,7 +137,7 @@ func (m machine) sysctls(names ...string) map[string]int64 {
 	return out
 }
 
-// programs searches the standard directories for programs: root's PATH may differ from
+// programs searches the standard directories for programs, because root's PATH may differ from
 // the caller's.
 func (m machine) programs(names ...string) map[string]string {
 	out := map[string]string{}
@@ -162,8 +163,8 @@ func (m machine) otherSockets() []string {
 	return out
 }
 
-// disabledCRI matches the CRI plugin in the list of disabled plugins in a containerd configuration;
-// Docker's packages install such a configuration.
+// disabledCRI matches the CRI plugin in the list of disabled plugins in a configuration of
+// containerd. Docker's packages install such a configuration.
 var disabledCRI = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
 })
@@ -179,8 +180,8 @@ func (m machine) criDisabledIn(path string) string {
 // capSysResource is the bit of CAP_SYS_RESOURCE in capability sets.
 const capSysResource = 24
 
-// behindSocket examines the process that serves a socket. It cannot find a process in another PID
-// namespace.
+// behindSocket examines the process that serves a socket. If the process is in another PID
+// namespace, behindSocket cannot find it.
 func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	pid, err := cri.ServerPID(m.ctx, endpoint)
 	if err != nil || pid <= 0 {

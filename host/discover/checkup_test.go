@@ -96,7 +96,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestFullDirectory: a file system counts as full if even root cannot write to it.
+// TestFullDirectory checks that a file system counts as full if even root cannot write to it.
 func TestFullDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts a file system: needs root")
@@ -120,7 +120,7 @@ func TestFullDirectory(t *testing.T) {
 	}
 }
 
-// TestParseContainerdConfig: containerd's verbose status, in the form of each version.
+// TestParseContainerdConfig parses containerd's verbose status in the form of each version.
 func TestParseContainerdConfig(t *testing.T) {
 	config := parseContainerdConfig(`{"cni": {"binDir": "/usr/lib/cni", "confDir": "/etc/x"}, "restrictOOMScoreAdj": true}`)
 	if config.RestrictOOM == nil || !*config.RestrictOOM || config.CNI.ConfDir != "/etc/x" || !slices.Equal(config.CNI.bins(), []string{"/usr/lib/cni"}) {
@@ -149,7 +149,7 @@ func TestParseContainerdConfig(t *testing.T) {
 	}
 }
 
-// TestExamineThisHost: without a runtime, all other facts are read.
+// TestExamineThisHost checks that without a runtime, podrun reads all other facts.
 func TestExamineThisHost(t *testing.T) {
 	s := nodeconfig.Default()
 	s.RootDir = t.TempDir()
@@ -162,7 +162,7 @@ func TestExamineThisHost(t *testing.T) {
 	}
 }
 
-// TestUsualMounts: if cgroups are mounted at the usual paths, the list of all mounts
+// TestUsualMounts checks that if cgroups are mounted at the usual paths, the list of all mounts
 // gives the same result.
 func TestUsualMounts(t *testing.T) {
 	if _, _, ok := tree(t, map[string]string{"proc/self/cgroup": "1:cpu:/\n0::/\n"}).usualMounts(); ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// cni reads the network configuration as a runtime does: the first file of the directory,
-// by name.
+// cni reads the network configuration as a runtime does: it uses the directory's first file by
+// name.
 func (m machine) cni(r host.Runtime) host.CNI {
 	c := host.CNI{ConfDir: r.NetworkDir(), BinDirs: r.CNIBinDirs}
 	if len(c.BinDirs) == 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// F2: one corrupt state file of a pod is recorded, and does not prevent reading the host.
+// F2: if a state file of a pod is corrupt, podrun must record that, and must still read the
+// host.
 func TestCorruptStateStopsNoReading(t *testing.T) {
 	s := nodeconfig.Default()
 	s.RootDir = t.TempDir()
@@ -78,7 +79,7 @@ func TestCorruptStateStopsNoReading(t *testing.T) {
 	}
 }
 
-// If a range is corrupt on disk, it is queried from the runtime.
+// If a range is corrupt on disk, podrun must query the runtime for it.
 func TestCorruptUserNSIsRecovered(t *testing.T) {
 	client := critest.ForTest(t).Client()
 	config := &runtimeapi.PodSandboxConfig{

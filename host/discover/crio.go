@@ -18,11 +18,12 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Bounds of CRI-O's configuration.
+// Limits on CRI-O's configuration.
 const (
-	maxCRIOFile    = 1 << 20 // bytes
-	maxCRIOFiles   = 100     // including those in the directory
-	maxCRIOEntries = 1000    // in the directory, including subdirectories
+	maxCRIOFile  = 1 << 20 // bytes
+	maxCRIOFiles = 100     // files, including those in the directory
+	// entries in the directory, including its subdirectories
+	maxCRIOEntries = 1000
 )
 
 // The default paths of CRI-O's configuration (pkg/config/config_unix.go).
@@ -38,10 +39,10 @@ const (
 )
 
 // crioConfig is the part of CRI-O's configuration that concerns pods. The zero value of a field
-// means that it is not configured or unknown.
+// means that the value is not configured, or is unknown.
 type crioConfig struct {
 	files          []string
-	problem        string // why a file is unreadable
+	problem        string // why podrun cannot read a file
 	pauseImage     string
 	defaultRuntime string
 	networkDir     string
@@ -51,9 +52,9 @@ type crioConfig struct {
 	minMemory      map[string]string // by runtime handler: 12MiB
 }
 
-// addCRIO adds the data in CRI-O's verbose status (1.32 and later) and in its
-// configuration files to its CRI status. The result may include changes to the files that CRI-O has
-// not loaded yet, because CRI does not show which files CRI-O has loaded.
+// addCRIO completes CRI-O's CRI status with data from its verbose status (1.32 and later) and from
+// its configuration files. If the files have changed, the result may include changes that CRI-O has
+// not loaded yet, because the CRI does not show which files CRI-O has loaded.
 func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	file, dir := crioFile, crioDir
 	if pid, err := cri.ServerPID(m.ctx, endpoint); err == nil && pid > 0 {
@@ -65,7 +66,8 @@ func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	c.override(verbose)
 	r.ConfigFiles, r.ConfigProblem, r.Ulimits = c.files, c.problem, c.ulimits
 	r.SandboxImg = cmp.Or(r.SandboxImg, c.pauseImage)
-	if len(c.files) > 0 { // without files, CRI-O may have its configuration in another place
+	// If there are no files, CRI-O may have its configuration in another place.
+	if len(c.files) > 0 {
 		c.networkDir = cmp.Or(c.networkDir, crioNetworkDir)
 		if len(c.pluginDirs) == 0 {
 			c.pluginDirs = []string{crioPluginDir}
@@ -78,8 +80,8 @@ func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	r.MinMemory = c.limits()
 }
 
-// crioFlags returns the paths of the configuration file and directory on a command line,
-// or the given defaults.
+// crioFlags returns the paths of the configuration file and the configuration directory on a
+// command line. If there are none, it returns the given defaults.
 func crioFlags(args []string, file, dir string) (string, string) {
 	for i, arg := range args {
 		name, value, inOne := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -99,8 +101,8 @@ func crioFlags(args []string, file, dir string) (string, string) {
 	return file, dir
 }
 
-// readCRIO reads a configuration: the file, and then the files of the directory by name,
-// each of which overrides individual keys. It ignores paths that are not absolute, for example "".
+// readCRIO reads a configuration: first the file, and then the files of the directory by name.
+// Each file overrides individual keys. It ignores paths that are not absolute, such as "".
 func (m machine) readCRIO(file, dir string) crioConfig {
 	var c crioConfig
 	files := m.below(dir)
@@ -121,7 +123,8 @@ func (m machine) readCRIO(file, dir string) crioConfig {
 			c.problem = name + ": " + tomlProblem(err)
 		}
 		c.files = append(c.files, name)
-		c.take(values) // after an error, apply the keys that precede it
+		// After an error, apply the keys before it.
+		c.take(values)
 	}
 	return c
 }
@@ -132,7 +135,7 @@ func (m machine) below(dir string) (files []string) {
 		return nil
 	}
 	root, seen := m.path(dir), 0
-	// Unreadable directories are ignored: CRI-O would not start with them.
+	// It ignores directories that it cannot read, because CRI-O would not start with them.
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if seen++; seen > maxCRIOEntries || m.ctx.Err() != nil {
 			return fs.SkipAll
@@ -148,7 +151,7 @@ func (m machine) below(dir string) (files []string) {
 	return files
 }
 
-// crioValues are the keys of one file that concern pods. A missing key is nil.
+// crioValues are the keys of one file that concern pods. If a key is missing, its value is nil.
 type crioValues struct {
 	CRIO struct {
 		Image struct {
@@ -169,7 +172,7 @@ type crioValues struct {
 	} `toml:"crio"`
 }
 
-// tomlProblem returns the text of an error, with its line.
+// tomlProblem returns the text of an error, with the line of the error.
 func tomlProblem(err error) string {
 	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := at.Position()
@@ -205,8 +208,8 @@ func (c *crioConfig) setMinMemory(handler, size string) {
 	c.minMemory[handler] = size
 }
 
-// override applies the configuration from CRI-O's verbose status
-// (server/runtime_status.go), whose fields have Go names.
+// override applies the configuration that CRI-O's verbose status contains
+// (server/runtime_status.go). Its fields have Go names.
 func (c *crioConfig) override(verbose string) {
 	var v struct {
 		CRIO struct {
@@ -232,8 +235,8 @@ func (c *crioConfig) override(verbose string) {
 	}
 }
 
-// limits returns the minimum memory limit of containers, in bytes, by handler; "" is the default
-// handler. CRI-O's built-in minimum, which depends on its version, is not included.
+// limits returns the minimum memory limits of containers in bytes, by handler; "" is the default
+// handler. They do not include CRI-O's built-in minimum, which depends on its version.
 func (c *crioConfig) limits() map[string]int64 {
 	out := map[string]int64{}
 	for handler, size := range c.minMemory {

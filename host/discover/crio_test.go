@@ -51,7 +51,7 @@ default_ulimits = ["nofile=1:2"]`,
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// The configuration in CRI-O's status takes precedence.
+	// The configuration in CRI-O's status must have precedence.
 	r = host.Runtime{Name: "cri-o", SandboxImg: "registry.example/pause:2"}
 	m.addCRIO(&r, "", `{"sandboxImage":"x","crio":{"DefaultRuntime":"crun","CDISpecDirs":["/run/cdi"],"DefaultUlimits":[],"Runtimes":{"crun":{"ContainerMinMemory":"500KiB"}}}}`)
 	if r.SandboxImg != "registry.example/pause:2" || r.CDIDirs[0] != "/run/cdi" || len(r.Ulimits) > 0 || r.MinMemory[""] != 500<<10 || r.MinMemory["runc"] != 12<<20 {
@@ -77,8 +77,8 @@ func TestCRIOWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestCRIOSyntax covers syntax that earlier versions of podrun did not parse, and lists
-// that override others.
+// TestCRIOSyntax covers syntax that earlier versions of podrun could not parse, and lists that
+// override others.
 func TestCRIOSyntax(t *testing.T) {
 	read := func(texts ...string) host.Runtime {
 		files := map[string]string{}
@@ -110,7 +110,7 @@ func TestCRIOSyntax(t *testing.T) {
 	}
 }
 
-// The number of files and their sizes are limited.
+// podrun must limit the number of files and their sizes.
 func TestCRIOConfigurationBounds(t *testing.T) {
 	files := map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\" #" + string(make([]byte, maxCRIOFile))}
 	for i := range 2 * maxCRIOFiles {
@@ -147,7 +147,8 @@ func TestRAMInBytes(t *testing.T) {
 	}
 }
 
-// An empty directory on CRI-O's command line means no directory, not the root directory.
+// An empty directory on CRI-O's command line means that there is no directory. It does not mean
+// the root directory.
 func TestCRIOWithoutDirectory(t *testing.T) {
 	m := crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio]\n", "/other": "[crio.image]\npause_image = \"a\""})
 	for _, dir := range []string{"", ".", "etc"} {

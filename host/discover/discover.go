@@ -1,6 +1,6 @@
-// Package discover reads the facts about this host: the machine, its network, its
-// cgroups, its container runtime and the pods on it. No other package reads the inputs of
-// a plan; planning takes host.Facts.
+// Package discover reads the facts about this host: those about the machine, its network, its
+// cgroups, its container runtime, and the pods on it. No other package reads the inputs of a
+// plan, because planning takes host.Facts.
 package discover
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Options select facts that are expensive to read.
+// Options select facts that take long to read.
 type Options struct {
-	// Listeners requests all sockets that occupy a port.
+	// Listeners makes Read return all sockets that occupy a port.
 	Listeners bool
 	// Ports are the host ports that a pod requests. If there are any, Read also returns the
-	// listeners, with the names of the processes that listen on these ports.
+	// listeners. It adds the names of the processes that listen on these ports.
 	Ports []host.HostPort
-	// SeccompProfiles are the files that a pod specifies, relative to the directory of
-	// profiles.
+	// SeccompProfiles are the profiles that a pod specifies, as paths relative to the profile
+	// directory.
 	SeccompProfiles []string
 	// HostPaths are the paths in the volumes of pods.
 	HostPaths []string
-	// Mounts requests the mounts that contain HostPaths.
+	// Mounts makes Read return the mounts that contain HostPaths.
 	Mounts bool
 	// Images are the images that a pod specifies, with tag or digest.
 	Images []string
-	// Ahead contains facts that are already being read; nil if there are none.
+	// Ahead contains facts that podrun is already reading; nil if there are none.
 	Ahead *Ahead
-	// Kubelet requests a search for a kubelet that may remove podrun's pods.
+	// Kubelet makes Read search for a kubelet that may remove podrun's pods.
 	Kubelet bool
 }
 
-// machine reads the files of one machine, for one call, which ends with ctx. root is "/" except in
+// machine reads the files of one machine for one call. It ends with ctx. root is "/", except in
 // tests.
 type machine struct {
 	ctx        context.Context
@@ -52,24 +52,24 @@ func (m machine) path(elem ...string) string {
 	return filepath.Join(append([]string{m.root}, elem...)...)
 }
 
-// maxProcFile limits a file in /proc, in bytes. The lists of mounts and of sockets are by
-// far the largest: 64 MiB are enough for several 100,000 entries of either list.
+// maxProcFile limits a file in /proc, in bytes. The lists of mounts and of sockets are by far
+// the largest ones. 64 MiB are enough for several 100,000 entries of either list.
 const maxProcFile = 64 << 20
 
-// maxConfig limits a configuration file of the host, in bytes: /etc/hosts has several MiB
-// if it blocks advertising hosts.
+// maxConfig limits a configuration file of the host, in bytes. It is large because /etc/hosts
+// may have several MiB if it blocks advertising hosts.
 const maxConfig = 16 << 20
 
-// maxState limits a state file of a pod other than its checkpoint, in bytes.
+// maxState limits a state file of a pod in bytes, except the checkpoint.
 const maxState = 4 << 20
 
-// read reads a file of the machine. A file of more than limit bytes is an error.
+// read reads a file of the machine. If the file has more than limit bytes, that is an error.
 func (m machine) read(limit int64, elem ...string) ([]byte, error) {
 	return hostfile.Read(m.ctx, m.path(elem...), limit)
 }
 
-// Read returns a snapshot of the host. It queries the runtime concurrently; a nil client
-// skips the runtime and its pods. Errors are *problem.Error of kind Runtime with a hint.
+// Read returns a snapshot of the host. It queries the runtime concurrently. If client is nil,
+// it skips the runtime and its pods. Errors are *problem.Error of kind Runtime with a hint.
 func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
 	return machine{ctx: ctx, root: "/"}.facts(client, s, o)
 }
@@ -78,7 +78,8 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 	facts, down, unread := m.gather(client, s, o)
 	switch {
 	case down != nil:
-		return host.Facts{}, down // one message for all failed calls to the runtime
+		// There is one message for all failed calls to the runtime.
+		return host.Facts{}, down
 	case len(unread) > 0:
 		return host.Facts{}, unread[0]
 	}
@@ -100,10 +101,11 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	var sandboxes []*runtimeapi.PodSandbox
 	var stored storedPods
 	var unlisted error
-	// Each function sets its own fields.
+	// Each function sets different fields.
 	unread = runAll(
 		func() error {
-			if o.Ahead != nil && client != nil { // otherwise the sandboxes are listed with the other facts
+			// Otherwise, the sandboxes are listed with the other facts.
+			if o.Ahead != nil && client != nil {
 				sandboxes, unlisted = client.ListPodSandbox(asked, nil)
 			}
 			return nil
@@ -152,7 +154,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	return facts, down, unread
 }
 
-// downError returns the error for a runtime that did not respond, or that failed to list its
+// downError returns the error for a runtime that did not respond, or that could not list its
 // sandboxes.
 func (m machine) downError(client *cri.Client, a *Ahead, unlisted error) error {
 	if a.down != nil || unlisted == nil {
@@ -161,7 +163,7 @@ func (m machine) downError(client *cri.Client, a *Ahead, unlisted error) error {
 	return answerError(m.ctx, client, unlisted)
 }
 
-// endpointOf returns a client's endpoint, or "" if client is nil.
+// endpointOf returns a client's endpoint. If client is nil, it returns "".
 func endpointOf(client *cri.Client) string {
 	if client == nil {
 		return ""
@@ -169,7 +171,7 @@ func endpointOf(client *cri.Client) string {
 	return client.Endpoint()
 }
 
-// runAll calls the parts concurrently and returns their errors, in their order.
+// runAll calls the parts concurrently, and returns their errors in the order of the parts.
 func runAll(parts ...func() error) []error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// The snapshot of this machine must be usable and read quickly. It must not change when it is
-// converted to JSON and back, because plans are replayed from it.
+// podrun must be able to read a usable snapshot of this machine quickly. If the snapshot is
+// converted to JSON and back, it must be the same, because plans are replayed from it.
 func TestReadThisMachine(t *testing.T) {
 	start := time.Now()
 	s := nodeconfig.Default()

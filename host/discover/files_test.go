@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// tree returns a machine with these files. Content that begins with -> creates a symlink.
+// tree returns a machine with these files. If the content begins with ->, it creates a symlink.
 func tree(t *testing.T, files map[string]string) machine {
 	t.Helper()
 	root := t.TempDir()
@@ -115,7 +115,7 @@ func TestParseResolvConf(t *testing.T) {
 	}
 }
 
-// The stub of systemd-resolved is not reachable in a pod (kubeadm#273).
+// A pod cannot reach the stub of systemd-resolved (kubeadm#273).
 func TestResolvConf(t *testing.T) {
 	stub := "nameserver 127.0.0.53\n"
 	m := tree(t, map[string]string{
@@ -126,7 +126,8 @@ func TestResolvConf(t *testing.T) {
 		"":                 {},
 		"/none":            {Path: "/none"},
 		"/etc/resolv.conf": {Path: "/run/systemd/resolve/resolv.conf", Nameservers: []string{"192.0.2.9"}},
-		"/etc/stub.conf":   {Path: "/etc/stub.conf", Nameservers: []string{"127.0.0.53"}}, // the administrator chose it
+		// The administrator has chosen it.
+		"/etc/stub.conf": {Path: "/etc/stub.conf", Nameservers: []string{"127.0.0.53"}},
 	} {
 		got, err := m.readResolvConf(path)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLongResolvConf: a megabyte of options is parsed quickly; it used to take four
+// TestLongResolvConf checks that a megabyte of options is parsed quickly. It used to take four
 // minutes.
 func TestLongResolvConf(t *testing.T) {
 	var text strings.Builder
@@ -28,8 +28,8 @@ func TestLongResolvConf(t *testing.T) {
 	}
 }
 
-// FuzzParseResolvConf: the parsed result, written and parsed again, is the same, and no
-// entry contains a blank, which would split it.
+// FuzzParseResolvConf writes a parsed result and parses it again. The result must be the same,
+// and no entry may contain a blank, because a blank would split it.
 func FuzzParseResolvConf(f *testing.F) {
 	for _, seed := range []string{
 		"nameserver 10.0.0.1\nnameserver fd00::1%eth0\nsearch a.example b.example. .\noptions ndots:5 rotate ndots:2\n",
@@ -46,7 +46,8 @@ func FuzzParseResolvConf(f *testing.F) {
 		for _, n := range conf.Nameservers {
 			again.WriteString("nameserver " + n + "\n")
 		}
-		if len(conf.Searches) > 0 { // one trailing dot is removed
+		// One dot at the end is removed.
+		if len(conf.Searches) > 0 {
 			again.WriteString("search " + strings.Join(conf.Searches, ". ") + ".\n")
 		}
 		if len(conf.Options) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// readImages requests images by name from the runtime. It omits images that are not
-// present or not reported: they are checked again when a container starts.
+// readImages requests images by name from the runtime. It omits images that are not present or
+// that the runtime does not report: podrun checks them again when a container starts.
 func readImages(ctx context.Context, client *cri.Client, names []string) map[string]host.Image {
 	if client == nil || len(names) == 0 {
 		return nil
@@ -37,8 +37,8 @@ func readImages(ctx context.Context, client *cri.Client, names []string) map[str
 	return out
 }
 
-// imageOf parses {"info": "{\"imageSpec\": …}"}, which containerd and CRI-O return: the
-// image's configuration (OCI image-spec).
+// imageOf parses {"info": "{\"imageSpec\": …}"}, which containerd and CRI-O return. It is the
+// configuration of the image (OCI image-spec).
 func imageOf(seen *runtimeapi.ImageStatusResponse) host.Image {
 	var info struct {
 		ImageSpec struct{ OS, Architecture string }

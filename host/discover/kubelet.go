@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// The kubelet's defaults for settings that are neither on its command line nor in its
-// file.
+// The kubelet's defaults. They apply to settings that are neither on its command line nor in
+// its file.
 const (
 	kubeletEndpoint   = "unix:///run/containerd/containerd.sock"
 	kubeletCgroupRoot = "/"
@@ -27,17 +27,18 @@ const (
 // KiB.
 const maxKubeletConfig = 1 << 20
 
-// foreignWithin limits the time for examining kubelets in other namespaces, because any
-// number of processes may have that name.
+// foreignWithin limits the time in which podrun examines kubelets in other namespaces, because
+// any number of processes may have that name.
 const foreignWithin = time.Second
 
-// yieldAfter is the number of processes after which other goroutines may run (see yielding).
+// yieldAfter is the number of processes after which findKubelet lets other goroutines run (see
+// yielding).
 const yieldAfter = 8
 
-// findKubelet looks for a running kubelet that may remove podrun's pods: one with the
-// same runtime, otherwise one with the same view of the cgroups; nil if there is none.
-// Any process can have the name and the arguments of a kubelet, so a process counts only
-// on evidence that it cannot forge:
+// findKubelet looks for a running kubelet that may remove podrun's pods. This is a kubelet with the same
+// runtime or, if there is none, one with the same view of the cgroups. It returns nil if there is neither. Any
+// process can have the name and the arguments of a kubelet, so a process counts only on evidence that it cannot
+// forge:
 //
 //   - it runs as the host's root, and its program is not one that any user may start as
 //     root (setuid);
@@ -78,8 +79,8 @@ func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	return found, m.ctx.Err()
 }
 
-// findForeign searches the kubelets in other namespaces for one that uses the same
-// runtime. It does not wait for file systems that do not respond.
+// findForeign searches the kubelets in other namespaces for one that uses the same runtime. It
+// does not wait for a file system that does not respond.
 func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	if len(pids) == 0 || endpoint == "" {
 		return nil
@@ -106,9 +107,9 @@ func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	return nil
 }
 
-// runsAsRoot reports whether all user IDs of a process are the host's root, and its
-// program is not setuid: the user who starts a setuid program chooses its name and
-// arguments.
+// runsAsRoot reports whether all user IDs of a process are those of the host's root, and
+// whether the process's program is not setuid. (The user who starts a setuid program chooses
+// its name and arguments.)
 func (m machine) runsAsRoot(pid string) bool {
 	status, err := m.read(maxProcFile, "proc", pid, "status")
 	if err != nil {
@@ -123,16 +124,16 @@ func (m machine) runsAsRoot(pid string) bool {
 	return false
 }
 
-// sameNamespace reports whether a process is in podrun's own namespace of this kind.
+// sameNamespace reports whether a process is in the same namespace of this kind as podrun.
 func (m machine) sameNamespace(pid, kind string) bool {
 	theirs, err := os.Readlink(m.path("proc", pid, "ns", kind))
 	ours, oerr := os.Readlink(m.path("proc/self/ns", kind))
 	return err == nil && oerr == nil && theirs == ours
 }
 
-// readShort reads a file of a few bytes. It returns "" if the file is unreadable, for
-// example because its process has exited. It makes three system calls instead of the ten
-// of os.ReadFile, because a host may have thousands of processes.
+// readShort reads a file of a few bytes. If it cannot read the file, for example because the
+// file's process has exited, it returns "". It makes three system calls, while os.ReadFile
+// makes ten. This matters because a host may have thousands of processes.
 func readShort(path string) string {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -147,22 +148,23 @@ func readShort(path string) string {
 	return string(data[:n])
 }
 
-// describeKubelet reads a kubelet's command line, and its configuration file if it is
-// readable.
+// describeKubelet reads the command line of a kubelet. If it can, it also reads the kubelet's
+// configuration file.
 func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess {
 	k := &host.KubeletProcess{PID: pid, Endpoint: kubeletEndpoint, CgroupRoot: kubeletCgroupRoot}
 	root := m.path("proc", strconv.Itoa(pid), "root")
 	if file := m.readArguments(k); file != "" {
 		m.readKubeletConfig(k, root, file)
-		m.readArguments(k) // flags take precedence over the file
+		// Flags have precedence over the file.
+		m.readArguments(k)
 	}
 	k.SharesRuntime = sameSocket(root, k.Endpoint, endpoint)
 	k.SharesCgroups = m.sameNamespace(strconv.Itoa(pid), "cgroup")
 	return k
 }
 
-// readArguments reads the relevant flags of a kubelet's command line, and returns the
-// path of its configuration file.
+// readArguments reads those flags of a kubelet's command line that matter to podrun. It returns
+// the path of the kubelet's configuration file.
 func (m machine) readArguments(k *host.KubeletProcess) (config string) {
 	cmdline, err := m.read(maxProcFile, "proc", strconv.Itoa(k.PID), "cmdline")
 	if err != nil {
@@ -174,8 +176,9 @@ func (m machine) readArguments(k *host.KubeletProcess) (config string) {
 	return flagValue(args, "config")
 }
 
-// readKubeletConfig reads the relevant fields of a KubeletConfiguration, whose path is
-// relative to the kubelet's root. If it is unreadable, the defaults remain.
+// readKubeletConfig reads those fields of a KubeletConfiguration that matter to podrun. The
+// path of the file is relative to the kubelet's root. If it cannot read the file, the defaults
+// remain.
 func (m machine) readKubeletConfig(k *host.KubeletProcess, root, path string) {
 	data, err := hostfile.ReadBelow(m.ctx, root, path, maxKubeletConfig)
 	if err != nil {
@@ -197,7 +200,7 @@ func override(value *string, other string) {
 	}
 }
 
-// flagValue returns the value of --name=value or --name value; the last occurrence takes precedence.
+// flagValue returns the value of --name=value or --name value. The last occurrence applies.
 func flagValue(args []string, name string) string {
 	var value string
 	for i, a := range args {
@@ -213,9 +216,9 @@ func flagValue(args []string, name string) string {
 	return value
 }
 
-// sameSocket reports whether a kubelet's endpoint, resolved in the kubelet's root directory, is the socket that
-// podrun uses. It compares device and inode, because the same path may be a different file in another root
-// directory. It returns false if either socket is missing.
+// sameSocket reports whether the endpoint of a kubelet is the socket that podrun uses. It resolves the endpoint
+// in the kubelet's root directory. It compares the device and the inode, because the same path may lead to
+// another file in another root directory. If one of the sockets does not exist, it returns false.
 func sameSocket(root, theirs, ours string) bool {
 	their, err := cri.SocketPath(theirs)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // startKubelet runs a process named kubelet until the test ends, and returns its PID. The
-// program is a script: the process gets its name and accepts any arguments.
+// program is a script, so that the process gets this name and accepts any arguments.
 func startKubelet(t *testing.T, attr *syscall.SysProcAttr, args ...string) int {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -41,8 +41,8 @@ func startKubelet(t *testing.T, attr *syscall.SysProcAttr, args ...string) int {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(script, args...)
-	// Use a new cgroup namespace, so that podrun in another test does not find a kubelet
-	// with the same cgroups.
+	// Use a new cgroup namespace. Otherwise podrun in another test would find a kubelet with the
+	// same view of the cgroups.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWCGROUP}
 	if attr != nil {
 		attr.Unshareflags |= syscall.CLONE_NEWCGROUP
@@ -78,9 +78,9 @@ func mustRead(t *testing.T, from interface{ Read([]byte) (int, error) }, data []
 	return string(data[:n])
 }
 
-// D1: a process named kubelet could control which files root reads and whether a pod is
-// admitted. podrun must therefore verify that the process is a kubelet, and no path that the
-// process names may block podrun.
+// D1: a process with the name kubelet could determine which files root reads, and whether
+// podrun admits a pod. So podrun must verify that the process is a kubelet, and no path that
+// the process names may block podrun.
 func TestKubeletProvesWhatItIs(t *testing.T) {
 	dir := t.TempDir()
 	fifo, link, big, good := filepath.Join(dir, "fifo"), filepath.Join(dir, "zero"), filepath.Join(dir, "big"), filepath.Join(dir, "good")
@@ -130,15 +130,16 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			case <-done:
 			case <-time.After(10 * time.Second):
 				if w, werr := os.OpenFile(fifo, os.O_RDWR|unix.O_NONBLOCK, 0); werr == nil {
-					w.Close() // unblocks a process that waits for a writer
+					// This unblocks a process that waits for a writer.
+					w.Close()
 				}
 				t.Fatal("the facts were not read within 10 s")
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It shares neither the runtime nor the cgroups. Another test may have
-			// started a kubelet that does.
+			// It shares neither the runtime nor the cgroups with podrun. Another test may have started a
+			// kubelet that does.
 			if facts.Kubelet != nil && facts.Kubelet.PID == pid {
 				t.Errorf("it counts as a kubelet that may affect podrun's pods: %+v", facts.Kubelet)
 			}
@@ -158,7 +159,7 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 	}
 }
 
-// A kubelet in a container (kind) does not affect podrun unless it uses the same socket
+// A kubelet in a container (kind) must not affect podrun, unless it uses the same socket
 // (Talos).
 func TestFindKubelet(t *testing.T) {
 	dir := t.TempDir()
@@ -176,8 +177,9 @@ func TestFindKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		files []map[string]string
-		bind  string // mounted at /run/k.sock in the kubelet's root
-		want  *host.KubeletProcess
+		// a file that is mounted at /run/k.sock in the kubelet's root
+		bind string
+		want *host.KubeletProcess
 	}{
 		{"on the host", []map[string]string{{
 			"proc/7/cmdline":             "/usr/bin/kubelet\x00--config=/var/lib/k.yaml\x00--container-runtime-endpoint\x00unix:///run/other.sock\x00",
@@ -221,7 +223,7 @@ func TestFindKubelet(t *testing.T) {
 	}
 }
 
-// The caller of a setuid program chooses its name and its arguments.
+// The user who starts a setuid program chooses the program's name and arguments.
 func TestSetuidProgramIsNoKubelet(t *testing.T) {
 	m := tree(t, map[string]string{"proc/7/status": "Uid:\t0\t0\t0\t0\n", "proc/7/exe": ""})
 	if !m.runsAsRoot("7") {
@@ -235,7 +237,7 @@ func TestSetuidProgramIsNoKubelet(t *testing.T) {
 	}
 }
 
-// With --allow-kubelet podrun does not search for one.
+// With --allow-kubelet, podrun must not search for a kubelet.
 func TestNoSearchForAKubeletUnlessAsked(t *testing.T) {
 	pid := startKubelet(t, nil)
 	for _, asked := range []bool{false, true} {

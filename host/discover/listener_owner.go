@@ -12,14 +12,16 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// procSockets reads /proc/net, for kernels without sock_diag. These files do not show whether an
-// IPv6 wildcard socket also occupies the IPv4 port; procSockets assumes that it does.
+// procSockets reads /proc/net. It is for kernels without sock_diag. These files do not show
+// whether a wildcard socket of IPv6 also occupies the IPv4 port; procSockets assumes that it
+// does.
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
 		data, err := m.read(maxProcFile, "proc/net", kind.table)
 		if os.IsNotExist(err) {
-			continue // the kernel does not support IPv6
+			// The kernel does not support IPv6.
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -46,8 +48,8 @@ func (m machine) procSockets() ([]socket, error) {
 	return out, nil
 }
 
-// parseProcSocket parses 0100007F:1F90: the address in 32-bit words in the host's byte
-// order, the port in network byte order.
+// parseProcSocket parses 0100007F:1F90. The address consists of 32-bit words in the host's byte
+// order, and the port is in network byte order.
 func parseProcSocket(local, inode string) (socket, error) {
 	var s socket
 	addr, port, _ := strings.Cut(local, ":")
@@ -70,11 +72,13 @@ func parseProcSocket(local, inode string) (socket, error) {
 	return s, nil
 }
 
-// nameOwners sets PID and Process of the sockets with wanted ports. It walks /proc only
-// if there is such a socket. If the owner cannot be found, because it is in another PID
-// namespace or has exited, the socket has no process name, but its port is still occupied.
+// nameOwners sets PID and Process of the sockets that have wanted ports. It walks /proc only if
+// there is such a socket. If it cannot find the owner of a socket, because the owner is in
+// another PID namespace or has exited, the socket has no process name. Its port is occupied
+// nevertheless.
 func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
-	pending := map[string][]int{} // link text → indexes of sockets
+	// maps the text of a link to the indexes of the sockets
+	pending := map[string][]int{}
 	for i, s := range sockets {
 		taken := func(w host.HostPort) bool { return w.Port == s.Port && w.Protocol == s.Protocol }
 		if slices.ContainsFunc(wanted, taken) {

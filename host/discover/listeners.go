@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// The kernel's socket states (include/net/tcp_states.h) of a listening TCP socket and of
-// a bound, unconnected UDP socket.
+// The kernel's states (include/net/tcp_states.h) of a listening TCP socket, and of a UDP socket
+// that is bound and not connected.
 const (
 	stateListen = 10
 	stateClose  = 7
@@ -29,9 +29,9 @@ const (
 	diagSKV6Only   = 11
 )
 
-// readListeners lists the sockets that occupy a port, and names the processes that occupy
-// the wanted ports. If an SCTP port is wanted, it also reads SCTP sockets and reports
-// whether the kernel has SCTP loaded; otherwise the second result is nil.
+// readListeners lists the sockets that occupy a port. It names the processes that occupy the
+// wanted ports. If an SCTP port is wanted, it also reads SCTP sockets, and reports whether the
+// kernel has loaded SCTP. Otherwise the second result is nil.
 func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, error) {
 	sockets, err := diagSockets()
 	if err != nil {
@@ -55,7 +55,7 @@ func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, 
 	return out, sctp, nil
 }
 
-// socket is a listener with its inode, which links it to its process in /proc/*/fd.
+// socket is a listener with its inode. The inode leads to the listener's process in /proc/*/fd.
 type socket struct {
 	host.Listener
 	inode uint32
@@ -76,8 +76,8 @@ var socketKinds = []socketKind{
 	{unix.AF_INET6, unix.IPPROTO_UDP, stateClose, corev1.ProtocolUDP, "udp6"},
 }
 
-// diagSockets queries the kernel with sock_diag(7), which filters by state: it is as fast on a host
-// with a hundred thousand connections as on an idle one.
+// diagSockets queries the kernel with sock_diag(7). This filters by state, so it is as fast on a
+// host with a hundred thousand connections as on an idle host.
 func diagSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// The sockets of this process must be found, with their owner.
+// podrun must find the sockets of this process, with their owner.
 func TestListeners(t *testing.T) {
 	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// :: also occupies the IPv4 port, unless the socket is IPv6-only.
+// A socket on :: also occupies the IPv4 port, unless the socket is IPv6-only.
 func TestListenerV6Only(t *testing.T) {
 	for network, want := range map[string]bool{"tcp": false, "tcp6": true} {
 		l, err := net.Listen(network, "[::]:0")
@@ -116,7 +116,7 @@ func TestParseProcSocket(t *testing.T) {
 	}
 }
 
-// TestSCTPTable parses Linux's output (net/sctp/proc.c).
+// TestSCTPTable parses the output of Linux (net/sctp/proc.c).
 func TestSCTPTable(t *testing.T) {
 	const table = ` ENDPT     SOCK   STY SST HBKT LPORT   UID INODE LADDRS
        0        0 2   10  9    36412     0 465 192.0.2.142 10.0.0.1 

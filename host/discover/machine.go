@@ -45,7 +45,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	return m.readCapacity(f, s)
 }
 
-// emulated lists the architectures that QEMU's user mode emulates on this host.
+// emulated lists the architectures that this host emulates with QEMU's user mode.
 func (m machine) emulated() []string {
 	var out []string
 	entries, err := os.ReadDir(m.path("proc/sys/fs/binfmt_misc"))
@@ -60,8 +60,8 @@ func (m machine) emulated() []string {
 	return out
 }
 
-// nodeName returns the node name as the kubelet does: in lower case, without surrounding
-// blanks.
+// nodeName returns the node name as the kubelet does: in lower case, and without blanks around
+// it.
 func nodeName(hostname, override string) string {
 	if override = strings.TrimSpace(override); override != "" {
 		hostname = override
@@ -69,8 +69,8 @@ func nodeName(hostname, override string) string {
 	return strings.ToLower(strings.TrimSpace(hostname))
 }
 
-// nodeLabels adds to the given labels those that the kubelet sets on its own node, which cannot be
-// overridden.
+// nodeLabels adds the labels that the kubelet sets on its own node to the given ones. The given
+// labels cannot override them.
 func nodeLabels(name string, given map[string]string) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, given)
@@ -105,7 +105,7 @@ func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 	return m.readHugePages(f)
 }
 
-// meminfo reads /proc/meminfo; values are in bytes.
+// meminfo reads /proc/meminfo. The values are in bytes.
 func (m machine) meminfo() (map[string]int64, error) {
 	data, err := m.read(maxProcFile, "proc/meminfo")
 	if err != nil {
@@ -132,7 +132,7 @@ func (m machine) meminfo() (map[string]int64, error) {
 	return out, nil
 }
 
-// cpus counts the processors that are online, as the kubelet does, including those that
+// cpus counts the processors that are online, as the kubelet does. It includes processors that
 // this process may not use.
 func (m machine) cpus() int {
 	data, err := m.read(maxProcFile, "sys/devices/system/cpu/online")
@@ -144,8 +144,8 @@ func (m machine) cpus() int {
 	return runtime.NumCPU()
 }
 
-// thermalPaths lists the thermal counters of each CPU, which the kubelet hides from
-// containers because they reveal the load of the host.
+// thermalPaths lists the thermal counters of each CPU. The kubelet hides them from containers,
+// because they reveal the load of the host.
 func (m machine) thermalPaths() []string {
 	var out []string
 	for cpu := range m.cpus() {
@@ -157,8 +157,8 @@ func (m machine) thermalPaths() []string {
 	return out
 }
 
-// countList counts the members of a kernel list such as 0-3,8. It returns 0 for an
-// invalid list.
+// countList counts the members of a kernel list such as 0-3,8. If the list is invalid, it
+// returns 0.
 func countList(list string) int {
 	total := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -178,8 +178,8 @@ func countList(list string) int {
 	return total
 }
 
-// readHugePages reads the page sizes that the kernel supports, and the number of
-// preallocated pages of each size.
+// readHugePages reads the page sizes that the kernel supports, and how many pages of each size
+// are preallocated.
 func (m machine) readHugePages(f *host.Facts) error {
 	dir := m.path("sys/kernel/mm/hugepages")
 	entries, err := os.ReadDir(dir)
@@ -216,7 +216,8 @@ func (m machine) exists(path string) bool {
 	return err == nil
 }
 
-// flag reads the value, Y or N, of a kernel module's parameter. A missing file means N.
+// flag reads the value of a parameter of a kernel module, which is Y or N. If the file does not
+// exist, the value is N.
 func (m machine) flag(path string) bool {
 	data, err := m.read(maxProcFile, path)
 	return err == nil && strings.HasPrefix(string(data), "Y")

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// resolvedStub is systemd-resolved's address, which is not reachable from a pod; resolvedFile
-// contains the real servers (kubeadm configures the kubelet with it, too).
+// resolvedStub is the address of systemd-resolved, which a pod cannot reach. resolvedFile
+// contains the real servers. (kubeadm makes the kubelet use this file, too.)
 const (
 	resolvedStub = "127.0.0.53"
 	resolvedFile = "run/systemd/resolve/resolv.conf"
@@ -40,11 +40,11 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	return nil
 }
 
-// nodeAddresses returns the node's IPs and the link of its default route. Configured
-// addresses take precedence. Otherwise it returns one address, like the kubelet: the address of the
-// default route's link, IPv4 before IPv6; otherwise the first global unicast address of the host;
-// otherwise 127.0.0.1. (The kubelet tries the addresses of the hostname first; on a single host
-// these are often 127.0.1.1 or a stale DNS record.)
+// nodeAddresses returns the node's IPs and the link of its default route. Configured addresses have
+// precedence. If none is configured, nodeAddresses returns one address, like the kubelet. It is the
+// address of the default route's link, IPv4 before IPv6; or else the first global unicast address
+// of the host; or else 127.0.0.1. (The kubelet first tries the addresses of the hostname. On a
+// single host, these are often 127.0.1.1, or come from a stale DNS record.)
 func nodeAddresses(addresses []string) ([]string, string, error) {
 	link, addr, err := defaultRoute()
 	if err != nil {
@@ -69,8 +69,8 @@ func nodeAddresses(addresses []string) ([]string, string, error) {
 	return []string{addr}, link, nil
 }
 
-// parseNodeIPs validates --node-ip: at most one address of each family. It drops an
-// unspecified address (0.0.0.0, ::), which means the default, as in the kubelet.
+// parseNodeIPs validates --node-ip, which has at most one address of each family. It drops an
+// unspecified address (0.0.0.0, ::): as in the kubelet, this means the default.
 func parseNodeIPs(addresses []string) ([]string, error) {
 	var out []string
 	var v4, v6 bool
@@ -92,8 +92,8 @@ func parseNodeIPs(addresses []string) ([]string, error) {
 	return out, nil
 }
 
-// defaultRoute finds the link of the default route with the lowest metric, and its
-// address. Both are empty if there is no default route.
+// defaultRoute finds the default route with the lowest metric, and returns the route's link and
+// the link's address. If there is no default route, both are empty.
 func defaultRoute() (link, addr string, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
@@ -105,7 +105,8 @@ func defaultRoute() (link, addr string, err error) {
 		for _, r := range routes {
 			l, err := netlink.LinkByIndex(routeLink(r))
 			if err != nil {
-				continue // the route has no link: it is an unreachable route, or the link was removed
+				// The route has no link, because it is an unreachable route, or because the link was removed.
+				continue
 			}
 			if link == "" {
 				link = l.Attrs().Name
@@ -121,7 +122,7 @@ func defaultRoute() (link, addr string, err error) {
 	return link, "", nil
 }
 
-// routeLink returns the index of the route's link; for a multipath route, that of the
+// routeLink returns the index of the route's link. For a multipath route, it is the link of the
 // first hop.
 func routeLink(r netlink.Route) int {
 	if r.LinkIndex == 0 && len(r.MultiPath) > 0 {
@@ -140,7 +141,8 @@ func firstGlobal() (string, error) {
 	return "", nil
 }
 
-// global returns the first global unicast address of a link, or of all links if l is nil.
+// global returns the first global unicast address of a link. If l is nil, it considers all
+// links.
 func global(l netlink.Link, family int) (string, error) {
 	addrs, err := netlink.AddrList(l, family)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -155,8 +157,8 @@ func global(l netlink.Link, family int) (string, error) {
 	return "", nil
 }
 
-// readResolvConf reads the resolver configuration. An empty path means none, as in the
-// kubelet. A missing file is treated as empty (resolv.conf(5)).
+// readResolvConf reads the resolver configuration. An empty path means that there is none, as
+// in the kubelet. If the file does not exist, it is treated as empty (resolv.conf(5)).
 func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	if path == "" {
 		return host.ResolvConf{}, nil
@@ -179,9 +181,9 @@ func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	return conf, nil
 }
 
-// parseResolvConf parses resolv.conf(5) as the kubelet does: all nameserver lines apply, but only
-// the last search line; options accumulate, and a later option replaces an earlier one with the
-// same name.
+// parseResolvConf parses resolv.conf(5) as the kubelet does. All nameserver lines apply, but only
+// the last search line does. Options accumulate, and a later option replaces an earlier one with
+// the same name.
 func parseResolvConf(text string) (host.ResolvConf, error) {
 	var conf host.ResolvConf
 	n := 0
@@ -212,8 +214,8 @@ func parseResolvConf(text string) (host.ResolvConf, error) {
 	return conf, nil
 }
 
-// latestOptions removes each option that a later one with the same name replaces: ndots:5 replaces
-// ndots:2. It is fast even for a million options.
+// latestOptions removes each option if a later one has the same name: ndots:5 replaces ndots:2. It
+// is fast even for a million options.
 func latestOptions(options []string) []string {
 	seen := map[string]bool{}
 	var out []string

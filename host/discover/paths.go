@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// readPaths reads the paths in volumes and, if mounts is set, the mounts that contain
-// them. It returns an error if a file system does not respond or the list of mounts is
-// unreadable.
+// readPaths reads the paths in volumes. If mounts is set, it also reads the mounts that contain
+// them. If a file system does not respond, or the list of mounts is unreadable, it returns an
+// error.
 func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -39,7 +39,7 @@ func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, e
 	return out, nil
 }
 
-// readPath reads one path. It returns the context's cause if the context is canceled.
+// readPath reads one path. If the context is canceled, it returns the context's cause.
 func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, error) {
 	type seen struct {
 		path host.Path
@@ -71,10 +71,11 @@ func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, err
 	return s.path, nil
 }
 
-// mountOf returns the mount that contains a real path; nil if no listed mount does.
+// mountOf returns the mount that contains a real path; nil if no mount in the list does.
 func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 	var on *mountinfo.Info
-	for _, m := range mounts { // of several mounts at one mount point, the last is on top
+	// If several mounts have one mount point, the last one is on top.
+	for _, m := range mounts {
 		at := strings.TrimSuffix(m.Mountpoint, "/")
 		if (real == at || strings.HasPrefix(real, at+"/")) && (on == nil || len(m.Mountpoint) >= len(on.Mountpoint)) {
 			on = m
@@ -83,8 +84,8 @@ func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 	return on
 }
 
-// hasTag reports whether a mount has an optional field such as shared:7, which means that
-// it propagates mounts, or master:7, which means that it receives them.
+// hasTag reports whether a mount has an optional field such as shared:7 or master:7. shared
+// means that it propagates mounts, and master means that it receives them.
 func hasTag(m *mountinfo.Info, prefix string) bool {
 	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// readPods describes the pods in the runtime, ordered by namespace, name and UID, and the
-// admitted pods of podrun that have no sandbox yet. A pod with several sandboxes is ready
-// if any of them is.
+// readPods describes the pods in the runtime, ordered by namespace, name and UID. It also
+// describes podrun's pods that were admitted and have no sandbox yet. A pod with several
+// sandboxes is ready if any of them is.
 func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Pod, stored map[string]*host.Pod, layout identity.Layout) []host.Pod {
 	byUID := make(map[string]*host.Pod, len(sandboxes))
 	all := make([]*host.Pod, 0, len(sandboxes))
@@ -59,8 +59,8 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 	return pods
 }
 
-// addStored adds the data of a pod's checkpoint. It reads checkpoints that were written
-// after stored was read.
+// addStored adds the data of a pod's checkpoint. If a checkpoint was written after stored was
+// read, it reads the checkpoint.
 func (m machine) addStored(p *host.Pod, stored map[string]*host.Pod, layout identity.Layout) {
 	has, ok := stored[p.UID]
 	if !ok {

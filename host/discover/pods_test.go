@@ -57,7 +57,7 @@ func TestPods(t *testing.T) {
 	for uid, text := range map[string]string{"u1": yamlCheckpoint, "u2": jsonCheckpoint} {
 		writeCheckpoint(t, layout, uid, text)
 	}
-	// A directory without a checkpoint is not a pod.
+	// A directory without a checkpoint must not count as a pod.
 	if err := os.MkdirAll(filepath.Join(layout.PodsDir(), "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestSandboxImage(t *testing.T) {
 	}
 }
 
-// containerd 1.x has no RuntimeConfig; the options of its default handler have the
+// containerd 1.x has no RuntimeConfig, but the options of its default handler contain the
 // driver. (The texts are shortened responses of 1.6 and 1.7.)
 func TestReportedDriver(t *testing.T) {
 	config := func(kind, options string) string {
@@ -192,8 +192,8 @@ func TestDescribeRuntime(t *testing.T) {
 	}
 }
 
-// TestPodsOfAnotherRootDir: these pods are not managed, and their requests are read from
-// their own root directory.
+// TestPodsOfAnotherRootDir checks that podrun does not manage these pods, and reads their
+// requests from their own root directory.
 func TestPodsOfAnotherRootDir(t *testing.T) {
 	ours, theirs := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
 	if err := os.MkdirAll(theirs.Pod("u1"), 0o755); err != nil {

@@ -23,10 +23,10 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// ReadPressure reads only the facts on which evictions depend: the size and the available
-// part of the memory, of both file systems and of the process IDs. If the runtime does not respond,
-// its facts are omitted, and the error is of kind Runtime; the facts about memory and PIDs are
-// valid anyway.
+// ReadPressure reads only the facts on which evictions depend: the size and the available part of
+// the memory, of both file systems, and of the process IDs. If the runtime does not respond,
+// ReadPressure omits the runtime's facts, and the error is of kind Runtime. The facts about memory
+// and process IDs are valid anyway.
 func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (f host.Facts, err error) {
 	m := machine{ctx: ctx, root: "/"}
 	memory, err := m.meminfo()
@@ -39,7 +39,8 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 		return f, factError("read the capacity of "+s.RootDir, err, "")
 	}
 	f.PIDs = m.pids()
-	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be monitored even if the runtime hangs
+	// podrun must monitor the memory even if the runtime hangs.
+	asked, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	if info, err := client.ImageFsInfo(asked); err == nil {
 		f.ImageFS = imageFS(info)
@@ -55,7 +56,8 @@ func (m machine) readConditions(layout identity.Layout, now time.Time) []corev1.
 		return nil
 	}
 	var until map[corev1.NodeConditionType]time.Time
-	if err == nil && len(data) > 0 { // an empty file results from a power failure
+	// An empty file is the result of a power failure.
+	if err == nil && len(data) > 0 {
 		content, _ := identity.CutSchema(data)
 		err = json.Unmarshal(content, &until)
 	}
@@ -87,7 +89,8 @@ func statfs(dir string) (host.Filesystem, error) {
 	}, nil
 }
 
-// nodeFS returns the file system that contains dir, or will contain it.
+// nodeFS returns the file system that contains dir. If dir does not exist yet, it returns the
+// one that will contain it.
 func nodeFS(dir string) (host.Filesystem, error) {
 	for at := dir; ; {
 		fs, err := statfs(at)
@@ -103,9 +106,9 @@ func nodeFS(dir string) (host.Filesystem, error) {
 	}
 }
 
-// imageFS returns the file system of the runtime's images. It is unknown if the runtime
-// does not report it, or reports a directory that podrun cannot access (the runtime may
-// be in another mount namespace): it then causes no pressure.
+// imageFS returns the file system of the runtime's images. It is unknown if the runtime does
+// not report it, or if podrun cannot access the directory that the runtime reports (the runtime
+// may be in another mount namespace). An unknown file system causes no pressure.
 func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 	for _, usage := range info.GetImageFilesystems() {
 		if dir := usage.GetFsId().GetMountpoint(); dir != "" {
@@ -117,9 +120,9 @@ func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 	return host.Filesystem{}
 }
 
-// pids counts processes and threads as the kubelet does (pkg/kubelet/stats/pidlimit), and
-// returns the smaller of the kernel's two limits. It returns zero values for numbers that /proc
-// does not contain.
+// pids counts processes and threads as the kubelet does (pkg/kubelet/stats/pidlimit). It also
+// returns the smaller of the kernel's two limits. If /proc does not contain a number, it
+// returns zero for it.
 func (m machine) pids() host.PIDs {
 	most := int64(0)
 	for _, file := range []string{"pid_max", "threads-max"} {
@@ -131,7 +134,7 @@ func (m machine) pids() host.PIDs {
 			most = n
 		}
 	}
-	// 0.20 0.18 0.12 1/80 11206: the fourth field is running/all.
+	// The format is 0.20 0.18 0.12 1/80 11206. The fourth field is running/all.
 	data, err := m.read(maxProcFile, "proc/loadavg")
 	fields := strings.Fields(string(data))
 	if err != nil || len(fields) < 4 {

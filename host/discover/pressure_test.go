@@ -59,7 +59,7 @@ func TestFilesystems(t *testing.T) {
 	}
 }
 
-// Conditions that a supervisor observed persist until the recorded time.
+// Conditions that a supervisor has observed must persist until the recorded time.
 func TestReadConditions(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -98,7 +98,7 @@ func TestReadConditions(t *testing.T) {
 	}
 }
 
-// The facts for evictions can be read without reading all other facts.
+// podrun can read the facts for evictions without all other facts.
 func TestReadPressure(t *testing.T) {
 	rt := critest.ForTest(t)
 	settings := nodeconfig.Default()
@@ -108,7 +108,7 @@ func TestReadPressure(t *testing.T) {
 	if err != nil || f.MemoryAvailable <= 0 || memory.Value() < f.MemoryAvailable || f.NodeFS.CapacityBytes <= 0 || f.NodeFS.Device == 0 || f.PIDs.Max <= 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	// A shortage of the node is reported even if the runtime does not respond.
+	// podrun must report a shortage of the node even if the runtime does not respond.
 	defer rt.Fault("ImageFsInfo", critest.Fault{When: critest.Before})()
 	if f, err := ReadPressure(t.Context(), rt.Client(), settings); err != nil || f.MemoryAvailable <= 0 || f.ImageFS.CapacityBytes != 0 {
 		t.Errorf("%+v, %v", f, err)

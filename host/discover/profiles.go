@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// appArmorProfiles lists the profiles that the kernel has loaded, in its order: lines
-// such as "docker-default (enforce)". It returns nil if they are unreadable.
+// appArmorProfiles lists the profiles that the kernel has loaded, in the kernel's order. An
+// entry is a line such as "docker-default (enforce)". It returns nil if the list is unreadable.
 func (m machine) appArmorProfiles() []string {
 	data, err := m.read(maxProcFile, "sys/kernel/security/apparmor/profiles")
 	if err != nil {
@@ -34,8 +34,8 @@ func (m machine) appArmorProfiles() []string {
 // largestProfile limits the size of a profile file, in bytes.
 const largestProfile = 4 << 20
 
-// readSeccomp returns the problem of each profile. It omits names outside of the
-// directory, which planning the container rejects.
+// readSeccomp returns the problem of each profile. It omits a name that leads out of the
+// directory. The plan of the container rejects such a name.
 func (m machine) readSeccomp(dir string, names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// volumePaths resolves the paths in volumes, if there are any, and the paths with which
-// admission compares them.
+// volumePaths resolves the symlinks in the paths of volumes, if there are any, and in the paths
+// with which admission compares them.
 func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) map[string]string {
 	if len(volumes) == 0 {
 		return nil
@@ -18,8 +18,8 @@ func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) map[string
 	return m.realPaths(slices.Concat(volumes, s.Layout().Private(), s.SourcesOrDefault()))
 }
 
-// realPaths resolves the symlinks in absolute paths, and returns the paths that differ.
-// If a path does not exist yet, it resolves the existing part.
+// realPaths resolves the symlinks in absolute paths. It returns the paths for which the result
+// differs. If a path does not exist yet, it resolves the existing part.
 func (m machine) realPaths(paths []string) map[string]string {
 	var out map[string]string
 	for _, p := range paths {
@@ -38,10 +38,11 @@ func (m machine) realPaths(paths []string) map[string]string {
 }
 
 // rootDir returns podrun's root directory in the form that is hashed into UIDs: absolute and
-// without symlinks, so that UIDs do not depend on how the path is written. It returns "" for the
-// default directory, even if the default path or the given path is a symlink.
+// without symlinks. So UIDs do not depend on how a user writes the path. It returns "" if this
+// is the default directory, even if the default path or the given path is a symlink.
 func (m machine) rootDir(path string) string {
-	if abs, err := filepath.Abs(path); err == nil { // fails if the working directory was removed
+	// This fails if the working directory was removed.
+	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
 	if path = m.realPath(path); path == m.realPath(nodeconfig.Default().RootDir) {
@@ -60,7 +61,8 @@ func (m machine) realPath(p string) string {
 			}
 			return filepath.Join(resolved, rest)
 		case !errors.Is(err, fs.ErrNotExist) || dir == "/":
-			return p // the error is reported when the volume is set up
+			// podrun reports the error when it sets up the volume.
+			return p
 		}
 	}
 }

@@ -26,8 +26,8 @@ func TestRealPaths(t *testing.T) {
 	}
 }
 
-// TestRootDir: UIDs depend on the directory, not on its spelling; the default directory
-// does not affect them.
+// TestRootDir checks that UIDs depend on the directory, not on its spelling. The default
+// directory must not affect them.
 func TestRootDir(t *testing.T) {
 	m := machine{ctx: t.Context(), root: t.TempDir()}
 	for _, dir := range []string{"var/lib/podrun", "data/jobs"} {

@@ -17,10 +17,10 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// readReservations reads the resources that running podrun processes reserve for pods
-// that they are about to replace, update or restart. Call it before listing the runtime's
-// pods: a process releases a reservation only when its pod runs, so either the reservation or the
-// pod is always observed.
+// readReservations reads the resources that running podrun processes reserve for pods that they
+// will replace, update or restart. Call it before you list the runtime's pods. A process releases
+// a reservation only when its pod runs, so in this order one always sees the reservation or the
+// pod.
 func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {
@@ -44,9 +44,9 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	return out, nil
 }
 
-// addReservations adds the reservations to the pods. A pod with a reservation counts with
-// the maximum of its current and its reserved resources, because it releases its current resources
-// before it uses the reserved ones.
+// addReservations adds the reservations to the pods. A pod with a reservation counts with the
+// maximum of its current and its reserved resources: it first releases the current ones, and then
+// uses the reserved ones.
 func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 	for i := range reserved {
 		reservation := &reserved[i]
@@ -62,8 +62,8 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 	return pods
 }
 
-// readReservation reads one reservation. ok is false if the process that made the reservation no
-// longer holds the file's lock.
+// readReservation reads one reservation. ok is false if the process that made the reservation
+// has released the file's lock.
 func (m machine) readReservation(path string) (reservation host.Pod, ok bool, err error) {
 	f, err := hostfile.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

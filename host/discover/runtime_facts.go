@@ -17,13 +17,13 @@ import (
 )
 
 // answerWithin limits the first call if the command has no time limit. A program that does not
-// respond to it within this time hangs, or is not a container runtime.
+// respond within this time hangs, or is not a container runtime.
 const answerWithin = 5 * time.Second
 
-// Reach requests the runtime's version, for commands that need no other facts. If the
+// Reach requests the runtime's version. It is for commands that need no other facts. If the
 // runtime does not answer, it returns the error of Unreachable. If the command has a time
-// limit, Reach waits until it expires, but at most for the timeout of a call, so that a
-// runtime that is frozen or overloaded for some seconds does not cause a failure.
+// limit, Reach waits until this limit, but at most for the timeout of a call. So a command does
+// not fail only because the runtime is frozen or overloaded for some seconds.
 func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse, error) {
 	limit := answerWithin
 	if _, limited := ctx.Deadline(); limited {
@@ -58,8 +58,8 @@ func answerError(ctx context.Context, client *cri.Client, err error) error {
 	return Unreachable(client.Endpoint(), err, client.RequestTimeout())
 }
 
-// readRuntime queries the runtime concurrently; if list is set, it also lists the
-// sandboxes. It returns only the first error.
+// readRuntime queries the runtime concurrently. If list is set, it also lists the sandboxes. It
+// returns only the first error.
 func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFacts, error) {
 	var out runtimeFacts
 	if client == nil {
@@ -74,7 +74,8 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 	errs := runAll(
 		func() (err error) {
 			if version, err = Reach(ctx, client); err != nil {
-				cancel() // the other calls need not wait for their longer timeouts
+				// The other calls may have longer timeouts. They need not wait for them.
+				cancel()
 			}
 			return err
 		},
@@ -137,9 +138,9 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 	return r
 }
 
-// reportedDriver returns the driver in RuntimeConfig or, for containerd 1.x, which does not
-// implement RuntimeConfig, the option of the default handler in the verbose status. It returns ""
-// if neither contains the driver, or if the handler does not use runc.
+// reportedDriver returns the cgroup driver in RuntimeConfig. containerd 1.x does not implement
+// RuntimeConfig. For it, the result is the option of the default handler in the verbose status.
+// It returns "" if neither has the driver, or if the handler does not use runc.
 func reportedDriver(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	if c.GetLinux() == nil {
 		return optionDriver(config)
@@ -186,8 +187,8 @@ type containerdConfig struct {
 	Containerd *struct{} // present in every containerd
 }
 
-// cdi reports whether containerd adds CDI devices to containers: version 1.6 does not support them,
-// versions since 1.7 add them if configured, and versions since 2.2 always do.
+// cdi reports whether containerd adds CDI devices to containers. Version 1.6 cannot; versions since
+// 1.7 do if they are configured to; versions since 2.2 always do.
 func (t containerdConfig) cdi() *bool {
 	switch {
 	case t.EnableCDI != nil || t.Containerd == nil:
@@ -197,8 +198,8 @@ func (t containerdConfig) cdi() *bool {
 	return &known
 }
 
-// cniDirs are the directories of the network plugins and their configuration. Since
-// containerd 2.2 there may be several plugin directories.
+// cniDirs are the directories of the network plugins and of their configuration. Since
+// containerd 2.2, there may be several directories of plugins.
 type cniDirs struct {
 	ConfDir, BinDir string
 	BinDirs         []string
@@ -211,8 +212,8 @@ func (c cniDirs) bins() []string {
 	return c.BinDirs
 }
 
-// parseContainerdConfig parses containerd's configuration. It returns the zero value for
-// another runtime.
+// parseContainerdConfig parses containerd's configuration. It returns the zero value for any
+// other runtime.
 func parseContainerdConfig(config string) containerdConfig {
 	var t containerdConfig
 	if json.Unmarshal([]byte(config), &t) != nil {
@@ -224,10 +225,10 @@ func parseContainerdConfig(config string) containerdConfig {
 // crioPause matches the pause image in CRI-O's configuration, which is TOML.
 var crioPause = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*pause_image\s*=\s*"([^"]+)"`) })
 
-// sandboxImage returns the pause image in the verbose status: sandboxImage in containerd
-// 1.x; containerd 2.x moved it to pinnedImages in the configuration of the image service
-// and, depending on the version, reports both or neither. The result is "" if the runtime does not
-// report the image.
+// sandboxImage returns the pause image in the verbose status. containerd 1.x reports it as
+// sandboxImage. containerd 2.x moved it to pinnedImages in the configuration of the image service;
+// depending on the version, the status has both or neither. The result is "" if the runtime does
+// not report the image.
 func sandboxImage(config string) string {
 	var c struct {
 		SandboxImage string            `json:"sandboxImage"`

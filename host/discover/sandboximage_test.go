@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// imageService has fixed images, or returns errors.
+// imageService is an image service that has fixed images, or returns errors.
 type imageService struct {
 	runtimeapi.ImageServiceClient
 	images []*runtimeapi.Image
@@ -33,8 +33,8 @@ func (s imageService) ListImages(context.Context, *runtimeapi.ListImagesRequest,
 	return &runtimeapi.ListImagesResponse{Images: s.images}, s.err
 }
 
-// Whether the sandbox image is present: containerd 1.x reports its name, 2.x pins it; for
-// other runtimes it is unknown.
+// podrun must find out whether the sandbox image is present. containerd 1.x reports the image's
+// name, and 2.x pins the image. For other runtimes, podrun cannot know.
 func TestSandboxImageHere(t *testing.T) {
 	pause := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}}
 	pinned := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}, Pinned: true}

@@ -13,11 +13,12 @@ import (
 )
 
 // sctpTable lists the SCTP sockets of this network namespace. The file exists if the kernel has
-// loaded SCTP; a query with sock_diag(7), or creating a socket, would load SCTP.
+// loaded SCTP. A query with sock_diag(7) or a new socket would load SCTP; a read of the file
+// does not.
 const sctpTable = "proc/net/sctp/eps"
 
 // sctpSockets lists the listening SCTP sockets. loaded is false if the kernel does not support
-// SCTP, or if no process has used it yet: in both cases, no process listens.
+// SCTP, or if no process has used SCTP yet. In both cases, no process listens.
 func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {

@@ -20,8 +20,8 @@ func (m machine) bootID() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// ShuttingDown reports whether a supervisor of this root directory has recorded a
-// shutdown of the host since the last boot.
+// ShuttingDown reports whether the host shuts down: whether a supervisor of this root directory
+// has recorded a shutdown since the last boot.
 func ShuttingDown(ctx context.Context, layout identity.Layout) bool {
 	return machine{ctx: ctx, root: "/"}.shuttingDown(layout)
 }

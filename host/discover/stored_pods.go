@@ -21,15 +21,16 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// storedPods is the content of the directories of podrun's pods.
+// storedPods has the content of the directories of podrun's pods.
 type storedPods struct {
-	byUID  map[string]*host.Pod // pods named by their checkpoints
-	userNS map[string]uint32    // see UserNS
+	// These are the pods that their checkpoints name.
+	byUID  map[string]*host.Pod
+	userNS map[string]uint32 // see UserNS
 	dirs   host.PodDirs
 }
 
 // readStored reads the checkpoints of podrun's pods and their ranges of host IDs. This is the
-// slowest part of reading the facts, and runs concurrently with the calls to the runtime.
+// slowest part of reading the facts. It runs concurrently with the calls to the runtime.
 func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	return readDetached(m, func(in machine) (storedPods, error) {
 		dir, err := os.Open(layout.PodsDir())
@@ -77,10 +78,10 @@ func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	})
 }
 
-// readDetached calls read in a separate goroutine, and stops waiting for it when the context is
-// canceled, because a file system may never respond. The machine that it passes to read
-// has an uncanceled context: watching a context during each of thousands of small reads
-// would double their time.
+// readDetached calls read in a separate goroutine, because a file system may never respond. If
+// the context is canceled, readDetached returns without waiting for read. The machine that it
+// passes to read has a context that is never canceled. The check of a context in each of
+// thousands of small reads would double their time.
 func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -95,7 +96,8 @@ func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 	}()
 	select {
 	case r := <-done:
-		if m.ctx.Err() == nil { // if it has ended, the result may be incomplete
+		// If the context has ended, the result may be incomplete.
+		if m.ctx.Err() == nil {
 			return r.value, r.err
 		}
 	case <-m.ctx.Done():
@@ -104,13 +106,15 @@ func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 	return none, factError("read the state of pods", context.Cause(m.ctx), "")
 }
 
-// readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod without a
-// checkpoint, because its directory was removed manually, requests nothing; nor does a pod with a
-// corrupt checkpoint, for which Broken is set. hostUsers reports whether the checkpoint specifies
-// the host's user namespace. readCheckpoint overwrites pod, which is reused for all pods.
+// readCheckpoint adds the data of a pod's checkpoint: its requests, ports and priority. A pod
+// without a checkpoint, whose directory a user has removed, requests nothing. A pod with a
+// corrupt checkpoint requests nothing, and Broken is set for it. hostUsers reports whether the
+// checkpoint specifies the host's user namespace. readCheckpoint reuses pod for all pods, and
+// overwrites it.
 func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1.Pod) (hostUsers bool) {
 	if !identity.SafeUID(p.UID) {
-		return false // podrun does not create pods with such a UID, and the UID must not become part of a path
+		// podrun does not create pods with such a UID. It must not become part of a path.
+		return false
 	}
 	path := layout.Checkpoint(p.UID)
 	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
@@ -120,8 +124,8 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	if err == nil {
 		err = decodeCheckpoint(data, pod)
 		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
-			// This version of podrun does not know the format: package run refuses to change the
-			// pod.
+			// This version of podrun does not know the format of the checkpoint. Package run refuses to
+			// change the pod.
 			p.Namespace, p.Name, _ = identity.HeadPod(data)
 			return false
 		}
@@ -153,7 +157,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	return pod.Spec.HostUsers == nil || *pod.Spec.HostUsers
 }
 
-// hasExtended reports whether requests include an extended resource: only pods that request one
+// hasExtended reports whether requests include an extended resource. Only pods that request one
 // have devices.
 func hasExtended(requests corev1.ResourceList) bool {
 	for name := range requests {
@@ -164,9 +168,9 @@ func hasExtended(requests corev1.ResourceList) bool {
 	return false
 }
 
-// decodeCheckpoint decodes the fields that readCheckpoint uses from the first document of
-// a checkpoint, the pod, after the comment lines. It tries JSON first, which decodes ten
-// times faster than YAML.
+// decodeCheckpoint decodes the first document of a checkpoint, which is the pod, after the
+// comment lines. It decodes only the fields that readCheckpoint uses. It tries JSON first,
+// because decoding JSON is ten times faster than decoding YAML.
 func decodeCheckpoint(data []byte, pod *corev1.Pod) error {
 	*pod = corev1.Pod{}
 	for bytes.HasPrefix(data, []byte("#")) || bytes.HasPrefix(data, []byte("---\n")) {
@@ -188,8 +192,8 @@ func decodeCheckpoint(data []byte, pod *corev1.Pod) error {
 	return err
 }
 
-// demand contains the fields of a pod that determine its resource usage. Decoding only these takes
-// half the time of decoding the pod, and every apply does this for each pod on the host.
+// demand has the fields of a pod that determine which resources the pod uses. Decoding only these
+// takes half the time of decoding the pod. Every apply does this for each pod on the host.
 type demand struct {
 	Metadata struct {
 		Namespace string `json:"namespace"`

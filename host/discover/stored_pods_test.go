@@ -11,10 +11,11 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// TestDemand: a partially decoded checkpoint has the same requests and ports as a fully
-// decoded one.
+// TestDemand checks that a partially decoded checkpoint has the same requests and ports as a
+// fully decoded one.
 func TestDemand(t *testing.T) {
-	part := &corev1.Pod{} // reused, as in readStored
+	// It is reused, as in readStored.
+	part := &corev1.Pod{}
 	for name, spec := range map[string]string{
 		"nothing":         `{"containers":[{"name":"a"}]}`,
 		"requests":        `{"containers":[{"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi","vendor.example/x":"2"}}},{"name":"b","resources":{"requests":{"cpu":"500m"}}}]}`,

@@ -13,19 +13,21 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// maxHead limits the first line of a checkpoint, in bytes: a namespace and a name have at
-// most 253 each.
+// maxHead limits the first line of a checkpoint, in bytes. A namespace and a name have at most
+// 253 bytes each.
 const maxHead = 4 << 10
 
-// StoredPod returns the pod of a directory: as named in the first line of its checkpoint or, if
-// that is corrupt, in the name of its log directory. If neither exists, the namespace is empty and
-// the name is the UID. found is false if the directory has no checkpoint.
+// StoredPod returns the pod to which a directory belongs. The first line of the checkpoint names
+// it. If this line is corrupt, StoredPod takes the name from the pod's log directory. If there is
+// no log directory either, the namespace is empty and the name is the UID. found is false if the
+// directory has no checkpoint.
 func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id identity.Pod, found bool) {
 	id, err := headOf(ctx, layout, uid)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return id, err == nil
 	}
-	logs, _ := filepath.Glob(filepath.Join(layout.PodLogsDir, "*_*_"+uid)) // the pattern is well-formed
+	// The pattern is well-formed, so there is no error.
+	logs, _ := filepath.Glob(filepath.Join(layout.PodLogsDir, "*_*_"+uid))
 	for _, dir := range logs {
 		parts := strings.Split(filepath.Base(dir), "_")
 		if id, ok := named(parts[0], parts[1], uid); ok && len(parts) == 3 && layout.PodLogsDir != "" {
@@ -46,7 +48,7 @@ func headOf(ctx context.Context, layout identity.Layout, uid string) (identity.P
 	return id, err
 }
 
-// named returns the pod if its names are safe to use in a path.
+// named returns the pod if its namespace and name are safe in a path.
 func named(namespace, name, uid string) (identity.Pod, bool) {
 	return identity.Pod{Namespace: namespace, Name: name, UID: uid}, identity.SafeName(namespace) && identity.SafeName(name)
 }

@@ -21,16 +21,17 @@ import (
 func factError(op string, err error, hint string) error {
 	switch {
 	case problem.Exhausted(err):
-		hint = "" // the command line adds its own hint
+		// The command line adds its own hint.
+		hint = ""
 	case hint == "" && errors.Is(err, os.ErrPermission):
 		hint = "run as root"
 	}
 	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}
 }
 
-// Unreachable returns the error (kind Runtime) for a failed first call to a runtime with
-// the given limit, with a hint. It uses gRPC's message only as a last resort, because the message
-// names neither the socket nor a fix.
+// Unreachable returns the error (of kind Runtime, with a hint) for a failed first call to a
+// runtime. The call had the given limit. It uses gRPC's message only as a last resort: this
+// message names neither the socket nor a fix.
 func Unreachable(endpoint string, err error, limit time.Duration) error {
 	cause, hint := explain(endpoint, err, limit)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}
@@ -41,7 +42,7 @@ const (
 	hintRoot = "run as root"
 )
 
-// hintRunning names the program that serves an endpoint, if its path is well known.
+// hintRunning names the program that serves an endpoint, if the endpoint's path is well known.
 func hintRunning(endpoint string) string {
 	program, unit := "the container runtime", ""
 	switch name := filepath.Base(endpoint); {
@@ -59,8 +60,8 @@ func hintRunning(endpoint string) string {
 	return "is " + program + " running? start it" + unit + ", or set another socket with --container-runtime-endpoint"
 }
 
-// explain determines why a call failed: from the socket's file, then with a plain
-// connection, then from the gRPC status.
+// explain determines why a call failed. It examines the socket's file, then opens a plain
+// connection, and at last uses the gRPC status.
 func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	if path, perr := cri.SocketPath(endpoint); perr == nil {
 		if cause, hint := explainSocket(path); cause != nil {
@@ -72,7 +73,7 @@ func explain(endpoint string, err error, limit time.Duration) (error, string) {
 		return fmt.Errorf("the server does not implement CRI: %s", st.Message()), hintCRI
 	case st.Code() == codes.DeadlineExceeded:
 		return fmt.Errorf("no answer within %s", limit), "is the runtime overloaded, or is this another program's socket?"
-	// The connection was closed before or after gRPC sent its preface.
+	// The peer closed the connection before or after gRPC sent its preface.
 	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"),
 		strings.Contains(st.Message(), "broken pipe"), strings.Contains(st.Message(), "connection reset"):
 		return fmt.Errorf("the server does not speak gRPC"), hintCRI

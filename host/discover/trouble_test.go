@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// serve listens on a socket and passes each connection to answer until the test ends.
+// serve listens on a socket until the test ends. It passes each connection to answer.
 func serve(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.sock")
@@ -44,8 +44,8 @@ func serve(t *testing.T, answer func(net.Conn)) string {
 // silent reads requests and never responds.
 func silent(c net.Conn) { io.Copy(io.Discard, c) }
 
-// For each reason why a runtime does not answer, the message is one sentence with a fix, and
-// returned quickly.
+// For each reason why a runtime does not answer, podrun must quickly return a message of one
+// sentence with a fix.
 func TestRuntimeThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -107,8 +107,8 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestReadWaitsForASilentRuntime: the first call of a command with a time limit fails
-// when the limit expires, not before.
+// TestReadWaitsForASilentRuntime checks that the first call of a command with a time limit
+// fails at this limit, not earlier.
 func TestReadWaitsForASilentRuntime(t *testing.T) {
 	t.Parallel()
 	client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
@@ -148,7 +148,8 @@ func TestReadIsCanceled(t *testing.T) {
 	}
 }
 
-// Which preface gRPC reports depends on how quickly the peer closes the connection.
+// Which error gRPC reports about the preface depends on how quickly the peer closes the
+// connection.
 func TestHangsUpAtOnce(t *testing.T) {
 	for _, text := range []string{
 		"connection error: desc = \"error reading server preface: EOF\"",
@@ -161,7 +162,7 @@ func TestHangsUpAtOnce(t *testing.T) {
 	}
 }
 
-// The error for a missing socket names the program that would serve it.
+// The error for a missing socket must name the program that would serve it.
 func TestHintRunning(t *testing.T) {
 	for path, program := range map[string]string{
 		"/run/crio/crio.sock": "is CRI-O running?", "unix:///run/containerd/containerd.sock": "is containerd running?", "/tmp/other.sock": "is the container runtime running?",

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// unreadable collects corrupt or unreadable state files with the reasons. The content of these
-// files is ignored, because a corrupt file of one pod must not prevent another pod from starting. A
-// nil *unreadable discards them.
+// unreadable collects corrupt or unreadable state files, each with the reason. podrun ignores the
+// content of these files, because a corrupt file of one pod must not prevent the start of another
+// pod. A nil *unreadable discards them.
 type unreadable struct {
 	mu   sync.Mutex
 	list []string
 }
 
-// add records a file. The text of err includes its path.
+// add records a file. The text of err includes the file's path.
 func (u *unreadable) add(what string, err error) {
 	if u == nil {
 		return

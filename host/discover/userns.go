@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// UserNS returns the first host ID of the range that each of podrun's pods uses, by UID.
-// The value is 0 for a pod whose file is corrupt.
+// UserNS maps the UIDs of podrun's pods to the first host ID of the range that each pod uses.
+// The value is 0 if the pod's file is corrupt.
 func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, error) {
 	return machine{ctx: ctx}.userNS(layout)
 }
@@ -37,7 +37,7 @@ func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 	})
 }
 
-// readRanges reads the ranges of these pods; most pods have none.
+// readRanges reads the ranges of these pods. Most pods have none.
 func (m machine) readRanges(layout identity.Layout, pods []string) map[string]uint32 {
 	var held map[string]uint32
 	for _, uid := range pods {
@@ -72,8 +72,8 @@ func (m machine) readRange(file string) (uint32, error) {
 	return ns.UIDs[0].HostID, nil
 }
 
-// recoverUserNS queries the runtime for the ranges whose files are unreadable, because
-// two pods must never share one. A pod without a sandbox uses no range.
+// recoverUserNS asks the runtime for the ranges of pods whose files are unreadable. Two pods
+// must never share a range. A pod without a sandbox uses no range.
 func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandboxes []*runtimeapi.PodSandbox) {
 	for uid, first := range held {
 		if first != 0 || client == nil {
@@ -100,8 +100,8 @@ func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandb
 	}
 }
 
-// addForeignUserNS adds the ranges of pods that belong to other root directories on the same
-// runtime. It ignores ranges that cannot be read.
+// addForeignUserNS adds the ranges of pods on the same runtime that belong to other root
+// directories. It ignores ranges that cannot be read.
 func (m machine) addForeignUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {

@@ -29,7 +29,8 @@ func ids(first int) string {
 	return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`
 }
 
-// TestStoredUserNS: a pod counts as using no range only if its checkpoint states that explicitly.
+// TestStoredUserNS checks that a pod counts as a pod without a range only if its checkpoint says
+// so explicitly.
 func TestStoredUserNS(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	const head = `{"metadata":{"name":"web","namespace":"default"},"spec":{`
@@ -53,7 +54,8 @@ func TestStoredUserNS(t *testing.T) {
 	}
 }
 
-// TestOthersUserNS: pods in other root directories share the host's IDs, too.
+// TestOthersUserNS checks that the ranges of pods in other root directories count too: all pods
+// share the host's IDs.
 func TestOthersUserNS(t *testing.T) {
 	ours, theirs, broken := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
 	hold(t, ours, "a", ids(65536))

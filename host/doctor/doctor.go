@@ -1,6 +1,6 @@
-// Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure: it
-// derives findings from facts. The admission problems that affect every pod are part of the
-// input, so that doctor and admission report the same problems.
+// Package doctor diagnoses why this host cannot run pods. For each problem, it says how to fix
+// it. It is pure: its input are facts, and its output are findings. Its input also has the
+// admission problems that affect every pod. So doctor and admission report the same problems.
 package doctor
 
 import (
@@ -18,12 +18,15 @@ import (
 // Status is the result of a check.
 type Status string
 
-// The statuses, in order of severity.
+// The statuses are in order of severity.
 const (
-	Skip Status = "skip" // unknown because of another problem
+	// Another problem prevents the check.
+	Skip Status = "skip"
 	Pass Status = "pass"
-	Warn Status = "warn" // some pods, or some of their features, do not work
-	Fail Status = "fail" // no pod can run on this host
+	// Some pods, or some of their features, do not work.
+	Warn Status = "warn"
+	// No pod can run on this host.
+	Fail Status = "fail"
 )
 
 // Finding is the result of one check.
@@ -41,32 +44,33 @@ type Pressure struct {
 	Why       string
 }
 
-// Input contains the facts for Examine.
+// Input has the facts for Examine.
 type Input struct {
 	Facts    host.Facts
 	Checkup  host.Checkup
 	Settings nodeconfig.Settings
-	// Down is why the runtime does not respond, and DownHint how to fix that; both are empty if it
-	// responds.
+	// Down is the reason why the runtime does not respond, and DownHint says how to fix it. Both
+	// are empty if the runtime responds.
 	Down, DownHint string
-	// Embedded describes the state of the embedded runtime; it is empty if another
-	// runtime is used. Startable is true if the embedded runtime is not running, but commands start
-	// it. Collision lists the networks of this host that overlap the subnet of its pods.
+	// Embedded describes the state of the embedded runtime. It is empty if podrun uses another
+	// runtime. Startable is true if the embedded runtime does not run, but commands would start it.
+	// Collision lists the networks of this host that overlap the subnet of the embedded runtime's
+	// pods.
 	Embedded    string
 	Startable   bool
 	Collision   string
 	Unread      []string // why facts are unreadable, with a hint
 	Allocatable corev1.ResourceList
 	Pressure    []Pressure
-	// Refusals are the admission problems of a minimal pod, and thus of every pod.
+	// Refusals are the admission problems of a minimal pod. Every pod has these problems.
 	Refusals problem.List
-	// AllowKubelet is true if pods may run on a host with a kubelet, in which case podrun
-	// did not search for one.
+	// AllowKubelet is true if pods may run on a host with a kubelet. Then podrun has not searched
+	// for a kubelet.
 	AllowKubelet bool
-	// Leftovers are resources that killed podrun processes left on this host, as
-	// kind/name.
+	// Leftovers are resources on this host that podrun processes left because they were killed. An
+	// entry has the form kind/name.
 	Leftovers []string
-	// HostNetworkOnly is true if no pod requires the pod network.
+	// HostNetworkOnly is true if no pod needs the pod network.
 	HostNetworkOnly bool
 }
 
@@ -76,7 +80,7 @@ type group struct {
 	checks []func(Input) Finding
 }
 
-// groups contains all checks, in the order in which they are reported.
+// groups has all checks, in the order in which podrun reports them.
 var groups = []group{
 	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
@@ -85,15 +89,16 @@ var groups = []group{
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }
 
-// Examine runs all checks. Problems that affect every pod, but that no check covers, are the last
-// findings.
+// Examine runs all checks. The last findings are problems that affect every pod, but that no
+// check covers.
 func Examine(in Input) []Finding {
 	var out []Finding
 	for _, g := range groups {
 		for _, check := range g.checks {
 			f := check(in)
 			if f.Check == "" {
-				continue // the check does not apply to this host
+				// The check does not apply to this host.
+				continue
 			}
 			f.Group = g.name
 			out = append(out, f)
@@ -115,13 +120,12 @@ func Worst(findings []Finding) Status {
 
 func rank(s Status) int { return slices.Index([]Status{Skip, Pass, Warn, Fail}, s) }
 
-// checked contains the reasons of those admission problems that a check of the host reports.
+// checked has the reasons of the admission problems that a check of the host reports.
 var checked = []string{
 	"RuntimeNotReady", "NetworkNotReady", "CgroupDriverMismatch", "CgroupControllerMissing", "KubeletRunning", "InvalidSetting", "Evicted",
 }
 
-// OfHost reports whether a problem of a pod is a problem of the host, which affects every
-// pod.
+// OfHost reports whether a problem of a pod is a problem of the host, and so of every pod.
 func OfHost(p problem.Problem) bool { return slices.Contains(checked, p.Reason) }
 
 func others(in Input) []Finding {
@@ -134,7 +138,7 @@ func others(in Input) []Finding {
 	return out
 }
 
-// refused returns the admission problem with a reason.
+// refused returns the admission problem that has this reason.
 func (in Input) refused(reason string) (problem.Problem, bool) {
 	at := slices.IndexFunc(in.Refusals, func(p problem.Problem) bool { return p.Reason == reason && !p.Warning })
 	if at < 0 {
@@ -146,8 +150,8 @@ func (in Input) refused(reason string) (problem.Problem, bool) {
 // down reports whether the runtime does not answer.
 func (in Input) down() bool { return in.Down != "" }
 
-// requireRuntime returns the result of otherwise, which requires a running runtime; if the runtime
-// does not respond, it returns a skipped finding.
+// requireRuntime calls otherwise, which needs a running runtime, and returns its result. If the
+// runtime does not respond, it returns a skipped finding instead.
 func (in Input) requireRuntime(check string, otherwise func() Finding) Finding {
 	if in.down() {
 		return Finding{Check: check, Status: Skip, Summary: "the runtime does not answer"}

@@ -80,8 +80,8 @@ var (
 	noPlugins    = withCNI(func(c *host.CNI) { *c = host.CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin"}} })
 )
 
-// cases are faults with their effect on a check: its status, and words in its summary and
-// fix.
+// cases are faults. Each has its effect on a check: the status, and words in the summary and in
+// the fix.
 var cases = []struct {
 	name         string
 	faults       []func(*Input)
@@ -210,7 +210,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// TestNames: each check has a unique name, for scripts, and a group.
+// TestNames checks that each check has a group and a unique name. Scripts use the names.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Examine(healthy()) {
@@ -235,8 +235,9 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// TestConflist checks the network that users paste: the plugins in
-// containernetworking-plugins, in the format of the CNI specification 1.0.0.
+// TestConflist checks the network configuration that users paste. Its plugins must be in the
+// package containernetworking-plugins, and its format must be that of the CNI specification
+// 1.0.0.
 func TestConflist(t *testing.T) {
 	var list struct {
 		Version string `json:"cniVersion"`

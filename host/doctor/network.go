@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// networkReady reports a failure if pods require the pod network and it is not ready.
+// networkReady reports a failure if pods need the pod network and the network is not ready.
 func networkReady(in Input) Finding {
 	return in.requireRuntime("network-ready", func() Finding {
 		if p, bad := in.refused("NetworkNotReady"); bad {
@@ -24,15 +24,15 @@ func networkReady(in Input) Finding {
 	})
 }
 
-// conflist configures a network for one host with the plugins that every distribution
-// packages. Its subnet is podman's default, which rarely overlaps the routes of a site.
-// The text remains valid if a terminal wraps it at blanks.
+// conflist configures a network for one host, with plugins that every distribution packages.
+// Its subnet is podman's default. This subnet rarely overlaps the routes of a site. The text
+// remains valid if a terminal wraps it at blanks.
 const conflist = `{"cniVersion": "1.0.0", "name": "podrun", "plugins": [` +
 	`{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true, ` +
 	`"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}, ` +
 	`{"type": "portmap", "capabilities": {"portMappings": true}}]}`
 
-// fixCNI returns how to configure a network: with a file in the directory that the
+// fixCNI tells the user how to configure a network: with a file in the directory that the
 // runtime reads.
 func (in Input) fixCNI() string {
 	dir := in.Checkup.CNI.ConfDir
@@ -43,13 +43,14 @@ func (in Input) fixCNI() string {
 	return fix + "; or set spec.hostNetwork in the pods"
 }
 
-// cni checks the network configuration itself, because a runtime reports that it is ready
-// without trying the plugins.
+// cni checks the network configuration itself. A runtime reports that its network is ready
+// without a call of the plugins.
 func cni(in Input) Finding {
 	c := in.Checkup.CNI
 	bad := Fail
 	if in.HostNetworkOnly || in.down() || in.Facts.Runtime.CNIConfDir == "" {
-		bad = Warn // another runtime may use the configuration
+		// Another runtime may use the configuration.
+		bad = Warn
 	}
 	switch {
 	case c.Config == "" && in.Facts.Runtime.IsCRIO() && in.Facts.Runtime.CNIConfDir == "":
@@ -91,7 +92,7 @@ func addresses(in Input) Finding {
 	return pass("addresses", "%s, by %s", strings.Join(f.NodeIPs, ", "), f.DefaultRoute)
 }
 
-// The kubelet's limits for the resolver of a pod
+// These are the kubelet's limits for the resolver of a pod
 // (k8s.io/kubernetes/pkg/apis/core/validation).
 const (
 	maxServers  = 3

@@ -19,7 +19,7 @@ func root(in Input) Finding {
 	return Finding{Check: "root", Status: Fail, Summary: "podrun must run as root to create cgroups and mounts", Fix: "sudo podrun doctor"}
 }
 
-// facts checks whether podrun can read all facts on which plans depend.
+// facts checks whether podrun can read all facts that plans need.
 func facts(in Input) Finding {
 	f := in.Facts
 	if len(in.Unread) == 0 && len(in.Facts.Unreadable) > 0 {
@@ -32,7 +32,7 @@ func facts(in Input) Finding {
 	return pass("facts", "node %s, %s/%s, Linux %s", f.NodeName, f.OS, f.Arch, f.KernelVersion)
 }
 
-// rootFS reports a failure if runc cannot start containers from the root file system.
+// rootFS reports a failure if runc cannot start containers because of the root file system.
 func rootFS(in Input) Finding {
 	if in.Checkup.Initramfs {
 		return Finding{Check: "root-filesystem", Status: Fail, Summary: "the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)",
@@ -45,12 +45,12 @@ func rootDir(in Input) Finding       { return writable(in, "root-dir") }
 func podLogs(in Input) Finding       { return writable(in, "pod-logs-dir") }
 func containerLogs(in Input) Finding { return writable(in, "container-logs-dir") }
 
-// longName is the maximum length of a file name on most file systems; on eCryptfs and some others,
+// longName is the maximum length of a file name on most file systems. On some, such as eCryptfs,
 // the maximum is lower.
 const longName = 255
 
-// minLogSpace is the maximum size of the logs of one container (10Mi in five files, the
-// kubelet's containerLogMaxSize and containerLogMaxFiles).
+// minLogSpace is the maximum size of the logs of one container: five files of 10Mi, as set by
+// the kubelet's containerLogMaxSize and containerLogMaxFiles.
 const minLogSpace = 50 << 20
 
 func writable(in Input, check string) Finding {
@@ -89,7 +89,7 @@ func settings(in Input) Finding {
 	return pass("settings", "the settings are valid; there is no settings file")
 }
 
-// nodeName checks the name of this node, which becomes a label value.
+// nodeName checks the name of this node, because the name becomes a label value.
 func nodeName(in Input) Finding {
 	if wrong := validation.IsDNS1123Subdomain(in.Facts.NodeName); len(wrong) > 0 {
 		return Finding{Check: "node-name", Status: Warn, Summary: fmt.Sprintf("%q is not a valid node name: %s", in.Facts.NodeName, wrong[0]),
@@ -128,7 +128,8 @@ func allocatable(in Input) Finding {
 	return pass("allocatable", "%s", text)
 }
 
-// pressure reports shortages. Memory pressure alone prevents only BestEffort pods.
+// pressure reports shortages. If there is only memory pressure, podrun refuses only BestEffort
+// pods.
 func pressure(in Input) Finding {
 	f := pass("pressure", "memory %s, %s %s, process ids %d of %d free", bytes(in.Facts.MemoryAvailable), in.Facts.NodeFS.Path,
 		bytes(in.Facts.NodeFS.AvailableBytes), in.Facts.PIDs.Max-in.Facts.PIDs.Used, in.Facts.PIDs.Max)
@@ -161,8 +162,8 @@ func swap(in Input) Finding {
 		Fix: "swapoff -a, or boot with swapaccount=1"}
 }
 
-// The kernel's default limits. With lower limits, containers that watch files fail with "too many
-// open files".
+// These are the kernel's default limits. If a limit is lower, containers that watch files fail
+// with "too many open files".
 const (
 	fewInstances = 128
 	fewWatches   = 8192
@@ -190,7 +191,8 @@ func bytes(n int64) string {
 	return apiresource.NewQuantity(n, apiresource.BinarySI).String()
 }
 
-// leftovers checks for resources that killed podrun processes left on this host.
+// leftovers checks for resources on this host that podrun processes left because they were
+// killed.
 func leftovers(in Input) Finding {
 	return in.requireRuntime("leftovers", func() Finding {
 		if len(in.Leftovers) == 0 {

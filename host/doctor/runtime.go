@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// reachable checks whether a runtime answers in CRI v1. If not, its fix is specific to
-// this host.
+// reachable checks whether a runtime answers calls of CRI v1. If none does, the finding has a
+// fix for this host.
 func reachable(in Input) Finding {
 	r := in.Facts.Runtime
 	if !in.down() {
@@ -25,7 +25,7 @@ func reachable(in Input) Finding {
 	return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Fix: in.fixRuntime()}
 }
 
-// embedded checks whether the embedded runtime can run, if it is used.
+// embedded checks whether the embedded runtime can run, if podrun uses it.
 func embedded(in Input) Finding {
 	if in.Embedded == "" {
 		return pass("embedded-runtime", "not used")
@@ -45,7 +45,7 @@ func embedded(in Input) Finding {
 // CollisionFix explains how to assign another subnet to the pods of the embedded runtime.
 const CollisionFix = "delete the pods and run 'podrun runtime down': podrun then chooses another subnet when it starts the runtime again"
 
-// fixRuntime returns how to install or start a runtime.
+// fixRuntime returns the text that tells the user how to install or start a runtime.
 func (in Input) fixRuntime() string {
 	c := in.Checkup
 	restart := func(service string) string {
@@ -72,8 +72,8 @@ func (in Input) fixRuntime() string {
 	return in.DownHint
 }
 
-// InstallRuntime returns the commands that install and start a container runtime with
-// network plugins, or "" if the package manager is unknown.
+// InstallRuntime returns the commands that install and start a container runtime with network
+// plugins. It returns "" if the package manager is unknown.
 func InstallRuntime(c host.Checkup) string {
 	commands := install(c, "containerd", "runc", "cni")
 	if commands != "" && c.Systemd {
@@ -82,7 +82,8 @@ func InstallRuntime(c host.Checkup) string {
 	return commands
 }
 
-// packageNames maps a program to the name of its package, by package manager.
+// packageNames maps a program to the names of its package. There is one name per package
+// manager.
 var packageNames = map[string]map[string]string{
 	"cni": {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
 }
@@ -90,8 +91,8 @@ var packageNames = map[string]map[string]string{
 // installers maps package managers to the commands that install packages.
 var installers = map[string]string{"apt-get": "apt-get install", "dnf": "dnf install", "zypper": "zypper install", "apk": "apk add", "pacman": "pacman -S"}
 
-// install returns the command that installs packages on this host, or "" if the package manager is
-// unknown.
+// install returns the command that installs packages on this host. It returns "" if the package
+// manager is unknown.
 func install(c host.Checkup, packages ...string) string {
 	command, known := installers[c.PackageManager]
 	if !known {
@@ -115,8 +116,8 @@ func runtimeReady(in Input) Finding {
 	})
 }
 
-// runtimeWarnings reports other warnings in the runtime's status: containerd warns about settings
-// and kernels that later versions will not support.
+// runtimeWarnings reports other warnings in the runtime's status. containerd warns about settings
+// and kernels that its later versions will not support.
 func runtimeWarnings(in Input) Finding {
 	return in.requireRuntime("runtime-warnings", func() Finding {
 		var said []string
@@ -132,10 +133,10 @@ func runtimeWarnings(in Input) Finding {
 	})
 }
 
-// oldest maps runtimes to their first versions with CRI v1.
+// oldest maps a runtime to its first version with CRI v1.
 var oldest = map[string]string{"containerd": "1.6.0", "cri-o": "1.23.0"}
 
-// runtimeVersion warns about a runtime version with which podrun was not tested.
+// runtimeVersion warns if podrun was not tested with this version of the runtime.
 func runtimeVersion(in Input) Finding {
 	return in.requireRuntime("runtime-version", func() Finding { return testedVersion(in.Facts.Runtime) })
 }
@@ -189,7 +190,7 @@ func describe(name string, h host.RuntimeHandler) string {
 	return name + ": " + strings.Join(can, ", ")
 }
 
-// sandboxImage checks whether the pause image is present: without it and without a
+// sandboxImage checks whether the pause image is present. If it is not, and the host has no
 // registry, no pod starts.
 func sandboxImage(in Input) Finding {
 	return in.requireRuntime("sandbox-image", func() Finding {
@@ -210,7 +211,7 @@ func sandboxImage(in Input) Finding {
 	})
 }
 
-// devices checks whether the runtime can add the devices of --device.
+// devices checks whether the runtime can add the devices that --device sets.
 func devices(in Input) Finding {
 	if len(in.Facts.Devices) == 0 {
 		return pass("devices", "none are configured (--device)")
@@ -239,8 +240,8 @@ func devices(in Input) Finding {
 	})
 }
 
-// runtimeConfig reports the configuration files of CRI-O that podrun read; it does not
-// apply to runtimes that report their configuration themselves.
+// runtimeConfig reports which configuration files of CRI-O podrun has read. Runtimes that
+// report their configuration themselves do not need this check.
 func runtimeConfig(in Input) Finding {
 	if in.down() || !in.Facts.Runtime.IsCRIO() {
 		return Finding{}
@@ -264,8 +265,8 @@ func runtimeConfig(in Input) Finding {
 	})
 }
 
-// oomScore reports whether the runtime can set the OOM scores that podrun requests, as a kubelet
-// does: lowering a score requires CAP_SYS_RESOURCE.
+// oomScore reports whether the runtime can set the OOM scores that podrun requests, like a
+// kubelet. To lower a score, the runtime needs CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
 	return in.requireRuntime("oom-score", func() Finding {
 		may, restricts := in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM

@@ -44,8 +44,8 @@ func seLinux(in Input) Finding {
 	return pass("selinux", "not enabled: seLinuxOptions have no effect")
 }
 
-// idMapped is the first Linux version that maps the IDs of tmpfs, which a pod with a user
-// namespace requires for secrets and similar volumes (KEP-127).
+// idMapped is the first Linux version that maps the IDs of tmpfs (KEP-127). A pod with a user
+// namespace needs this for secrets and similar volumes.
 var idMapped = version.MustParseGeneric("6.3.0")
 
 // userNamespaces reports why pods with hostUsers: false cannot run on this host.

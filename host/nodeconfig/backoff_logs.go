@@ -10,19 +10,20 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Feature gates for the back-off of crashing containers, with their defaults in v1.36
+// These are feature gates for the back-off of crashing containers, with their defaults in v1.36
 // (pkg/features/kube_features.go): KEP-4603.
 const (
 	gateBackOffMax     = "KubeletCrashLoopBackOffMax"         // beta, on
 	gateReducedBackOff = "ReduceDefaultCrashLoopBackOffDecay" // alpha, off
 )
 
-// CrashLoopBackOff returns the initial and the maximum delay before a crashing container
-// is restarted (newCrashLoopBackOff in pkg/kubelet/kubelet.go, and the defaults of the
-// configuration): 10 s and 5 minutes. MaxContainerRestartPeriod sets the maximum, and also limits
-// the initial delay. With the gate ReduceDefaultCrashLoopBackOffDecay, the initial delay is 1 s,
-// and the maximum is a minute unless the gate KubeletCrashLoopBackOffMax is enabled, too, because
-// that gate sets the default of the period to 5 minutes.
+// CrashLoopBackOff returns the initial and the maximum delay before podrun restarts a crashing
+// container (newCrashLoopBackOff in pkg/kubelet/kubelet.go, and the defaults of the
+// configuration). They are 10 s and 5 minutes. MaxContainerRestartPeriod sets the maximum. The
+// initial delay cannot be longer than it. If the gate ReduceDefaultCrashLoopBackOffDecay is
+// enabled, the initial delay is 1 s and the maximum is a minute. If the gate
+// KubeletCrashLoopBackOffMax is also enabled, the maximum is 5 minutes, because this gate sets
+// the default of the period.
 func (s Settings) CrashLoopBackOff() (first, longest time.Duration) {
 	first, longest = 10*time.Second, 5*time.Minute
 	if s.Gate(gateReducedBackOff, false) {
@@ -35,9 +36,9 @@ func (s Settings) CrashLoopBackOff() (first, longest time.Duration) {
 	return first, longest
 }
 
-// LogMaxSize returns ContainerLogMaxSize in bytes: the size at which the log of a
-// container is rotated. A negative size disables rotation; 0 rotates at every check, as
-// in the kubelet. It returns an error for an invalid quantity.
+// LogMaxSize returns ContainerLogMaxSize in bytes. At this size, podrun rotates the log of a
+// container. A negative size disables rotation. With 0, podrun rotates the log at every check,
+// like the kubelet. It returns an error if the quantity is invalid.
 func (s Settings) LogMaxSize() (int64, error) {
 	q, err := resource.ParseQuantity(s.ContainerLogMaxSize)
 	if err != nil {

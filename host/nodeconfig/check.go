@@ -17,9 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// check reports values of used fields that the kubelet would reject
-// (pkg/kubelet/apis/config/validation, cmd/kubelet/app and pkg/kubelet/eviction of
-// v1.36).
+// check reports values that the kubelet would reject, in the fields that podrun uses
+// (pkg/kubelet/apis/config/validation, cmd/kubelet/app and pkg/kubelet/eviction of v1.36).
 func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	if d := kc.CgroupDriver; d != "" && d != "cgroupfs" && d != "systemd" {
 		f.invalid("cgroupDriver", fmt.Sprintf("%q is not a driver", d), "use cgroupfs or systemd, or remove it to use the runtime's driver")
@@ -61,13 +60,13 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// sysctlPattern matches a sysctl's name, or a prefix that ends with "*" (the kubelet's
-// own rule, with dots or slashes).
+// sysctlPattern matches a sysctl's name, or a prefix that ends with "*". It is the kubelet's
+// own rule; the separators are dots or slashes.
 var sysctlPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`)
 })
 
-// validNameservers returns the valid IP addresses; the kubelet ignores the others.
+// validNameservers returns the valid IP addresses. The kubelet ignores the others.
 func validNameservers(servers []string) []string {
 	if servers == nil {
 		return nil

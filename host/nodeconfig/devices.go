@@ -10,14 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// cdiID matches a device's full name in the Container Device Interface:
-// vendor/class=name.
+// cdiID matches a device's full name in the Container Device Interface: vendor/class=name.
 var cdiID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
 })
 
-// ParseDevices parses NAME=CDI-ID entries, each of which adds a device to an extended
-// resource: nvidia.com/gpu=nvidia.com/gpu=0. The devices of a resource keep their order.
+// ParseDevices parses entries of the form NAME=CDI-ID, such as nvidia.com/gpu=nvidia.com/gpu=0.
+// Each entry adds a device to an extended resource. The devices of a resource keep their order.
 func ParseDevices(given []string) (map[string][]string, error) {
 	out := map[string][]string{}
 	var seen []string
@@ -36,8 +35,8 @@ func ParseDevices(given []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// extended reports whether a name is that of an extended resource: its domain is not
-// Kubernetes' own.
+// extended reports whether a name is that of an extended resource. The domain of such a name is
+// not one of Kubernetes.
 func extended(name string) bool {
 	domain, _, ok := strings.Cut(name, "/")
 	return ok && len(validation.IsQualifiedName(name)) == 0 && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSettingsPage checks that the example in docs/settings.md is valid and that the page
-// lists every field of a PodrunConfiguration.
+// TestSettingsPage checks that the example in docs/settings.md is valid. It also checks that
+// the page lists every field of a PodrunConfiguration.
 func TestSettingsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/settings.md")
 	if err != nil {

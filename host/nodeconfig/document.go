@@ -10,13 +10,14 @@ import (
 
 // document is one document of a YAML stream.
 type document struct {
-	first int // first line of its text in the stream, from 1
+	// This is the first line of its text in the stream. Lines count from 1.
+	first int
 	text  []byte
 }
 
-// split splits a stream at its document markers, "---" and "...", and omits documents
-// with only blank lines, comments and directives. A line that begins with a marker is
-// never content, not even in a quoted or block scalar (YAML 1.2, 9.1.2).
+// split splits a stream at its document markers, "---" and "...". It omits documents that have
+// only blank lines, comments and directives. A line that begins with a marker is never content,
+// not even inside a quoted or block scalar (YAML 1.2, 9.1.2).
 func split(data []byte) []document {
 	var out []document
 	now := document{first: 1}
@@ -65,21 +66,23 @@ func hasContent(text []byte) bool {
 
 // place is the position of a field in a document.
 type place struct {
-	path  string // maxPods, systemReserved[cpu], sources[0]
-	line  int    // of the document's text, from 1
-	again int    // line of an earlier field with the same path; 0 if there is none
+	path string // maxPods, systemReserved[cpu], sources[0]
+	// Lines of the document's text count from 1.
+	line int
+	// This is the line of an earlier field with the same path. It is 0 if there is none.
+	again int
 }
 
-// Limits of the fields whose places are recorded; a real settings file has fewer. A field beyond
-// these limits gets the place of its parent.
+// These limit for which fields podrun records the place. A real settings file has fewer fields.
+// A field beyond the limits gets the place of its parent.
 const (
 	maxPlaces  = 10000
 	placeDepth = 5
 	maxKey     = 512 // bytes
 )
 
-// maxExpanded limits the size in bytes of a document with its aliases expanded: a few
-// lines of aliases can represent any amount of text.
+// maxExpanded limits the size in bytes of a document after its aliases were expanded. A few
+// lines of aliases can stand for any amount of text.
 const maxExpanded = 4 * maxFile
 
 // placesOf returns the places of the fields in the top levels of a document.
@@ -104,8 +107,9 @@ func placesOf(text []byte) ([]place, error) {
 	return out, nil
 }
 
-// expanded returns the size in bytes of a node with its aliases expanded, at most maxExpanded+1.
-// done contains the sizes of nodes with anchors; a node that contains itself counts as too large.
+// expanded returns the size in bytes that a node has with its aliases expanded. The result is at
+// most maxExpanded+1. done has the sizes of nodes with anchors. A node that contains itself
+// counts as too large.
 func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -116,7 +120,8 @@ func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	if node.Anchor != "" {
 		done[node] = maxExpanded + 1
 	}
-	size := len(node.Value) + 4 // with quotes and separators
+	// This includes quotes and separators.
+	size := len(node.Value) + 4
 	for _, inner := range node.Content {
 		size = min(size+expanded(inner, done), maxExpanded+1)
 	}
@@ -126,7 +131,7 @@ func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	return size
 }
 
-// walk calls found for each field below a node, in the order of the text, until found
+// walk calls found for each field below a node, in the order of the text. It stops when found
 // returns false. It does not follow aliases.
 func walk(node *yaml.Node, path string, depth int, found func(path string, line int) bool) bool {
 	if depth == placeDepth {
@@ -157,8 +162,8 @@ func walk(node *yaml.Node, path string, depth int, found func(path string, line 
 	return true
 }
 
-// line returns the line of a field in the file, or the line of its nearest recorded parent; 0 if
-// there is none.
+// line returns the line of a field in the file. If the line was not recorded, it returns the
+// line of the nearest recorded parent, or 0 if there is none.
 func (f *file) line(field string) int {
 	for field != "" {
 		for _, p := range f.places {

@@ -52,8 +52,8 @@ func (f *file) checkSignal(at, signal string) bool {
 	return false
 }
 
-// checkThresholds checks thresholds: each must be a percentage (0% and 100% disable the threshold)
-// or a positive quantity.
+// checkThresholds checks thresholds. Each must be a positive quantity or a percentage; 0% and 100%
+// disable the threshold.
 func (f *file) checkThresholds(field string, thresholds map[string]string) {
 	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
 		at, value := fmt.Sprintf("%s[%s]", field, signal), thresholds[signal]
@@ -72,8 +72,8 @@ func (f *file) checkThresholds(field string, thresholds map[string]string) {
 	}
 }
 
-// checkReclaims checks minimum reclaims: each must be a percentage above 0, or a quantity of 0 or
-// more.
+// checkReclaims checks minimum reclaims. Each must be a percentage above 0, or a quantity that is
+// not negative.
 func (f *file) checkReclaims(reclaims map[string]string) {
 	for _, signal := range slices.Sorted(maps.Keys(reclaims)) {
 		at, value := fmt.Sprintf("evictionMinimumReclaim[%s]", signal), reclaims[signal]
@@ -122,8 +122,8 @@ func (f *file) checkImageGC(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// mergeEvictions overrides settings for evictions and image garbage collection with those
-// of a valid file.
+// mergeEvictions overrides settings for evictions and image garbage collection with the
+// settings of a valid file.
 func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	s.EvictionHard = evictionHard(s.EvictionHard, kc)
 	quantities(&s.EvictionSoft, kc.EvictionSoft)
@@ -145,8 +145,8 @@ func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// evictionHard returns the hard thresholds: those of the file replace all defaults or, if
-// mergeDefaultEvictionSettings is set, only the defaults for the same signals.
+// evictionHard returns the hard thresholds. Those of the file replace all defaults. If the file
+// sets mergeDefaultEvictionSettings, they replace only the defaults for the same signals.
 func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[string]string {
 	switch {
 	case kc.EvictionHard == nil:
@@ -157,5 +157,5 @@ func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[
 	return kc.EvictionHard
 }
 
-// NoThreshold reports whether a percentage disables an eviction threshold in the kubelet.
+// NoThreshold reports whether a percentage disables an eviction threshold, as in the kubelet.
 func NoThreshold(value string) bool { return value == "0%" || value == "100%" }

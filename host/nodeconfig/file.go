@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReasonUnused is the reason of a warning about a kubelet field that podrun does not use,
-// which is shown only with --verbose.
+// ReasonUnused is the reason of a warning about a kubelet field that podrun does not use. Only
+// --verbose shows this warning.
 const ReasonUnused = "Unused"
 
-// kubeletKind and podrunKind are the kinds that a settings file may contain, and kinds maps them to
-// their apiVersions.
+// A settings file may contain the kinds kubeletKind and podrunKind. kinds maps them to their
+// apiVersions.
 const (
 	kubeletKind = "KubeletConfiguration"
 	podrunKind  = "PodrunConfiguration"
@@ -31,23 +31,24 @@ const (
 
 var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podrunKind: "podrun.dev/v1alpha1"}
 
-// Parse overrides base with a settings file: a KubeletConfiguration
-// (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or both,
-// as documents of one YAML stream, or one of them as JSON. Fields that the file omits keep their
-// values in base.
+// Parse overrides base with a settings file. The file is a KubeletConfiguration
+// (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or both. Both are
+// documents of one YAML stream; a single one may also be JSON. A field that the file omits keeps
+// its value in base.
 //
-// Unknown fields of a KubeletConfiguration are warnings, as in the kubelet. Unknown
-// fields of a PodrunConfiguration are errors, as are duplicate fields, values that the
-// kubelet would reject, other kinds, and a kind that appears twice. After an error, Parse
-// returns base unchanged. Problems have a field path and a line, but no file name,
-// because only the caller knows it.
+// An unknown field of a KubeletConfiguration is a warning, as in the kubelet. An unknown field
+// of a PodrunConfiguration is an error. So are duplicate fields, values that the kubelet would
+// reject, other kinds, and a kind that occurs twice. If there is an error, Parse returns base
+// unchanged. Problems have a field path and a line, but no file name. Only the caller knows the
+// name.
 func Parse(data []byte, base Settings) (Settings, problem.List) {
 	docs := split(data)
 	if len(docs) == 0 {
 		return base, problem.List{{Reason: "InvalidObject", Message: "the file does not contain a document", Hint: header()}}
 	}
 	out, problems := parseAll(docs, base)
-	if len(problems.Errors()) == 0 && out.Profile != "" { // the profile's settings are defaults for the whole file
+	// The profile's settings are defaults for the whole file.
+	if len(problems.Errors()) == 0 && out.Profile != "" {
 		out, problems = parseAll(docs, withProfile(base, out.Profile))
 	}
 	problems.Sort()
@@ -73,16 +74,20 @@ func parseAll(docs []document, base Settings) (Settings, problem.List) {
 	return out, problems
 }
 
-// Limits of reported problems. A file with more documents than kinds is always rejected.
+// These limit how many problems Parse reports. Parse always rejects a file with more documents
+// than kinds.
 const (
 	maxDocuments = 8
-	maxProblems  = 100 // errors of a document, and as many warnings
+	// A document may have this many errors, and this many warnings.
+	maxProblems = 100
 )
 
 // file collects the problems of one document of a settings file.
 type file struct {
-	kind     string // "" until it is known
-	first    int    // line of the file at which the document begins
+	// It is "" until it is known.
+	kind string
+	// The document begins at this line of the file.
+	first    int
 	places   []place
 	problems problem.List
 }
@@ -134,8 +139,8 @@ func (f *file) invalid(field, message, hint string) {
 	f.add(field, "FieldValueInvalid", message, hint, false)
 }
 
-// decode returns the fields of the document except apiVersion and kind, or nil if it has
-// another kind.
+// decode returns the fields of the document except apiVersion and kind. It returns nil if the
+// document has another kind.
 func (f *file) decode(data []byte) map[string]json.RawMessage {
 	places, err := placesOf(data)
 	f.places = places
@@ -161,11 +166,12 @@ func (f *file) decode(data []byte) map[string]json.RawMessage {
 	return fields
 }
 
-// identify removes apiVersion and kind from the fields, and reports whether they are
-// supported.
+// identify removes apiVersion and kind from the fields. It reports whether podrun supports
+// them.
 func (f *file) identify(fields map[string]json.RawMessage) bool {
 	var kind, version string
-	_ = json.Unmarshal(fields["kind"], &kind) // a value that is not a string is treated as missing
+	// A value that is not a string counts as missing.
+	_ = json.Unmarshal(fields["kind"], &kind)
 	_ = json.Unmarshal(fields["apiVersion"], &version)
 	want, known := kinds[kind]
 	switch {
@@ -191,8 +197,8 @@ func header() string {
 		kinds[kubeletKind], kubeletKind, kinds[podrunKind], podrunKind)
 }
 
-// fill decodes each field individually into the struct that into points to, so that it
-// reports every invalid field.
+// fill decodes the fields into the struct to which into points. It decodes each field on its
+// own, in order to report every invalid field.
 func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	targets := map[string]reflect.Value{}
 	value := reflect.ValueOf(into).Elem()
@@ -228,8 +234,8 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	}
 }
 
-// holdsQuantities reports whether a field's type contains quantities, which are decoded
-// by Kubernetes' parser.
+// holdsQuantities reports whether a field's type contains quantities. Kubernetes' parser
+// decodes these.
 func holdsQuantities(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -258,7 +264,7 @@ func (f *file) unknown(field string, strict bool) {
 	f.add(field, "FieldUnknown", "unknown field, ignored", "", true)
 }
 
-// typeMessage describes a value of the wrong type, without Go's types.
+// typeMessage describes a value of the wrong type. It does not use the names of Go's types.
 func typeMessage(err error) string {
 	var typeErr *json.UnmarshalTypeError
 	if errors.As(err, &typeErr) {
@@ -278,7 +284,7 @@ func typeName(t reflect.Type) string {
 	return t.String()
 }
 
-// used are the fields that merge reads.
+// used has the fields that merge reads.
 var used = map[string]bool{
 	"podLogsDir": true, "registryPullQPS": true, "registryBurst": true, "clusterDomain": true, "clusterDNS": true, "podCIDR": true,
 	"cgroupRoot": true, "cgroupsPerQOS": true, "cgroupDriver": true, "runtimeRequestTimeout": true, "maxPods": true,

@@ -14,7 +14,7 @@ import (
 
 const begin = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// wantParsed checks the settings after parsing a file over the defaults.
+// wantParsed parses a file over the defaults and checks the resulting settings.
 func wantParsed(t *testing.T, file string, change func(*Settings)) {
 	t.Helper()
 	got, problems := Parse([]byte(file), Default())
@@ -102,12 +102,13 @@ func TestParseJSON(t *testing.T) {
 	}
 }
 
-// TestParseProblems checks each problem as printed for the user; after an error the settings are
-// unchanged.
+// TestParseProblems checks the text of each problem that podrun prints for the user. After an
+// error, the settings must be unchanged.
 func TestParseProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
-		file    string
-		want    string // field: message, of the first problem
+		file string
+		// It has the form "field: message" and is the first problem.
+		want    string
 		line    int
 		warning bool
 	}{
@@ -191,7 +192,7 @@ func TestParseProblems(t *testing.T) {
 	}
 }
 
-// TestParseAllProblems: all problems are reported at once.
+// TestParseAllProblems checks that Parse reports all problems together.
 func TestParseAllProblems(t *testing.T) {
 	_, problems := Parse([]byte(begin+"maxPods: -1\nregistryBurst: -1\nfoo: 1\nstaticPodPath: /a\n"), Default())
 	if len(problems.Errors()) != 2 || len(problems.Warnings()) != 2 {

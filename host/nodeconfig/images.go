@@ -45,7 +45,7 @@ func (f *file) checkVerification(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// validPattern reports whether a pattern is valid in the allowlist.
+// validPattern reports whether a pattern of the allowlist is valid.
 func validPattern(pattern string) bool {
 	if prefix, wild := strings.CutSuffix(pattern, "/*"); wild {
 		return prefix != "" && strings.TrimSpace(pattern) == pattern && !strings.Contains(prefix, "*")

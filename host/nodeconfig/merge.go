@@ -6,8 +6,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// merge overrides base with a valid file. Like the kubelet (v1beta1/defaults.go), it treats certain
-// zero values as not set.
+// merge overrides base with a valid file. Like the kubelet (v1beta1/defaults.go), it treats some
+// zero values as if they were not set.
 func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	text(&s.PodLogsDir, kc.PodLogsDir)
 	text(&s.ContainerRuntimeEndpoint, kc.ContainerRuntimeEndpoint)
@@ -89,8 +89,8 @@ func quantities(into *map[string]string, value map[string]string) {
 	}
 }
 
-// parallelPulls returns the maximum number of concurrent pulls, or 0 for no limit.
-// serializeImagePulls counts only if the file sets it, because the kubelet's default is true, and
+// parallelPulls returns the maximum number of concurrent pulls. 0 means no limit.
+// serializeImagePulls counts only if the file sets it: the kubelet's default is true, but
 // podrun's is not.
 func parallelPulls(base int32, kc *kubelet.KubeletConfiguration) int32 {
 	switch {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodrunConfiguration (podrun.dev/v1alpha1) contains the settings that a KubeletConfiguration does
-// not have. A nil field keeps the current setting; names and defaults are those of the flags. Paths
+// PodrunConfiguration (podrun.dev/v1alpha1) has the settings that a KubeletConfiguration does not
+// have. A nil field keeps the current setting. The names and defaults are those of the flags. Paths
 // are absolute and clean.
 type PodrunConfiguration struct {
 	Profile          *string `json:"profile"` // one of Profiles
@@ -29,13 +29,13 @@ type PodrunConfiguration struct {
 	NodeIP           []string          `json:"nodeIP"` // at most one IPv4 and one IPv6
 	NodeLabels       map[string]string `json:"nodeLabels"`
 
-	// PersistentVolumeClaims maps claims, in every namespace, to directories of this
-	// host, as --pvc does.
+	// PersistentVolumeClaims maps a claim name, in every namespace, to a directory of this host,
+	// like --pvc.
 	PersistentVolumeClaims map[string]string `json:"persistentVolumeClaims"`
-	// PersistentVolumeClaimDir is the directory in which each claim without a volume has
-	// a subdirectory.
+	// PersistentVolumeClaimDir is a directory. Each claim without a volume has a subdirectory of
+	// it.
 	PersistentVolumeClaimDir *string `json:"persistentVolumeClaimDir"`
-	// Devices maps extended resources to CDI devices, as --device does.
+	// Devices maps an extended resource to CDI devices, like --device.
 	Devices map[string][]string `json:"devices"`
 
 	RegistryAuth     *string          `json:"registryAuth"`                  // path of a docker config; "" for none
@@ -59,7 +59,7 @@ type PodrunConfiguration struct {
 	Color     *string `json:"color"`
 }
 
-// Limits of a PodrunConfiguration. Larger values are mistakes or malicious.
+// These are limits of a PodrunConfiguration. Larger values are mistakes or attacks.
 const (
 	maxSources = 64
 	maxEntries = 1024 // in a mapping
@@ -133,13 +133,15 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkDevices(pc.Devices)
 }
 
-// Values of runtime; any other value is a socket.
+// These are values of runtime. Any other value is a socket.
 const (
-	RuntimeAuto     = "auto"     // the recorded runtime, otherwise one that is found on the host
-	RuntimeEmbedded = "embedded" // the runtime in podrun's binary
+	// podrun uses the recorded runtime. If none is recorded, it uses one that it finds on the host.
+	RuntimeAuto = "auto"
+	// podrun uses the runtime in its own binary.
+	RuntimeEmbedded = "embedded"
 )
 
-// CheckRuntime rejects an invalid value of runtime; "" means auto.
+// CheckRuntime rejects an invalid value of runtime. "" means auto.
 func CheckRuntime(v string) error {
 	if v == "" || v == RuntimeAuto || v == RuntimeEmbedded || strings.HasPrefix(v, "unix:///") || strings.HasPrefix(v, "/") {
 		return nil
@@ -147,20 +149,26 @@ func CheckRuntime(v string) error {
 	return fmt.Errorf("%q is not auto, embedded or a socket (unix:///path/to.sock)", v)
 }
 
-// The places where podrun stores the Secrets of pods.
+// podrun can store the Secrets of pods in these places.
 const (
-	SecretsOnDisk   = "disk"   // in checkpoints, which only root can read
-	SecretsInMemory = "memory" // until the host is rebooted
+	// The Secrets are in checkpoints, which only root can read.
+	SecretsOnDisk = "disk"
+	// The Secrets exist until the host is rebooted.
+	SecretsInMemory = "memory"
 )
 
 // SecretsPlaces are the values of secrets.
 var SecretsPlaces = []string{SecretsOnDisk, SecretsInMemory}
 
-// The orders in which the app containers of a pod start.
+// The app containers of a pod can start in these orders.
 const (
-	StartInOrder  = "kubelet"  // in list order, one after the other; a container may be created while the one before it starts
-	StartStrict   = "strict"   // the same, but each container is created after the one before it has started
-	StartParallel = "parallel" // concurrently, unless postStart hooks require an order
+	// Containers start one after the other, in the order of the list. podrun may create a container while
+	// the one before it starts.
+	StartInOrder = "kubelet"
+	// The order is the same, but podrun creates each container after the one before it has started.
+	StartStrict = "strict"
+	// Containers start concurrently, unless postStart hooks require an order.
+	StartParallel = "parallel"
 )
 
 // StartOrders are the values of startOrder.
@@ -189,8 +197,8 @@ func (f *file) checkSources(dirs []string) {
 	}
 }
 
-// checkNode checks the node's name, addresses and labels. The kubelet accepts at most one
-// node address per family (KEP-563).
+// checkNode checks the name, the addresses and the labels of the node. The kubelet accepts at
+// most one node address per IP family (KEP-563).
 func (f *file) checkNode(pc *PodrunConfiguration) {
 	if n := deref(pc.HostnameOverride, ""); n != "" && len(validation.IsDNS1123Subdomain(n)) > 0 {
 		f.invalid("hostnameOverride", fmt.Sprintf("%q is not a valid name of a node", n), "a lower-case DNS name")

@@ -70,11 +70,12 @@ verbose: true
 	}
 }
 
-// TestParsePodrunProblems: a PodrunConfiguration is strict, and each error has its line
-// in the file, even in the second document.
+// TestParsePodrunProblems checks that a PodrunConfiguration is parsed strictly. Each error must
+// have its line in the file, even in the second document.
 func TestParsePodrunProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
-		file string // after apiVersion and kind
+		// It follows apiVersion and kind.
+		file string
 		want string
 		line int
 	}{
@@ -129,7 +130,8 @@ func TestParsePodrunProblems(t *testing.T) {
 				if line > 0 {
 					line += shift
 				}
-				for n := range 8 { // lines in the message
+				// These are lines in the message.
+				for n := range 8 {
 					if shift > 0 && strings.HasSuffix(want, fmt.Sprintf(" line %d", n)) {
 						want = strings.Replace(want, fmt.Sprintf(" line %d", n), fmt.Sprintf(" line %d", n+shift), 1)
 						break

@@ -8,7 +8,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// ProfileHardened restricts pods more than a kubelet does.
+// ProfileHardened restricts pods more than a kubelet would.
 const ProfileHardened = "hardened"
 
 // Profiles are the values of profile.
@@ -16,8 +16,10 @@ var Profiles = []string{ProfileHardened}
 
 // Values of userNamespaces.
 const (
-	UserNamespacesPod    = "pod"    // only pods with hostUsers: false
-	UserNamespacesPrefer = "prefer" // also new pods without hostUsers, if they work in a user namespace
+	// Only pods with hostUsers: false get a user namespace.
+	UserNamespacesPod = "pod"
+	// New pods without hostUsers get one too, if they work in a user namespace.
+	UserNamespacesPrefer = "prefer"
 )
 
 // UserNamespaceModes are the values of userNamespaces.
@@ -42,7 +44,7 @@ var hardened = []profileSetting{
 	{"readOnlyAPI", "true", func(s *Settings) { s.ReadOnlyAPI = true }, func(s Settings) string { return fmt.Sprint(s.ReadOnlyAPI) }},
 }
 
-// withProfile returns s with the settings of a profile.
+// withProfile returns s with the settings of its profile.
 func withProfile(s Settings, name string) Settings {
 	if name == ProfileHardened {
 		for _, one := range hardened {
@@ -52,8 +54,8 @@ func withProfile(s Settings, name string) Settings {
 	return s
 }
 
-// DescribeProfile lists the effective values of the profile's settings, and which values of the
-// profile are overridden. It returns "" if there is no profile.
+// DescribeProfile lists the effective values of the profile's settings. It also lists which
+// values of the profile are overridden. It returns "" if there is no profile.
 func (s Settings) DescribeProfile() string {
 	if s.Profile != ProfileHardened {
 		return ""

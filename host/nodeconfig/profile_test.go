@@ -8,8 +8,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// TestProfile: the settings of a profile are defaults, which both documents of the file
-// override, in any order.
+// TestProfile checks that the settings of a profile are defaults. Both documents of the file
+// must override them, in any order.
 func TestProfile(t *testing.T) {
 	const profile = beginPodrun + "profile: hardened\n"
 	for name, tc := range map[string]struct {
@@ -49,7 +49,8 @@ func TestProfile(t *testing.T) {
 
 func TestDescribeProfile(t *testing.T) {
 	s, _ := Parse([]byte(beginPodrun+"profile: hardened\npodSecurity: privileged\n"), Default())
-	s.UserNamespaces = "" // as set by a flag
+	// As if a flag had set it.
+	s.UserNamespaces = ""
 	const want = "profile hardened: seccompDefault=true, podSecurity=privileged (instead of baseline), userNamespaces=pod (instead of prefer), " +
 		"imagePullCredentialsVerificationPolicy=AlwaysVerify, readOnlyAPI=true"
 	if got := s.DescribeProfile(); got != want {

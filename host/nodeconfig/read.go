@@ -12,15 +12,15 @@ import (
 // maxFile is the maximum size of a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// DefaultFile is the settings file that every command reads if it exists.
+// DefaultFile is the settings file that every command reads if the file exists.
 const DefaultFile = "/etc/podrun/config.yaml"
 
-// DefaultSource is the directory of manifests that `podrun serve` runs if neither the
-// command line nor the settings specify another.
+// DefaultSource is a directory of manifests. `podrun serve` runs them if neither the command
+// line nor the settings specify another directory.
 const DefaultSource = "/etc/podrun/manifests"
 
-// ReadFile reads a settings file of at most 1 MiB that the user specified; it may be a
-// pipe. The error contains the path and wraps the system error.
+// ReadFile reads a settings file that the user specified. The file has at most 1 MiB and may be
+// a pipe. The error has the path and wraps the system error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	data, err := hostfile.ReadInput(ctx, path, maxFile)
 	if errors.Is(err, hostfile.ErrTooLarge) {

@@ -1,6 +1,6 @@
-// Package nodeconfig contains the settings of this node, under the kubelet's names, and
-// reads them from a file with a KubeletConfiguration, a PodrunConfiguration or both. A
-// flag overrides the environment, which overrides the file.
+// Package nodeconfig has the settings of this node, under the kubelet's names. It reads them
+// from a file with a KubeletConfiguration, a PodrunConfiguration or both. The environment
+// overrides the file, and a flag overrides both.
 package nodeconfig
 
 import (
@@ -12,15 +12,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Settings are the node's settings after merging flags, environment and file. If the kubelet has a
-// setting (kubelet.config.k8s.io/v1beta1), its name and meaning are the kubelet's. Settings marshal
-// to stable JSON.
+// Settings are the node's settings after flags, environment and file were merged. If the kubelet
+// has a setting (kubelet.config.k8s.io/v1beta1), its name and meaning are the kubelet's. Settings
+// marshal to stable JSON.
 type Settings struct {
-	// File is the settings file that was read; empty if there is none.
+	// File is the settings file that podrun has read. It is empty if there is none.
 	File string `json:"file,omitempty"`
 
-	// Profile is the profile in the file, whose settings are already applied to the other
-	// fields.
+	// Profile is the profile in the file. The other fields already have the profile's settings.
 	Profile string `json:"profile,omitempty"`
 
 	RootDir          string `json:"rootDir"`
@@ -29,15 +28,15 @@ type Settings struct {
 	ContainerLogsDir string `json:"containerLogsDir"`
 	// Sources are the directories whose manifests `podrun serve` runs.
 	Sources []string `json:"sources,omitempty"`
-	// Claims maps PersistentVolumeClaims, in every namespace, to directories of this
+	// Claims maps the name of a PersistentVolumeClaim, in every namespace, to a directory of this
 	// host.
 	Claims map[string]string `json:"persistentVolumeClaims,omitempty"`
-	// ClaimDir is the directory in which each claim without a volume has a subdirectory;
-	// empty disables this.
+	// ClaimDir is a directory. Each claim without a volume has a subdirectory of it. If ClaimDir
+	// is empty, there are no such subdirectories.
 	ClaimDir string `json:"persistentVolumeClaimDir,omitempty"`
 
 	Namespace string `json:"namespace,omitempty"` // for pods that specify none; empty: default
-	// StrictSources rejects manifests that users other than root can write to.
+	// StrictSources rejects a manifest that a user other than root can write.
 	StrictSources bool   `json:"strictSources,omitempty"`
 	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run next to a kubelet on the same runtime
 	Verbose       bool   `json:"verbose,omitempty"`
@@ -50,7 +49,7 @@ type Settings struct {
 	NodeIP           []string          `json:"nodeIP,omitempty"`
 	NodeLabels       map[string]string `json:"nodeLabels,omitempty"`
 
-	// Runtime is auto (the default for "") or embedded; it is not used if an endpoint is
+	// Runtime is auto (the default for "") or embedded. podrun does not use it if an endpoint is
 	// set.
 	Runtime                  string        `json:"runtime,omitempty"`
 	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: selected by Runtime
@@ -79,17 +78,17 @@ type Settings struct {
 	SystemReserved map[string]string `json:"systemReserved,omitempty"` // quantities
 	KubeReserved   map[string]string `json:"kubeReserved,omitempty"`
 	EvictionHard   map[string]string `json:"evictionHard,omitempty"`
-	// EvictionSoft maps signals to thresholds that take effect after
-	// EvictionSoftGracePeriod; EvictionMinimumReclaim is the amount to free beyond a
-	// threshold. All of them are valid, because Parse checks the file.
+	// EvictionSoft maps signals to thresholds. A threshold has an effect after its
+	// EvictionSoftGracePeriod. EvictionMinimumReclaim is the amount to free beyond a threshold.
+	// All of them are valid, because Parse checks the file.
 	EvictionSoft            map[string]string `json:"evictionSoft,omitempty"`
 	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod,omitempty"`
 	EvictionMinimumReclaim  map[string]string `json:"evictionMinimumReclaim,omitempty"`
-	// EvictionPressureTransitionPeriod is the time for which a pressure condition
-	// persists after it was last observed; ns in JSON.
+	// EvictionPressureTransitionPeriod is how long a pressure condition persists after podrun last
+	// observed the pressure. It is in ns in JSON.
 	EvictionPressureTransitionPeriod time.Duration `json:"evictionPressureTransitionPeriod"`
-	// EvictionMaxPodGracePeriod is the maximum grace period, in seconds, of a pod that a
-	// soft threshold evicts.
+	// EvictionMaxPodGracePeriod is the maximum grace period, in seconds, of a pod that is evicted
+	// because of a soft threshold.
 	EvictionMaxPodGracePeriod int32    `json:"evictionMaxPodGracePeriod,omitempty"`
 	AllowedUnsafeSysctls      []string `json:"allowedUnsafeSysctls,omitempty"`
 	SeccompDefault            bool     `json:"seccompDefault"`
@@ -107,34 +106,34 @@ type Settings struct {
 	ContainerLogMaxWorkers      int32         `json:"containerLogMaxWorkers"`
 	ContainerLogMonitorInterval time.Duration `json:"containerLogMonitorInterval"` // ns in JSON
 
-	// MaxContainerRestartPeriod is crashLoopBackOff.maxContainerRestartPeriod, or 0 if no
-	// file sets it. CrashLoopBackOff returns the resulting delays.
+	// MaxContainerRestartPeriod is crashLoopBackOff.maxContainerRestartPeriod. It is 0 if no file
+	// sets it. CrashLoopBackOff returns the delays that result from it.
 	MaxContainerRestartPeriod time.Duration `json:"maxContainerRestartPeriod,omitempty"` // ns in JSON
 
 	RegistryPullQPS       int32 `json:"registryPullQPS"` // 0: no limit
 	RegistryBurst         int32 `json:"registryBurst"`
 	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
 
-	// When the usage of the image disk reaches the high threshold, in percent, unused
-	// images are removed until it reaches the low one, except images younger than
-	// ImageMinimumGCAge. Images that were not used for ImageMaximumGCAge are removed in
-	// any case, unless that is 0. Ages are ns in JSON.
+	// If the usage of the image disk reaches the high threshold (in percent), podrun removes
+	// unused images until the usage reaches the low one. It keeps images that are younger than
+	// ImageMinimumGCAge. It also removes each image that was not used for ImageMaximumGCAge,
+	// whatever the usage is. 0 disables this. Ages are in ns in JSON.
 	ImageGCHighThresholdPercent int32         `json:"imageGCHighThresholdPercent"`
 	ImageGCLowThresholdPercent  int32         `json:"imageGCLowThresholdPercent"`
 	ImageMinimumGCAge           time.Duration `json:"imageMinimumGCAge"`
 	ImageMaximumGCAge           time.Duration `json:"imageMaximumGCAge,omitempty"`
 
-	// ShutdownGracePeriod is the time for pods to terminate when the host shuts down, of
-	// which ShutdownGracePeriodCriticalPods is reserved for critical pods; alternatively,
-	// each priority has its own period. If none is set, podrun does not stop pods before
-	// the shutdown. ShutdownPeriods returns the resulting periods. Durations are ns in
-	// JSON.
+	// ShutdownGracePeriod is the time that pods have to terminate when the host shuts down.
+	// ShutdownGracePeriodCriticalPods is the part of this time that is reserved for critical pods.
+	// Alternatively, each priority has its own period. If none of them is set, podrun does not
+	// stop pods before the shutdown. ShutdownPeriods returns the periods that result. Durations
+	// are in ns in JSON.
 	ShutdownGracePeriod              time.Duration                              `json:"shutdownGracePeriod,omitempty"`
 	ShutdownGracePeriodCriticalPods  time.Duration                              `json:"shutdownGracePeriodCriticalPods,omitempty"`
 	ShutdownGracePeriodByPodPriority []kubelet.ShutdownGracePeriodByPodPriority `json:"shutdownGracePeriodByPodPriority,omitempty"`
 
-	// PullVerification and PullAllowlist specify for which images that are already present a pod
-	// must prove that it could pull them.
+	// PullVerification and PullAllowlist specify for which images a pod must prove that it could
+	// pull them, although they are already present.
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
 	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
 
@@ -148,8 +147,8 @@ type Settings struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// Default returns the kubelet's defaults (v1.36), except for podrun's own root directory
-// and parallel image pulls.
+// Default returns the kubelet's defaults (v1.36). Only the root directory and the number of
+// parallel image pulls are podrun's own.
 func Default() Settings {
 	return Settings{
 		RootDir:               "/var/lib/podrun",
@@ -183,8 +182,9 @@ func Default() Settings {
 		ContainerLogMonitorInterval:      10 * time.Second,
 		RegistryPullQPS:                  5,
 		RegistryBurst:                    10,
-		PullStall:                        5 * time.Minute, // containerd reports progress in steps of 1 MiB, which take minutes on a slow link
-		PullVerification:                 kubelet.NeverVerifyPreloadedImages,
+		// containerd reports progress in steps of 1 MiB. A step takes minutes on a slow link.
+		PullStall:        5 * time.Minute,
+		PullVerification: kubelet.NeverVerifyPreloadedImages,
 	}
 }
 
@@ -193,7 +193,7 @@ func (s Settings) Layout() identity.Layout {
 	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
 }
 
-// SourcesOrDefault returns the sources of manifests, or DefaultSource if none are set.
+// SourcesOrDefault returns the sources of manifests. It returns DefaultSource if none are set.
 func (s Settings) SourcesOrDefault() []string {
 	if len(s.Sources) == 0 {
 		return []string{DefaultSource}
@@ -202,7 +202,7 @@ func (s Settings) SourcesOrDefault() []string {
 }
 
 // Gate reports whether a feature gate is enabled. If the file does not set the gate, Gate
-// returns the argument otherwise.
+// returns otherwise.
 func (s Settings) Gate(name string, otherwise bool) bool {
 	if on, said := s.FeatureGates[name]; said {
 		return on

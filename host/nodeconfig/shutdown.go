@@ -9,11 +9,10 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 )
 
-// ShutdownPeriods returns the times for pods to terminate when the host shuts down, lower
-// priorities first: those of shutdownGracePeriodByPodPriority (KEP-2712), or the
-// equivalents of shutdownGracePeriod and shutdownGracePeriodCriticalPods (KEP-2000). It
-// returns nil if pods are not stopped before the shutdown, which is the kubelet's
-// default.
+// ShutdownPeriods returns the times that pods have to terminate when the host shuts down. Lower
+// priorities come first. The times are those of shutdownGracePeriodByPodPriority (KEP-2712), or
+// the equivalents of shutdownGracePeriod and shutdownGracePeriodCriticalPods (KEP-2000). It
+// returns nil if podrun does not stop pods before the shutdown. This is the kubelet's default.
 func (s Settings) ShutdownPeriods() []kubelet.ShutdownGracePeriodByPodPriority {
 	if !s.Gate("GracefulNodeShutdown", true) {
 		return nil
@@ -41,7 +40,7 @@ func (s Settings) ShutdownDelay() time.Duration {
 	return sum
 }
 
-// checkShutdown checks the periods as the kubelet does, and also rejects negative periods.
+// checkShutdown checks the periods like the kubelet. It also rejects negative periods.
 func (f *file) checkShutdown(kc *kubelet.KubeletConfiguration) {
 	all, critical := kc.ShutdownGracePeriod.Duration, kc.ShutdownGracePeriodCriticalPods.Duration
 	for _, p := range []struct {
@@ -91,8 +90,8 @@ func gateOf(kc *kubelet.KubeletConfiguration, name string) bool {
 	return on || !set
 }
 
-// mergeShutdown overrides the shutdown settings of s with those of a valid file. A file
-// that uses one form replaces the other.
+// mergeShutdown overrides the shutdown settings of s with those of a valid file. If the file
+// uses one of the two forms, mergeShutdown removes the settings of the other form.
 func mergeShutdown(s *Settings, kc *kubelet.KubeletConfiguration) {
 	if d := kc.ShutdownGracePeriod.Duration; d != 0 {
 		s.ShutdownGracePeriod, s.ShutdownGracePeriodCriticalPods, s.ShutdownGracePeriodByPodPriority = d, kc.ShutdownGracePeriodCriticalPods.Duration, nil

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ParseTaints parses taints in the kubelet's form, key=value:effect or key:effect,
-// separated by commas.
+// ParseTaints parses taints, separated by commas. Each has the kubelet's form key=value:effect
+// or key:effect.
 func ParseTaints(text string) ([]corev1.Taint, error) {
 	var out []corev1.Taint
 	for _, one := range strings.Split(text, ",") {
