@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMessage is the maximum length of an event's message, in bytes. It is the kubelet's
-// longest message: 10 KiB of a probe's output (pkg/probe/exec) and the words before it. A
-// kubelet sends core/v1 events, for which the API server has no limit; the limit of 1,024
-// bytes applies to events.k8s.io (pkg/apis/core/validation/events.go).
+// MaxMessage is the maximum length of an event's message, in bytes. The kubelet's longest
+// message has this length: up to 10 KiB of a probe's output (pkg/probe/exec), and the words
+// before it. A kubelet sends core/v1 events. The API server has no limit for them; its limit of
+// 1,024 bytes is for events.k8s.io (pkg/apis/core/validation/events.go).
 const MaxMessage = 10<<10 + 512
 
-// Cut truncates a message to MaxMessage bytes, at a character boundary, and appends how many
+// Cut truncates a message to MaxMessage bytes, at a character boundary. It appends how many
 // bytes are missing.
 func Cut(message string) string {
 	if len(message) <= MaxMessage {
@@ -26,8 +26,8 @@ func Cut(message string) string {
 	return kept + "... [" + strconv.Itoa(len(message)-len(kept)) + " more bytes]"
 }
 
-// CutBytes returns at most the first n bytes of a text, cut at a character boundary. The
-// result does not keep the original text in memory.
+// CutBytes returns the first n bytes of a text. If a character is split at this position,
+// CutBytes omits it. The result does not keep the original text in memory.
 func CutBytes(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -39,10 +39,12 @@ func CutBytes(text string, n int) string {
 	return strings.Clone(text[:end])
 }
 
-// When events that differ only in their message are aggregated, and how many a Correlator
-// remembers, as in client-go's EventCorrelator (tools/record/events_cache.go).
+// A Correlator aggregates events that differ only in their message, and remembers a limited
+// number of events. These limits are those of client-go's EventCorrelator
+// (tools/record/events_cache.go).
 const (
-	maxSimilar      = 10 // the tenth message and later ones are aggregated
+	// The tenth message and later ones are aggregated.
+	maxSimilar      = 10
 	similarInterval = 10 * time.Minute
 	maxKnown        = 4096
 	// maxKnownBytes limits the total size of the remembered messages, because the message of a
@@ -50,34 +52,37 @@ const (
 	maxKnownBytes = 2 << 20
 )
 
-// combined begins the message of an event that stands for similar events.
+// combined is the beginning of the message of an event that stands for similar events.
 const combined = "(combined from similar events): "
 
-// Correlator aggregates repeated events like client-go's EventCorrelator, which the kubelet
-// uses: events that differ only in their time become one event, and so do the tenth and later
-// events within 10 minutes that differ only in their message. There are two differences: it
-// never drops events because of their rate, as there is no API server to protect; and only
-// events of the same container count as similar, because the starts of ten containers are not
-// repetitions.
+// Correlator aggregates repeated events, like client-go's EventCorrelator in the kubelet.
+// Events that differ only in their time become one event. If ten events within 10 minutes
+// differ only in their message, the tenth and the later ones become one event. There are two
+// differences to client-go. Correlator never drops events because of their rate, as there is no
+// API server to protect. And only events of the same container count as similar: the starts of
+// ten containers are not repetitions.
 //
 // The zero value is ready to use. It is not safe for concurrent use.
 type Correlator struct {
-	known   map[key]Event
-	bytes   int             // total size of the messages in known
-	similar map[key]similar // the key has no message
-	kept    int             // size of similar after it was last bounded
+	known map[key]Event
+	// This is the total size of the messages in known.
+	bytes int
+	// The key has no message.
+	similar map[key]similar
+	// This is the size of similar after it was last bounded.
+	kept int
 }
 
 type key struct{ uid, namespace, pod, kind, reason, fieldPath, message string }
 
-// similar contains the messages of a reason, except those that were combined.
+// similar has the messages of a reason, except those that were combined.
 type similar struct {
 	messages []string
 	last     time.Time
 }
 
-// Add adds an event and returns its aggregated form: with Count and First and, if it stands
-// for similar events, with the prefix combined.
+// Add adds an event and returns the aggregated event. The result has Count and First. If it
+// stands for similar events, its message begins with combined.
 func (c *Correlator) Add(e Event) Event {
 	if c.known == nil {
 		c.known, c.similar = map[key]Event{}, map[key]similar{}
@@ -112,11 +117,12 @@ func (c *Correlator) Add(e Event) Event {
 	return e
 }
 
-// combines reports whether an event exceeds the number of similar events that are kept
-// separate. If not, it records the event's message.
+// combines reports whether an event must be combined with similar events, because the maximum
+// number of separate ones is reached. If not, it records the event's message.
 func (c *Correlator) combines(group key, e Event) bool {
 	s := c.similar[group]
-	// An event that the caller has already aggregated covers the time since it first occurred.
+	// If the caller has already aggregated an event, the event covers the time since it first
+	// occurred.
 	if e.began().Sub(s.last) > similarInterval {
 		s.messages = nil
 	}
@@ -133,7 +139,8 @@ func (c *Correlator) combines(group key, e Event) bool {
 	return combines
 }
 
-// bound forgets the oldest events, and similar messages that are older than similarInterval.
+// bound forgets the oldest events. It also forgets similar messages that are older than
+// similarInterval.
 func (c *Correlator) bound(now time.Time) {
 	for len(c.known) > 1 && (len(c.known) > maxKnown || c.bytes > maxKnownBytes) {
 		var oldest key
@@ -145,7 +152,8 @@ func (c *Correlator) bound(now time.Time) {
 		}
 		c.forget(oldest)
 	}
-	if len(c.similar) <= min(2*c.kept+64, maxKnown) { // do not clean up at every event
+	// Do not clean up at every event.
+	if len(c.similar) <= min(2*c.kept+64, maxKnown) {
 		return
 	}
 	maps.DeleteFunc(c.similar, func(_ key, s similar) bool { return now.Sub(s.last) > similarInterval })
@@ -167,7 +175,7 @@ func (c *Correlator) forget(k key) {
 	c.bytes -= len(k.message)
 }
 
-// Forget drops the events of one container of a pod, so that their count restarts at one.
+// Forget drops the events of one container of a pod. Their count then starts at one again.
 func (c *Correlator) Forget(uid, fieldPath string) {
 	for k := range c.known {
 		if k.uid == uid && k.fieldPath == fieldPath {
@@ -181,8 +189,8 @@ func (c *Correlator) Forget(uid, fieldPath string) {
 	}
 }
 
-// Correlate aggregates events, which must be ordered by time, and returns them ordered by
-// their last occurrence.
+// Correlate aggregates events that are ordered by time. It returns the results ordered by their
+// last occurrence.
 func Correlate(events []Event) []Event {
 	var c Correlator
 	at := map[key]int{}
@@ -193,7 +201,8 @@ func Correlate(events []Event) []Event {
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}
-		if i, ok := at[k]; ok && e.Count > 1 { // Count is 1 if c has forgotten the event since then
+		// Count is 1 if c has forgotten the event in the meantime.
+		if i, ok := at[k]; ok && e.Count > 1 {
 			out[i] = e
 			continue
 		}

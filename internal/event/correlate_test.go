@@ -12,7 +12,7 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// unhealthy returns an event of a probe, some seconds after t0.
+// unhealthy returns an event of a probe. The event occurred some seconds after t0.
 func unhealthy(seconds int, message string) Event {
 	return Event{Time: t0.Add(time.Duration(seconds) * time.Second), Type: Warning, Reason: UnhealthyContainer,
 		Namespace: "default", Pod: "web", UID: "u1", FieldPath: "spec.containers{app}", Message: message}
@@ -27,8 +27,8 @@ func text(events []Event) string {
 	return b.String()
 }
 
-// TestCorrelateCounts counts only equal events of the same container, and sorts by the last
-// occurrence.
+// TestCorrelateCounts checks that only equal events of the same container are counted together.
+// The result must be sorted by the last occurrence.
 func TestCorrelateCounts(t *testing.T) {
 	a := func(s int) Event { return unhealthy(s, "down") }
 	b, normal, other := unhealthy(1, "down"), unhealthy(2, "down"), unhealthy(3, "down, too")
@@ -44,8 +44,8 @@ Warning spec.containers{app} down x3 0s..9s
 	}
 }
 
-// TestCorrelateCombines: the tenth message within ten minutes and all further ones become
-// one event, as in client-go; known messages are still counted.
+// TestCorrelateCombines checks that the tenth message within ten minutes and all later ones
+// become one event, as in client-go. Known messages must still be counted.
 func TestCorrelateCombines(t *testing.T) {
 	var events []Event
 	for i := range 14 {
@@ -70,8 +70,8 @@ Warning spec.containers{app} took 3 x2 30s..2m20s
 	}
 }
 
-// TestCorrelateTwice: aggregated events can be aggregated with later ones, with the same
-// result as aggregating all of them at once.
+// TestCorrelateTwice checks that aggregated events can be aggregated with later ones. The
+// result must be the same as if all of them were aggregated together.
 func TestCorrelateTwice(t *testing.T) {
 	var events []Event
 	for i := range 40 {
@@ -86,7 +86,8 @@ func TestCorrelateTwice(t *testing.T) {
 	}
 	events = nil
 	var now []Event
-	for i := range 5000 { // more than the remembered similar events
+	// This is more than the number of similar events that are remembered.
+	for i := range 5000 {
 		e := unhealthy(i, fmt.Sprint("took ", i))
 		events, now = append(events, e), append(now, e)
 		if len(now) > 1500 {
@@ -127,7 +128,7 @@ func TestCorrelatorIsBounded(t *testing.T) {
 	}
 }
 
-// TestCorrelatorOfAYear: a probe has a different message each time, for a year.
+// TestCorrelatorOfAYear covers a probe whose message is different each time, for a year.
 func TestCorrelatorOfAYear(t *testing.T) {
 	var c Correlator
 	for i := range 2000 {
@@ -142,7 +143,7 @@ func TestCorrelatorOfAYear(t *testing.T) {
 	}
 }
 
-// TestCorrelatorForgetsGroups: events of pods that no longer exist are forgotten.
+// TestCorrelatorForgetsGroups checks that a Correlator forgets events of pods that are gone.
 func TestCorrelatorForgetsGroups(t *testing.T) {
 	var c Correlator
 	for i := range 2000 {

@@ -1,17 +1,17 @@
-// Package event contains the events that podrun reports while it works: the kubelet's
-// events, one value each, which cmd prints as text or JSON.
+// Package event has the events that podrun reports while it works. They are the kubelet's
+// events. Package cmd prints each of them as text or JSON.
 package event
 
 import "time"
 
-// The two types of an event, as in the Kubernetes API.
+// These are the two types of an event, as in the Kubernetes API.
 const (
 	Normal  = "Normal"
 	Warning = "Warning"
 )
 
-// Event reports one thing that happened to a pod. If the kubelet has such an event, Reason
-// and Message are the kubelet's.
+// Event reports one thing that happened to a pod. If the kubelet has the same event, Reason and
+// Message are the kubelet's.
 type Event struct {
 	Time      time.Time `json:"time"` // of the last occurrence
 	Type      string    `json:"type"`
@@ -23,8 +23,8 @@ type Event struct {
 	Message   string    `json:"message"`
 	Pull      *Pull     `json:"pull,omitempty"` // only set in PullProgress
 
-	// Count is the number of occurrences, and First the time of the first one. Both are zero
-	// for an event that occurred once.
+	// Count is the number of occurrences. First is the time of the first one. Both are zero if the
+	// event occurred once.
 	Count int       `json:"count,omitempty"`
 	First time.Time `json:"firstTimestamp,omitzero"`
 }
@@ -37,11 +37,11 @@ func (e Event) began() time.Time {
 	return e.First
 }
 
-// Sink receives events as they happen. It must be safe for concurrent use and must not block
+// Sink receives events as they happen. It must be safe for concurrent use. It must not block
 // for long, because podrun's work on the pod waits for it.
 type Sink func(Event)
 
-// The kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
+// These are the kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
 const (
 	CreatedContainer                = "Created"
 	StartedContainer                = "Started"
@@ -72,12 +72,12 @@ const (
 	ResizeDeferred                  = "ResizeDeferred"
 	ResizeInfeasible                = "ResizeInfeasible"
 	Evicted                         = "Evicted" // pkg/kubelet/eviction
-	// NodeShutdown is also the reason of pods that are refused during a shutdown.
+	// NodeShutdown is also the reason why podrun refuses pods during a shutdown.
 	NodeShutdown = "NodeShutdown"
-	// OOMKilling is the node problem detector's (config/kernel-monitor.json): the
+	// OOMKilling is a reason of the node problem detector (config/kernel-monitor.json). The
 	// kubelet reports only OOM kills outside containers, as SystemOOM of the node
 	// (pkg/kubelet/oom).
 	OOMKilling = "OOMKilling"
-	// CheckpointCorrupt is podrun's own: the kubelet does not store pod definitions.
+	// CheckpointCorrupt is podrun's own reason: the kubelet does not store pod definitions.
 	CheckpointCorrupt = "CheckpointCorrupt"
 )

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// PullProgress is the reason of an event that reports the progress of a pull. The kubelet
-// has no such event, so podrun prints it and does not store it.
+// PullProgress is the reason of an event that reports the progress of a pull. The kubelet has
+// no such event. podrun prints it but does not store it.
 const PullProgress = "PullProgress"
 
 // PullState is the phase of a pull.
@@ -14,13 +14,17 @@ type PullState string
 
 // The states of a pull.
 const (
-	PullWaits   PullState = "waiting"   // for the registry
-	Pulling     PullState = "pulling"   // bytes are being transferred, or the runtime does not report progress
-	PullUnpacks PullState = "unpacking" // all bytes were received
-	PullEnded   PullState = "ended"     // successfully or not: another event reports which
+	PullWaits PullState = "waiting" // for the registry
+	// The runtime receives bytes, or does not report progress.
+	Pulling PullState = "pulling"
+	// The runtime has received all bytes.
+	PullUnpacks PullState = "unpacking"
+	// The pull has ended, with or without success. Another event says which.
+	PullEnded PullState = "ended"
 )
 
-// Pull is the progress of one image pull. Bytes are counted as transferred: compressed.
+// Pull is the progress of one image pull. Bytes are those that are transferred, so they are
+// compressed.
 type Pull struct {
 	Image   string        `json:"image"` // as written in the manifest
 	State   PullState     `json:"state"`
@@ -30,7 +34,7 @@ type Pull struct {
 	Elapsed time.Duration `json:"elapsed,omitempty"`        // ns in JSON
 }
 
-// String returns the progress as text, such as: 3.1 of 12.5 MB (24%), 1.0 MB/s.
+// String returns the progress as a text such as "3.1 of 12.5 MB (24%), 1.0 MB/s".
 func (p Pull) String() string {
 	switch {
 	case p.State == PullUnpacks:
@@ -53,8 +57,8 @@ func amount(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// Percent returns the share of the image that was pulled, from 0 to 100, or 0 if its size is
-// unknown.
+// Percent returns how much of the image was pulled, from 0 to 100. It returns 0 if the image's
+// size is unknown.
 func (p Pull) Percent() int64 {
 	if p.Total <= 0 {
 		return 0

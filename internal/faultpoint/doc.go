@@ -1,4 +1,4 @@
 // Package faultpoint marks the steps at which the crash sweep (test/crash) kills podrun. Its
-// functions have an effect only in a binary built with -tags faultpoints; releases are built
-// without it.
+// functions have an effect only in a binary that was built with -tags faultpoints. Releases are
+// built without it.
 package faultpoint

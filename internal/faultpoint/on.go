@@ -15,10 +15,11 @@ import (
 
 // The environment variables that the sweep sets.
 const (
-	// killEnv names the step at which the process kills itself with SIGKILL, as
-	// STEP#N[@DELAY]: DELAY after it reaches STEP for the N-th time, counted from 1.
+	// killEnv names the step at which the process kills itself with SIGKILL. Its form is
+	// STEP#N[@DELAY]. The process dies DELAY after it has reached STEP for the N-th time, counted
+	// from 1.
 	killEnv = "PODRUN_FAULTPOINT"
-	// traceEnv names a file to which the process appends each step that it reaches.
+	// traceEnv names a file. The process appends each step that it reaches.
 	traceEnv = "PODRUN_FAULTPOINT_TRACE"
 )
 
@@ -27,7 +28,7 @@ var (
 	seen = map[string]int{}
 )
 
-// tokens matches the random parts of file names, which differ in each run.
+// tokens matches the random parts of file names. They differ in each run.
 var tokens = regexp.MustCompile(`[0-9a-f]{16,}`)
 
 // At marks a step between two changes of the host.
@@ -54,8 +55,8 @@ func At(step string) {
 	time.AfterFunc(d, kill)
 }
 
-// Call marks a call to another process, with three steps: before the call, during the call,
-// and, when the returned function is called, after it.
+// Call marks a call to another process. It marks three steps: before the call, during the call,
+// and after the call, when the caller calls the returned function.
 func Call(step string) (answered func()) {
 	At(step + "/before")
 	At(step + "/sent")

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// claims is the table of docs/pod-fields.md. Each line has a path, a class and a note,
-// separated by tabs. test/fields writes both files.
+// claims is the table of docs/pod-fields.md. Each line has a path, a class and a note, with
+// tabs between them. test/fields writes this table and docs/pod-fields.md.
 //
 //go:embed claims.txt
 var claims string
@@ -32,7 +32,7 @@ func (c Claim) String() string {
 	return c.Class + ": " + c.Note
 }
 
-// ofStatus is the claim for all fields of a pod's status.
+// ofStatus is the claim about all fields of a pod's status.
 var ofStatus = Claim{Note: "computed as in the kubelet; 'podrun get NAME -o yaml' prints it"}
 
 var table = sync.OnceValue(func() map[string]Claim {
@@ -46,7 +46,7 @@ var table = sync.OnceValue(func() map[string]Claim {
 })
 
 // claim returns what podrun does with a field. It returns no claim if podrun handles some of
-// the field's own fields differently.
+// the fields inside the field differently.
 func (f Field) claim() Claim {
 	if f.path == "" {
 		return Claim{Note: f.kind.Use}
@@ -63,9 +63,9 @@ func (f Field) claim() Claim {
 	return c
 }
 
-// claimOf returns the claim for a field of a pod or a pod template: that of the nearest
-// ancestor in the table. If a field of an init container has no row of its own, the claim
-// about the same field of an app container applies.
+// claimOf returns the claim about a field of a pod or a pod template. This is the claim of the
+// field itself or of its nearest ancestor in the table. If a field of an init container has no
+// row in the table, claimOf uses the row of the same field of an app container.
 func claimOf(k *Kind, path string) Claim {
 	if k.Name != "Pod" {
 		rest, ok := strings.CutPrefix(path, k.template)
@@ -84,8 +84,8 @@ func claimOf(k *Kind, path string) Claim {
 	return claim
 }
 
-// nearest returns the claim of a path or of its nearest ancestor in the table, and that
-// path.
+// nearest returns the claim of a path, or that of its nearest ancestor in the table. It also
+// returns the path of the claim.
 func nearest(path string) (Claim, string) {
 	for at := path; at != ""; {
 		if c, ok := table()[at]; ok {

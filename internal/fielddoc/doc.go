@@ -1,7 +1,6 @@
-// Package fielddoc documents the fields of the kinds that podrun reads, like kubectl
-// explain, and podrun's support for them. It is pure.
+// Package fielddoc documents the fields of the kinds that podrun reads, like kubectl explain.
+// It also documents how podrun supports them. It is pure. It is pure.
 //
-// The documentation comes from the API's Go types, which contain it for the API server
-// (method SwaggerDoc). podrun's support for the fields of a Pod comes from the table of
-// docs/pod-fields.md.
+// The documentation is in the API's Go types, which contain it for the API server (method
+// SwaggerDoc). How podrun supports the fields of a Pod is in the table of docs/pod-fields.md.
 package fielddoc

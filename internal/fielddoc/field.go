@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Field is a field of a kind or, if Name is empty, the kind itself.
+// Field is a field of a kind. If Name is empty, it is the kind itself.
 type Field struct {
 	Name     string
 	Type     string // as kubectl prints it: string, []Container, map[string]Quantity
@@ -26,12 +26,12 @@ type Field struct {
 	of   reflect.Type
 }
 
-// documented is an API type with documentation: a map from field name to text, with the
-// type's own text under "".
+// documented is an API type with documentation. SwaggerDoc maps field names to texts; the text
+// for "" is that of the type itself.
 type documented interface{ SwaggerDoc() map[string]string }
 
-// scalars maps structs that the API represents as a single value to the type that kubectl
-// prints.
+// scalars has structs that the API represents as a single value. It maps each of them to the
+// type that kubectl prints.
 var scalars = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():  "Quantity",
 	reflect.TypeFor[intstr.IntOrString](): "IntOrString",
@@ -49,9 +49,11 @@ func Root(k *Kind) Field {
 
 // UnknownError reports that a field does not exist.
 type UnknownError struct {
-	Parent string   // pod.spec
-	Field  string   // the name of the unknown field
-	Known  []string // the fields of the parent; nil if it has none
+	Parent string // pod.spec
+	// This is the name of the unknown field.
+	Field string
+	// These are the fields of the parent. It is nil if the parent has none.
+	Known []string
 }
 
 func (e *UnknownError) Error() string {
@@ -61,8 +63,8 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s has no field %q", e.Parent, e.Field)
 }
 
-// Lookup finds a field by its path relative to a kind: spec.containers.image. The path may
-// contain list indexes, which are ignored. The error is an *UnknownError.
+// Lookup finds a field by its path below a kind, such as spec.containers.image. The path may
+// contain list indexes, which Lookup ignores. The error is an *UnknownError.
 func Lookup(k *Kind, path []string) (Field, error) {
 	f, parent := Root(k), strings.ToLower(k.Name)
 	for _, name := range path {
@@ -81,7 +83,8 @@ func Lookup(k *Kind, path []string) (Field, error) {
 	return f, nil
 }
 
-// Fields returns the fields of a field, sorted by name, or nil if it is a value.
+// Fields returns the fields inside a field, sorted by name. It returns nil if the field is a
+// value.
 func (f Field) Fields() []Field {
 	t := element(f.of)
 	if t.Kind() != reflect.Struct || scalars[t] != "" {
@@ -119,8 +122,8 @@ func (f Field) addFields(t reflect.Type, out *[]Field) {
 	}
 }
 
-// requiredByComment lists fields, as type.name, whose comments in the API (+optional,
-// +required) contradict their tags.
+// requiredByComment lists fields, as type.name, whose tags in the API contradict their comments
+// (+optional, +required).
 var requiredByComment = map[string]bool{
 	"GRPCAction.service": false, "ProjectedVolumeSource.sources": false, "TypedLocalObjectReference.apiGroup": false,
 	"TypedObjectReference.apiGroup": false, "AzureFilePersistentVolumeSource.secretNamespace": false,
@@ -145,7 +148,8 @@ func docs(t reflect.Type) map[string]string {
 	return nil
 }
 
-// element returns the element type of a list, map or pointer, and other types unchanged.
+// element returns the element type of a list, map or pointer. It returns any other type
+// unchanged.
 func element(t reflect.Type) reflect.Type {
 	for scalars[t] == "" && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
 		t = t.Elem()
@@ -153,8 +157,8 @@ func element(t reflect.Type) reflect.Type {
 	return t
 }
 
-// typeName returns the name of a type as kubectl prints it (k8s.io/kubectl/pkg/explain/v2,
-// typeGuess).
+// typeName returns the name of a type in the form that kubectl prints
+// (k8s.io/kubectl/pkg/explain/v2, typeGuess).
 func typeName(t reflect.Type) string {
 	if name, ok := scalars[t]; ok {
 		return name

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// schema contains the parts of the API's OpenAPI v3 documents that this test reads.
+// schema has the parts of the API's OpenAPI v3 documents that this test reads.
 type schema struct {
 	Ref        string             `json:"$ref"`
 	Type       string             `json:"type"`
@@ -48,7 +48,7 @@ func (d *document) guess(s *schema) string {
 	return s.Type
 }
 
-// properties returns the schema that contains a field's fields, or nil for a value.
+// properties returns the schema with the fields inside a field. It returns nil for a value.
 func (d *document) properties(s *schema) *schema {
 	for s.Items != nil || s.Values != nil || len(s.AllOf) == 1 || s.Ref != "" {
 		switch {
@@ -86,8 +86,8 @@ func readDocument(t *testing.T, k Kind) *document {
 	return &d
 }
 
-// TestAgainstOpenAPI compares the names, types and required fields of all kinds,
-// recursively, with the documents that kubectl explain reads.
+// TestAgainstOpenAPI compares the names, types and required fields of all kinds, recursively,
+// with the documents that kubectl explain reads.
 func TestAgainstOpenAPI(t *testing.T) {
 	documents, checked := map[string]*document{}, 0
 	for _, k := range Kinds {
@@ -192,7 +192,7 @@ func TestLookupUnknown(t *testing.T) {
 	}
 }
 
-// TestPrint: the format is kubectl's.
+// TestPrint checks that the format is kubectl's.
 func TestPrint(t *testing.T) {
 	f, err := Lookup(Find("job"), strings.Split("spec.template.spec.containers.env.valueFrom.fieldRef", "."))
 	if err != nil {

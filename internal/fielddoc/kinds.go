@@ -42,8 +42,8 @@ var Kinds = []Kind{
 	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy apply to pods that refer to it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
 }
 
-// Find returns the kind with the given name, which may include the group (deployments.apps),
-// or nil if podrun does not read such a kind. It ignores case.
+// Find returns the kind with the given name, or nil if podrun does not read such a kind. The
+// name may include the group (deployments.apps). Find ignores case. It ignores case.
 func Find(name string) *Kind {
 	for i := range Kinds {
 		if slices.Contains(Kinds[i].Names, strings.ToLower(name)) {

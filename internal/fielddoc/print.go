@@ -8,7 +8,7 @@ import (
 // width is the line width of kubectl's text, in characters.
 const width = 80
 
-// Print writes the documentation of a field in the format of kubectl explain, together with
+// Print writes the documentation of a field in the format of kubectl explain. It also writes
 // what podrun does with the field.
 func Print(w io.Writer, f Field) error {
 	p := &printer{}
@@ -28,10 +28,12 @@ func Print(w io.Writer, f Field) error {
 	return err
 }
 
-// maxDepth limits the depth of PrintAll, in case a type of the API becomes recursive.
+// maxDepth limits the depth of PrintAll, in case a type of the API contains itself in the
+// future.
 const maxDepth = 32
 
-// PrintAll is like Print, but lists the fields recursively and without their documentation.
+// PrintAll does what Print does, but lists the fields recursively and without their
+// documentation.
 func PrintAll(w io.Writer, f Field) error {
 	p := &printer{}
 	p.head(f)
@@ -43,7 +45,7 @@ func PrintAll(w io.Writer, f Field) error {
 
 type printer struct{ text strings.Builder }
 
-// head writes the beginning, which is the same for Print and PrintAll.
+// head writes the beginning. It is the same for Print and PrintAll.
 func (p *printer) head(f Field) {
 	if f.kind.Group != "" {
 		p.line("GROUP:      " + f.kind.Group)
@@ -86,7 +88,7 @@ func required(f Field) string {
 	return ""
 }
 
-// fields writes the fields of a field, one per line, indented by depth.
+// fields writes the fields inside a field, one per line, indented by depth.
 func (p *printer) fields(f Field, depth int) {
 	for _, one := range f.Fields() {
 		class := ""

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNoSampling allocates 64 MB, of which Go's default rate samples about 128
-// allocations. In a test, sampling is on without package heap: package testing reaches
+// TestNoSampling allocates 64 MB. With Go's default rate, about 128 of these allocations would
+// be sampled. In a test, sampling is on without package heap, because package testing reaches
 // runtime.MemProfile.
 func TestNoSampling(t *testing.T) {
 	if runtime.MemProfileRate != 0 {
@@ -15,13 +15,14 @@ func TestNoSampling(t *testing.T) {
 	}
 	before := sampled()
 	allocate()
-	// Each P records one allocation when it notices that the rate has changed.
+	// Each P (a processor of Go's scheduler) records one allocation when it notices that the rate
+	// has changed.
 	if n := sampled() - before; n > int64(runtime.GOMAXPROCS(0)) {
 		t.Errorf("%d allocations were sampled", n)
 	}
 }
 
-// TestSampled checks that sampled counts what sampling records.
+// TestSampled checks that sampled counts the allocations that sampling records.
 func TestSampled(t *testing.T) {
 	t.Cleanup(func() { runtime.MemProfileRate = 0 })
 	before := sampled()
@@ -61,7 +62,8 @@ func sampled() int64 {
 	return sum
 }
 
-// ofAllocate reports whether allocate is one of the frames, of which runtime's are first.
+// ofAllocate reports whether allocate is one of the frames. The first frames are those of
+// package runtime.
 func ofAllocate(stack []uintptr) bool {
 	frames := runtime.CallersFrames(stack)
 	for {

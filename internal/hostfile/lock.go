@@ -10,14 +10,14 @@ import (
 )
 
 // longestLockPoll is the longest interval at which Lock tries again. A blocking flock(2) cannot be
-// interrupted: an abandoned call would acquire the lock later, although its caller has given up.
+// interrupted: an abandoned call would acquire the lock later, after its caller has given up.
 const longestLockPoll = 8 * time.Millisecond
 
-// Lock acquires an exclusive lock on an open file or directory. It waits for other processes
-// until ctx ends; it acquires a free lock even if ctx has already ended. Closing f releases
-// the lock. If Lock fails, it closes f; the error of an ended wait contains holder.
+// Lock acquires an exclusive lock on an open file or directory. It waits for other processes until ctx
+// ends. If the lock is free, Lock acquires it even if ctx has already ended. Closing f releases the
+// lock. If Lock fails, it closes f. If ctx ended the wait, the error contains holder.
 //
-// Between two attempts it sleeps in the kernel, not with a timer: the holder may be another process, so
+// Between two attempts it sleeps in the kernel, not with a timer. The holder may be another process, so
 // the simulated time of a testing/synctest test must not advance while Lock waits.
 func Lock(ctx context.Context, f *os.File, holder string) error {
 	for poll := longestLockPoll / 32; ; poll = min(2*poll, longestLockPoll) {
@@ -34,11 +34,12 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 			return fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 		}
 		interval := unix.NsecToTimespec(poll.Nanoseconds())
-		_ = unix.Nanosleep(&interval, nil) // a signal only shortens the pause
+		// A signal only shortens the pause.
+		_ = unix.Nanosleep(&interval, nil)
 	}
 }
 
-// Flock is flock(2), repeated if a signal interrupts it.
+// Flock calls flock(2). It repeats the call if a signal interrupts it.
 func Flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {

@@ -14,7 +14,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// TestMakeDirs: the mode is exact despite the umask of podrun.service, for parents too.
+// TestMakeDirs checks that the mode is exact although podrun.service has a strict umask. This
+// includes the parents.
 func TestMakeDirs(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
@@ -56,7 +57,8 @@ func TestMakeFile(t *testing.T) {
 		t.Errorf("a file that exists: %v, %v", info, err)
 	}
 	if err := MakeFile(dir, 0o644); err != nil {
-		t.Logf("a directory: %v", err) // the caller has checked its type before
+		// The caller has checked its type before.
+		t.Logf("a directory: %v", err)
 	}
 	if err := MakeFile(filepath.Join(dir, "none", "f"), 0o644); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without its directory: %v", err)

@@ -1,7 +1,8 @@
 // Package hostfile reads and writes files of the host that another process, a user or a
-// container may write, replace or block. Reads accept only regular files (except ReadInput),
-// are limited to a number of bytes, and end with their context. A write is atomic: it
-// replaces the whole file or leaves it unchanged. Waiting for a lock ends with its context.
+// container may write, replace or block. A read accepts only a regular file (except ReadInput),
+// is limited to a number of bytes, and ends when its context ends. A write is atomic: it
+// replaces the whole file or leaves the file unchanged. A wait for a lock ends when its context
+// ends.
 package hostfile
 
 import (
@@ -15,14 +16,14 @@ import (
 )
 
 var (
-	// ErrNotRegular reports that the path is a directory, FIFO, device or socket or, for the
-	// functions that do not follow them, a symbolic link.
+	// ErrNotRegular reports that the path is a directory, FIFO, device or socket. Functions that
+	// do not follow symbolic links return it for a symbolic link too.
 	ErrNotRegular = errors.New("is not a regular file")
 	// ErrTooLarge reports that the file is larger than the caller's limit.
 	ErrTooLarge = errors.New("file too large")
 )
 
-// tooLarge is an ErrTooLarge that contains the limit.
+// tooLarge is an ErrTooLarge whose text has the limit.
 type tooLarge struct{ limit int64 }
 
 func (e tooLarge) Error() string {
@@ -37,44 +38,44 @@ func (e tooLarge) Error() string {
 
 func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-// readFlags open a file without waiting for the writer of a FIFO, and without making a
-// terminal the controlling terminal.
+// These flags open a file without waiting for the writer of a FIFO. They also prevent that a
+// terminal becomes the controlling terminal.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
-// Read reads a regular file of at most limit bytes. Files of procfs, sysfs and cgroupfs
-// count as regular. The error is an *fs.PathError that wraps ErrNotRegular, ErrTooLarge, the
-// system's error or the context's cause. If a file system does not respond (NFS, FUSE), Read
-// returns when the context ends.
+// Read reads a regular file of at most limit bytes. Files of procfs, sysfs and cgroupfs count
+// as regular. The error is an *fs.PathError. It wraps ErrNotRegular, ErrTooLarge, the system's
+// error or the context's cause. If a file system does not respond (NFS, FUSE), Read returns
+// when the context ends.
 //
-// Read follows symbolic links: use ReadNoFollow or ReadBelow for a path that a container or
-// an unprivileged user can change.
+// Read follows symbolic links. If a container or an unprivileged user can change the path, use
+// ReadNoFollow or ReadBelow.
 func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return unix.Open(path, readFlags, 0) })
 	})
 }
 
-// ReadNoFollow is like Read, but returns ErrNotRegular if the last element of the path is a
-// symbolic link.
+// ReadNoFollow does what Read does, but returns ErrNotRegular if the last element of the path
+// is a symbolic link.
 func ReadNoFollow(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return openNoFollow(path) })
 	})
 }
 
-// ReadBelow is like Read, but resolves the path as if root were the file system's root:
-// symbolic links and ".." do not leave root, and magic links (/proc/PID/root,
-// /proc/PID/fd/N) fail with ELOOP. Root itself may be a magic link. ReadBelow checks that
-// the file is regular before it opens it for reading: it never opens a device or FIFO.
+// ReadBelow does what Read does, but resolves the path as if root were the root of the file
+// system. Symbolic links and ".." do not lead out of root, and magic links (/proc/PID/root,
+// /proc/PID/fd/N) fail with ELOOP. root itself may be a magic link. ReadBelow checks that the
+// file is regular before it opens the file for reading. So it never opens a device or a FIFO.
 func ReadBelow(ctx context.Context, root, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return openBelow(root, path) })
 	})
 }
 
-// ReadInput reads a file that the user named on the command line, of at most limit bytes.
-// Unlike Read, it accepts files that are not regular: the pipe of a shell's <(command) is an
-// ordinary argument.
+// ReadInput reads a file of at most limit bytes that the user named on the command line. Unlike
+// Read, it accepts files that are not regular: a user may pass the pipe of a shell's
+// <(command).
 func ReadInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0) })
@@ -101,8 +102,8 @@ func ReadTail(ctx context.Context, path string, n int64) ([]byte, error) {
 	return readTail(ctx, path, n, func() (int, error) { return unix.Open(path, readFlags, 0) })
 }
 
-// ReadTailNoFollow is like ReadTail, but returns ErrNotRegular if the last element of the
-// path is a symbolic link.
+// ReadTailNoFollow does what ReadTail does, but returns ErrNotRegular if the last element of
+// the path is a symbolic link.
 func ReadTailNoFollow(ctx context.Context, path string, n int64) ([]byte, error) {
 	return readTail(ctx, path, n, func() (int, error) { return openNoFollow(path) })
 }
@@ -113,14 +114,14 @@ func readTail(ctx context.Context, path string, n int64, open func() (int, error
 	})
 }
 
-// Open opens a regular file for reading, for callers that read part of it or need the
-// descriptor. It never waits for the writer of a FIFO. It follows symbolic links.
+// Open opens a regular file for reading. It is for callers that read a part of the file or need
+// the descriptor. It never waits for the writer of a FIFO. It follows symbolic links.
 func Open(path string) (*os.File, error) {
 	return openFile(path, func() (int, error) { return unix.Open(path, readFlags, 0) })
 }
 
-// OpenNoFollow is like Open, but returns ErrNotRegular if the last element of the path is a
-// symbolic link.
+// OpenNoFollow does what Open does, but returns ErrNotRegular if the last element of the path
+// is a symbolic link.
 func OpenNoFollow(path string) (*os.File, error) {
 	return openFile(path, func() (int, error) { return openNoFollow(path) })
 }
@@ -137,8 +138,8 @@ func openFile(path string, open func() (int, error)) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// within calls read and stops waiting for it when the context ends. A system call that hangs
-// then keeps its thread and its descriptor until it returns.
+// within calls read. It returns when read returns or the context ends. If a system call hangs,
+// it keeps its thread and its descriptor until it returns.
 func within(ctx context.Context, path string, read func() ([]byte, error)) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, failed("read", path, context.Cause(ctx))
@@ -184,11 +185,12 @@ func readAll(ctx context.Context, path string, limit int64, open func() (int, er
 	if size > limit {
 		return nil, failed("read", path, tooLarge{limit})
 	}
-	// The size is only a hint: it is 0 in procfs, and a file may grow.
+	// The size is only a hint: in procfs it is 0, and a file may grow.
 	return readLimited(ctx, path, fd, size, limit)
 }
 
-// readLimited reads to the end. It fails if there are more than limit bytes.
+// readLimited reads to the end of a file. It fails if there are more than limit bytes. It fails
+// if there are more than limit bytes.
 func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([]byte, error) {
 	data, err := readUpTo(ctx, fd, size, -1, limit+1)
 	if err == nil && int64(len(data)) > limit {
@@ -200,8 +202,8 @@ func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([
 	return data, nil
 }
 
-// readPart reads a part of a file. The function part returns the offset and length of that
-// part, given the file's size.
+// readPart reads a part of a file. The function part receives the file's size and returns the
+// offset and the length of the part.
 func readPart(ctx context.Context, path string, open func() (int, error), part func(size int64) (offset, n int64)) ([]byte, error) {
 	fd, size, err := openRegular(path, open)
 	if err != nil {
@@ -216,14 +218,15 @@ func readPart(ctx context.Context, path string, open func() (int, error), part f
 	return data, nil
 }
 
-// readUpTo reads at most n bytes from an offset or, if the offset is negative, from the
-// current position. The buffer grows as needed. Expected is the expected number of bytes, or
-// 0 if unknown: once readUpTo has read exactly that many, it does not check for the end of
-// the file.
+// readUpTo reads at most n bytes from an offset. If the offset is negative, it reads from the
+// current position. The buffer grows as needed. expected is the expected number of bytes, or 0
+// if it is unknown. Once readUpTo has read exactly this many bytes, it does not check for the
+// end of the file.
 func readUpTo(ctx context.Context, fd int, expected, offset, n int64) ([]byte, error) {
 	first := int64(4 << 10)
 	if expected > 0 {
-		first = expected + 1 // to detect that the file has grown
+		// The additional byte shows whether the file has grown.
+		first = expected + 1
 	}
 	data := make([]byte, 0, min(n, first))
 	for int64(len(data)) < n && ctx.Err() == nil {
@@ -262,8 +265,7 @@ func regular(fd int) (int64, error) {
 func openNoFollow(path string) (int, error) {
 	fd, err := unix.Open(path, readFlags|unix.O_NOFOLLOW, 0)
 	if err == unix.ELOOP {
-		// Either path itself is a symbolic link, or its parent directories contain too many
-		// links.
+		// Either path itself is a symbolic link, or its parent directories have too many links.
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil {
 			return fd, ErrNotRegular
@@ -272,8 +274,8 @@ func openNoFollow(path string) (int, error) {
 	return fd, err
 }
 
-// StatBelow is stat(2) for a path that it resolves like ReadBelow. It does not open the
-// file, so it accepts files of any type.
+// StatBelow calls stat(2) for a path. It resolves the path like ReadBelow. It does not open the
+// file, so the file may have any type.
 func StatBelow(root, path string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	fd, err := lookUpBelow(root, path)
@@ -287,11 +289,11 @@ func StatBelow(root, path string) (unix.Stat_t, error) {
 	return st, nil
 }
 
-// lookups is how often lookUpBelow retries a path that changes while the kernel resolves it.
+// lookups is how often lookUpBelow tries again if a path changes while the kernel resolves it.
 const lookups = 32
 
-// openBelow opens a path below a root in two steps: first with O_PATH, because opening a
-// device may have an effect (a tape rewinds, a watchdog starts).
+// openBelow opens a path below a root in two steps. The first step uses O_PATH, because to open
+// a device may have an effect (a tape rewinds, a watchdog starts).
 func openBelow(root, path string) (int, error) {
 	at, err := lookUpBelow(root, path)
 	if err != nil {
@@ -304,15 +306,15 @@ func openBelow(root, path string) (int, error) {
 	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), readFlags, 0)
 }
 
-// lookUpBelow resolves a path below a root and returns an O_PATH descriptor.
+// lookUpBelow resolves a path below a root. It returns an O_PATH descriptor.
 func lookUpBelow(root, path string) (int, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(dir)
-	// EAGAIN: something was renamed during the lookup. If a process renames continuously,
-	// return an error instead of looping forever.
+	// EAGAIN means that a process has renamed something during the lookup. If a process renames
+	// without end, return an error instead of looping forever.
 	for range lookups {
 		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadline returns a context that ends a read that hangs, so that the test fails instead of
+// deadline returns a context that ends a read if it hangs, so that the test fails instead of
 // blocking.
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -195,14 +195,15 @@ func TestReadInputTakesAPipe(t *testing.T) {
 	if _, err := ReadInput(deadline(t), "/dev/zero", 10); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want ErrTooLarge", err)
 	}
-	// A FIFO without a writer ends with the context.
+	// Canceling ctx stops the read of a FIFO that has no writer.
 	fifo := filepath.Join(tree(t), "fifo")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := ReadInput(ctx, fifo, 10); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the context's error", err)
 	}
-	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // ends the read in the background
+	// This ends the read in the background.
+	end, err := os.OpenFile(fifo, os.O_RDWR, 0)
 	must(t, err)
 	must(t, end.Close())
 }

@@ -1,5 +1,5 @@
-// Package identity names a pod and everything that belongs to it: its UID, the labels of its
-// sandboxes and containers, and its paths on this host. It is pure.
+// Package identity has the names of a pod and of everything that belongs to it: its UID, the
+// labels of its sandboxes and containers, and its paths on this host. It is pure. It is pure.
 package identity
 
 import (
@@ -31,9 +31,9 @@ func (p Pod) Labels() map[string]string {
 // maxUID is the maximum length of a UID, in bytes.
 const maxUID = 128
 
-// SafeUID reports whether a UID from a manifest may become part of a path owned by root: it
-// must have 1 to 128 letters, digits and dashes, without a leading dash. The API accepts any
-// string, including "../../../etc".
+// SafeUID reports whether a UID from a manifest may become part of a path that root owns. It
+// must have 1 to 128 letters, digits and dashes, and must not begin with a dash. The API
+// accepts any string, including "../../../etc".
 func SafeUID(uid string) bool {
 	if uid == "" || len(uid) > maxUID || uid[0] == '-' {
 		return false
@@ -47,8 +47,8 @@ func SafeUID(uid string) bool {
 	return true
 }
 
-// SafeName reports whether a name is valid for a pod or a namespace, and safe in a path: DNS
-// labels (RFC 1123), no leading dot.
+// SafeName reports whether a name is valid for a pod or a namespace, and safe in a path. It
+// must consist of DNS labels (RFC 1123), and must not begin with a dot.
 func SafeName(name string) bool {
 	if name == "" || len(name) > 253 || name[0] == '.' {
 		return false

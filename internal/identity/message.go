@@ -1,6 +1,7 @@
 package identity
 
-// ObjectName returns a pod's name for messages. If its namespace is unknown, it uses the UID.
+// ObjectName returns a pod's name for messages. If the pod's namespace is unknown, it uses the
+// UID.
 func ObjectName(id Pod) string {
 	if id.Namespace == "" {
 		return "pod " + id.UID
@@ -8,7 +9,7 @@ func ObjectName(id Pod) string {
 	return "pod " + id.String()
 }
 
-// DeleteHint returns a hint with the command that removes a pod. If its namespace is
+// DeleteHint returns a hint with the command that removes a pod. If the pod's namespace is
 // unknown, the command uses the UID.
 func DeleteHint(id Pod) string {
 	if id.Namespace == "" {

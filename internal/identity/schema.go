@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// Schema is the newest version of the state files that this podrun can read: those of a
-// pod's directory and of the image back-off. It is incremented when an older podrun would
-// misread a file or lose part of it; a new optional field does not require a new version.
-// Files without a version, which older versions of podrun wrote, are version 0 and have the same
+// Schema is the newest version of the state files that this podrun can read. State files are
+// those in a pod's directory and those of the image back-off. Increment it if an older podrun
+// would misread a file or lose a part of it. A new optional field does not need a new version.
+// Older versions of podrun wrote files without a version. These are version 0, and have the same
 // content as version 1.
 const Schema = 3
 
-// Versions that podrun writes. A file gets the lowest version that fits its content, so that
-// older versions of podrun can read as many files as possible.
+// These are versions that podrun writes. A file gets the lowest version that fits its content.
+// So older versions of podrun can read as many files as possible.
 const (
-	plainSchema   = 1
-	secretsSchema = 2 // a checkpoint whose Secrets are in memory
+	plainSchema = 1
+	// This is a checkpoint whose Secrets are in memory.
+	secretsSchema = 2
 )
 
-// StateSchema is the first version of a pod's state file (Layout.State) that also contains
-// the probe results and the resize.
+// StateSchema is the first version of a pod's state file (Layout.State) that also has the probe
+// results and the resize.
 const StateSchema = 3
 
-// The first lines of a state file are YAML comments, which also distinguish it from other
-// files.
+// The first lines of a state file are YAML comments. They also distinguish it from other files.
 const (
-	// CheckpointHead begins a checkpoint and is followed by the pod's namespace/name, so
-	// that podrun can find a pod without parsing every checkpoint.
+	// CheckpointHead begins a checkpoint. The pod's namespace/name follows it, so that podrun can
+	// find a pod without parsing every checkpoint.
 	CheckpointHead = stateHead + "pod "
 
 	stateHead   = "# podrun "
@@ -37,25 +37,25 @@ const (
 	secretsHead = stateHead + "secrets "
 )
 
-// AddSchema prepends the version to a state file's content.
+// AddSchema prepends the version to the content of a state file.
 func AddSchema(data []byte) []byte { return addSchema(plainSchema, data) }
 
-// AddStateSchema gives a pod's state its version.
+// AddStateSchema prepends the version to the content of a pod's state file.
 func AddStateSchema(data []byte) []byte { return addSchema(StateSchema, data) }
 
 func addSchema(version int, data []byte) []byte {
 	return append([]byte(schemaHead+strconv.Itoa(version)+"\n"), data...)
 }
 
-// AddSecretsToken prepends to a checkpoint without Secrets its version and the name of the
-// file in memory that contains them.
+// AddSecretsToken prepends two lines to a checkpoint without Secrets: the version, and the name
+// of the file in memory that has the Secrets.
 func AddSecretsToken(token string, data []byte) []byte {
 	return addSchema(secretsSchema, append([]byte(secretsHead+token+"\n"), data...))
 }
 
-// CutSecretsToken splits the content of a checkpoint, without its version, into the name of
-// the file that contains its Secrets, and the rest. If there is no such name, token is ""
-// and rest is the whole content.
+// CutSecretsToken splits the content of a checkpoint, without its version. It returns the name
+// of the file with the Secrets, and the rest. If there is no such name, token is "" and rest is
+// the whole content.
 func CutSecretsToken(content []byte) (token string, rest []byte) {
 	line, after, ended := bytes.Cut(content, []byte("\n"))
 	text, ok := bytes.CutPrefix(line, []byte(secretsHead))
@@ -65,8 +65,8 @@ func CutSecretsToken(content []byte) (token string, rest []byte) {
 	return string(text), after
 }
 
-// HeadPod reads the namespace and name from the head of a checkpoint, which is the same in
-// all versions.
+// HeadPod reads the namespace and the name from the head of a checkpoint. The head is the same
+// in all versions.
 func HeadPod(data []byte) (namespace, name string, ok bool) {
 	line, _, ended := bytes.Cut(data, []byte("\n"))
 	text, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(CheckpointHead))
@@ -74,9 +74,9 @@ func HeadPod(data []byte) (namespace, name string, ok bool) {
 	return namespace, name, ok && named && ended
 }
 
-// CutSchema splits a state file into its content and its version. The version is on the
-// first line, or on the second if the first is another head (a checkpoint's names the pod).
-// Without such a line, the version is 0 and the whole file is content.
+// CutSchema splits a state file into its content and its version. The version is on the first
+// line. If the first line is another head (that of a checkpoint names the pod), the version is
+// on the second. If there is no such line, the version is 0 and the whole file is content.
 func CutSchema(data []byte) (content []byte, version int) {
 	rest := data
 	for range 2 {
@@ -94,8 +94,8 @@ func CutSchema(data []byte) (content []byte, version int) {
 	return data, 0
 }
 
-// SchemaError reports that a newer podrun wrote a state file. This podrun must not change
-// the pod, because it may misread the pod's state.
+// SchemaError reports that a newer podrun wrote a state file. This podrun must not change the
+// pod, because it may misread the pod's state.
 type SchemaError struct {
 	File    string
 	Version int
@@ -106,8 +106,7 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("%s has schema version %d, but this podrun supports only versions up to %d", e.File, e.Version, Schema)
 }
 
-// CheckSchema returns a *SchemaError if this podrun does not support the version, otherwise
-// nil.
+// CheckSchema returns a *SchemaError if this podrun does not support the version.
 func CheckSchema(file string, version int) error {
 	if version <= Schema {
 		return nil

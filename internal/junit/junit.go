@@ -1,5 +1,5 @@
 // Package junit writes test reports in the XML format that CI servers read. The format has no
-// standard: this package writes the subset of the schema of Jenkins' xUnit plugin (junit-10.xsd)
+// standard. This package writes the part of the schema of Jenkins' xUnit plugin (junit-10.xsd)
 // that GitLab and other servers read too.
 package junit
 
@@ -38,7 +38,7 @@ type Property struct {
 // Outcome is the outcome of a test case.
 type Outcome string
 
-// The outcomes. Failed is the test's result; Errored means that the test had no result.
+// The outcomes. Failed means that the test failed. Errored means that the test had no result.
 const (
 	Passed  Outcome = "passed"
 	Failed  Outcome = "failed"
@@ -51,8 +51,8 @@ type Case struct {
 	Class, Name string
 	Time        time.Duration
 	Outcome     Outcome
-	// Type is a CamelCase word, Message one line, Details text of any length; all are empty if
-	// the case passed.
+	// Type is a word in CamelCase, Message is one line, and Details is a text of any length. All
+	// are empty if the case passed.
 	Type, Message, Details string
 	Output                 string
 }
@@ -168,14 +168,14 @@ func (c Case) element() testCase {
 	return out
 }
 
-// seconds formats a duration as the schema requires: seconds with three decimals. The clock of the
-// runtime may differ from that of podrun, so that a short duration may be negative.
+// seconds formats a duration in the form that the schema requires: seconds with three decimals.
+// The runtime's clock may differ from podrun's. So a short duration may be negative.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", max(d, 0).Seconds()) }
 
-// colors matches the escape sequences of ECMA-48 with which programs color their output.
+// colors matches the escape sequences of ECMA-48 by which programs color their output.
 var colors = regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]")
 
-// printable returns a text without colors and without the characters that XML 1.0 excludes, even
+// printable returns a text without colors, and without the characters that XML 1.0 excludes even
 // as references. Bytes that are not UTF-8 become U+FFFD.
 func printable(s string) string {
 	s = strings.ToValidUTF8(colors.ReplaceAllLiteralString(s, ""), "\ufffd")

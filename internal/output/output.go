@@ -3,11 +3,12 @@ package output
 
 import "bytes"
 
-// Head keeps the first Limit bytes written to it and drops the rest, without blocking the
-// writer. It does not embed the buffer, whose ReadFrom would keep everything.
+// Head keeps the first Limit bytes that are written to it. It drops the rest without blocking
+// the writer. It does not embed the buffer, because the buffer's ReadFrom would keep
+// everything.
 type Head struct {
 	Limit int
-	// OnCut, if not nil, is called once, when the first byte is dropped.
+	// If OnCut is not nil, Head calls it once, when it drops the first byte.
 	OnCut func()
 
 	kept bytes.Buffer
@@ -27,11 +28,11 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes returns the bytes that were kept.
+// Bytes returns the bytes that Head has kept.
 func (h *Head) Bytes() []byte { return h.kept.Bytes() }
 
-// String returns the bytes that were kept, as a string.
+// String returns the bytes that Head has kept, as a string.
 func (h *Head) String() string { return h.kept.String() }
 
-// Cut reports whether bytes were dropped.
+// Cut reports whether Head has dropped bytes.
 func (h *Head) Cut() bool { return h.cut }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Tail keeps about the last Limit bytes written to it, without blocking the writer. Its methods can
-// be called concurrently.
+// Tail keeps about the last Limit bytes that are written to it, without blocking the writer. Its
+// methods can be called concurrently.
 type Tail struct {
 	Limit int
 
@@ -24,15 +24,16 @@ func (t *Tail) Write(p []byte) (int, error) {
 		t.kept, t.cut, p = t.kept[:0], true, p[over:]
 	}
 	t.kept = append(t.kept, p...)
-	if len(t.kept) > 2*t.Limit { // seldom: each byte is moved once at most
+	// This is rare: each byte is moved once at most.
+	if len(t.kept) > 2*t.Limit {
 		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.Limit:]...)
 		t.cut = true
 	}
 	return n, nil
 }
 
-// Lines returns the last Limit bytes, and whether earlier bytes were dropped. If they were, Lines
-// also drops the rest of the incomplete first line, unless no other line follows.
+// Lines returns the last Limit bytes. It also reports whether Tail dropped earlier bytes. If it
+// did, Lines omits the rest of the incomplete first line, unless no other line follows.
 func (t *Tail) Lines() (text string, cut bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

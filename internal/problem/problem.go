@@ -1,6 +1,6 @@
-// Package problem defines the two types with which podrun reports failures: a Problem is
-// data that describes what is wrong with a manifest or a host (a command reports all
-// problems), an Error describes a failed step.
+// Package problem has the two types with which podrun reports failures. A Problem is data about
+// what is wrong with a manifest or a host; a command reports all problems. An Error describes a
+// step that failed.
 package problem
 
 import (
@@ -13,25 +13,31 @@ import (
 	"syscall"
 )
 
-// Kind is the category of a failure, which determines the exit code.
+// Kind is the category of a failure. It determines the exit code.
 type Kind string
 
-// The kinds, in no order; cmd/exit.go maps each to an exit code.
+// The order of the kinds has no meaning. cmd/exit.go maps each to an exit code.
 const (
-	Usage    Kind = "Usage"    // the command line
-	Manifest Kind = "Manifest" // the file: syntax, schema, validation, a missing reference
-	Refused  Kind = "Refused"  // this host cannot run the pod, or its policy forbids it
-	Image    Kind = "Image"    // an image is not available
-	Deadline Kind = "Deadline" // the command's own --timeout
-	Failed   Kind = "Failed"   // the pod failed, and no container's exit code explains how
-	Runtime  Kind = "Runtime"  // the runtime, the host or podrun itself
-	// The command of a container could not be executed or was not found.
+	Usage Kind = "Usage" // the command line
+	// The file is wrong: syntax, schema, validation, or a missing reference.
+	Manifest Kind = "Manifest"
+	// This host cannot run the pod, or its policy forbids it.
+	Refused Kind = "Refused"
+	// An image is not available.
+	Image Kind = "Image"
+	// The command's own --timeout has expired.
+	Deadline Kind = "Deadline"
+	// The pod failed, and no container has an exit code that explains it.
+	Failed Kind = "Failed"
+	// The runtime, the host or podrun itself failed.
+	Runtime Kind = "Runtime"
+	// The runtime could not execute the command of a container, or did not find it.
 	NotExecutable Kind = "CommandNotExecutable"
 	NotFound      Kind = "CommandNotFound"
 )
 
-// Problem is one problem of an object, or of this host with respect to the object. All
-// fields except Message may be empty.
+// Problem is one problem of an object, or one problem of this host that concerns the object.
+// All fields except Message may be empty.
 type Problem struct {
 	File    string `json:"file,omitempty"`   // as the user named it; "-" for stdin
 	Line    int    `json:"line,omitempty"`   // 1-based line in File
@@ -40,10 +46,11 @@ type Problem struct {
 	Reason  string `json:"reason,omitempty"` // a CamelCase word for scripts, from the kubelet or the API (OutOfcpu, SysctlForbidden, FieldValueInvalid)
 	Message string `json:"message"`          // one sentence, no final period
 	Hint    string `json:"hint,omitempty"`   // how to fix it
-	// Kind is set if it differs from the kind of the report: for example, an invalid image
-	// name that is found during admission.
-	Kind    Kind `json:"kind,omitempty"`
-	Warning bool `json:"warning,omitempty"` // reported, but does not cause a refusal
+	// Kind is set if it differs from the kind of the report. For example, admission may find an
+	// invalid image name.
+	Kind Kind `json:"kind,omitempty"`
+	// podrun reports it, but it does not cause a refusal.
+	Warning bool `json:"warning,omitempty"`
 }
 
 // String returns the problem as one line: file:line: object: field: message.
@@ -106,11 +113,11 @@ func (l List) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// ErrNotFound is the cause if the pod of an Error's Object does not exist.
+// ErrNotFound is the cause of an Error whose Object names a pod that does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Error is the failure of a step. It contains the object, the operation and the cause. Err
-// may be nil if Problems is set.
+// Error is the failure of a step. It has the object, the operation and the cause. Err may be
+// nil if Problems is set.
 type Error struct {
 	Kind     Kind
 	Object   string // "pod default/web", "container app"; may be empty
@@ -121,7 +128,7 @@ type Error struct {
 	Problems List   // set when the failure is a list of problems
 }
 
-// Error returns "object: op: cause". It omits the hint, which cmd prints on a separate line.
+// Error returns "object: op: cause". It omits the hint: cmd prints the hint on a separate line.
 func (e *Error) Error() string {
 	var parts []string
 	for _, p := range []string{e.Object, e.Op} {
@@ -141,8 +148,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Of returns the problems of an error: its list, or the error itself as one problem. Problems
-// without a reason get the reason of the error. Of returns nil for nil.
+// Of returns the problems of an error: the list of problems that it contains, or the error
+// itself as one problem. A problem without a reason gets the reason of the error. Of returns
+// nil for nil.
 func Of(err error) List {
 	if err == nil {
 		return nil
@@ -160,15 +168,15 @@ func Of(err error) List {
 	return out
 }
 
-// Exhausted reports whether an error means that this host ran out of file descriptors or
-// memory. The object of the failed operation, such as a file, is then not at fault.
+// Exhausted reports whether an error means that this host has no file descriptors or memory
+// left. Then the object of the failed operation, such as a file, is not the cause.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// Refuse returns the error for a list of problems, or nil if all of them are warnings.
-// Problems without a kind get the given one. It joins one error per kind, in the order of
-// the list.
+// Refuse returns the error for a list of problems. It returns nil if all of them are warnings.
+// A problem without a kind gets the given one. The result joins one error per kind, in the
+// order of the list.
 func Refuse(kind Kind, l List) error {
 	var kinds []Kind
 	byKind := map[Kind]List{}

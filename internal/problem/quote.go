@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// maxBrief is the maximum length of what Brief keeps, in bytes.
+// maxBrief is the maximum length of the text that Brief keeps, in bytes.
 const maxBrief = 1 << 10
 
-// Brief truncates a server's text to 1 KiB for use in a message. Text such as the status
-// line of an HTTP response may be of any length.
+// Brief truncates a server's text to 1 KiB, for use in a message. A text such as the status
+// line of an HTTP response may have any length.
 func Brief(text string) string {
 	if len(text) <= maxBrief {
 		return text
@@ -19,8 +19,8 @@ func Brief(text string) string {
 	return fmt.Sprintf("%s... [%d more bytes]", strings.ToValidUTF8(text[:maxBrief], ""), len(text)-maxBrief)
 }
 
-// ShownURL returns a name for use in messages and in files that other users may read. If the
-// name is a URL, it omits user, query and fragment, which may contain credentials.
+// ShownURL returns a name in a form for messages and for files that other users may read. If
+// the name is a URL, the result omits user, query and fragment. They may contain credentials.
 func ShownURL(name string) string {
 	scheme, rest, isURL := strings.Cut(name, "://")
 	if !isURL {
@@ -32,8 +32,8 @@ func ShownURL(name string) string {
 	return scheme + "://" + users().ReplaceAllString(rest, "$1")
 }
 
-// users matches the user part of a URL after its scheme, and of each following URL, because
-// flags accept lists.
+// users matches the user part of a URL after its scheme. It also matches the user part of each
+// URL that follows, because flags accept lists.
 var users = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|://)[^/]*@`) })
 
 // ShownURLs applies ShownURL to each URL in a text. A URL ends at a space or a quotation

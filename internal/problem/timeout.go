@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TimeoutError is the cause of a context that was canceled by --timeout or another time
-// limit of the command.
+// TimeoutError is the cause of a context that ended because of --timeout or another time limit
+// of the command.
 type TimeoutError struct{ After time.Duration }
 
 // Error returns a message with the duration.

@@ -12,7 +12,7 @@ func WarningOf(err error) Problem {
 	return Problem{Message: err.Error(), Warning: true}
 }
 
-// WithHint returns the error's message, without the object, and its hint on one line.
+// WithHint returns the error's message without the object, and its hint, on one line.
 func WithHint(err error) string {
 	p := WarningOf(err)
 	p.Object = ""

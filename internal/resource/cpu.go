@@ -1,6 +1,6 @@
 package resource
 
-// Bounds of the kernel's cpu controller.
+// These are limits of the kernel's cpu controller.
 const (
 	MinShares      = 2
 	MaxShares      = 262144
@@ -9,14 +9,14 @@ const (
 	minQuotaMicros = 1000
 )
 
-// CPUShares converts milli-CPUs to cpu.shares, from 2 to 262144. It returns 2 for 0.
+// CPUShares converts milli-CPUs to cpu.shares. The result is from 2 to 262144. It is 2 for 0.
 func CPUShares(milli int64) uint64 {
 	shares := milli * sharesPerCPU / milliPerCPU
 	return uint64(min(max(shares, MinShares), MaxShares))
 }
 
-// CPUQuota converts milli-CPUs to a CFS quota in µs, at least 1000, for a period in µs. It
-// returns 0, which means no quota, for 0.
+// CPUQuota converts milli-CPUs to a CFS quota in µs, for a period in µs. The result is at least
+// 1000. It is 0, which means no quota, for 0.
 func CPUQuota(milli, periodMicros int64) int64 {
 	if milli == 0 {
 		return 0

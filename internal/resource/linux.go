@@ -7,17 +7,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Node contains the properties of a node that determine the resources in CRI requests.
+// Node has the properties of a node that determine the resources in CRI requests.
 type Node struct {
 	CFSQuota     bool  // the kubelet's cpuCFSQuota
 	PeriodMicros int64 // cpuCFSQuotaPeriod in µs
 	CgroupV2     bool
 }
 
-// Linux converts CPU and memory of a container or a sandbox. If cpuRequest is nil, the limit
-// is used as the request. On cgroup v2 the kernel is configured to kill all processes of the
-// group when it is out of memory, because the kubelet's singleProcessOOMKill defaults to
-// false there (issue 117793).
+// Linux converts CPU and memory of a container or a sandbox. If cpuRequest is nil, Linux uses
+// the limit as the request. On cgroup v2, the kernel kills all processes of the group if the
+// group is out of memory, because the kubelet's singleProcessOOMKill defaults to false there
+// (issue 117793).
 func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtimeapi.LinuxContainerResources {
 	if cpuRequest == nil {
 		cpuRequest = cpuLimit
@@ -37,7 +37,7 @@ func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtim
 }
 
 // SandboxLinux returns the resources of the whole pod without its overhead, for the sandbox
-// configuration (KEP-2371: runtimes that size a virtual machine read them).
+// configuration. Runtimes that size a virtual machine read them (KEP-2371).
 func SandboxLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	opts := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
 	requests := resourcehelper.PodRequests(pod, opts)
@@ -45,8 +45,8 @@ func SandboxLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	return Linux(n, Given(requests, corev1.ResourceCPU), limits.Cpu(), limits.Memory())
 }
 
-// OverheadLinux returns the pod's overhead, as both request and limit. It is empty if the
-// pod has none.
+// OverheadLinux returns the pod's overhead as both request and limit. The result is empty if
+// the pod has no overhead.
 func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	if pod.Spec.Overhead == nil {
 		return &runtimeapi.LinuxContainerResources{}
@@ -55,7 +55,7 @@ func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources 
 	return Linux(n, cpu, cpu, pod.Spec.Overhead.Memory())
 }
 
-// Given returns the quantity with the given name, or nil if the list does not contain it.
+// Given returns the quantity with the given name. It returns nil if the list does not have it.
 func Given(list corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
 	if q, ok := list[name]; ok {
 		return &q

@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/qos"
 )
 
-// OOMScoreAdj returns the container's oom_score_adj on a host with the given memory capacity
-// in bytes. A pod of class system-node-critical gets that class's priority even if the
-// priority was not resolved, so that the kernel kills it last.
+// OOMScoreAdj returns the container's oom_score_adj on a host that has memoryCapacity bytes of
+// memory. For a pod of class system-node-critical, OOMScoreAdj uses the priority of this class,
+// even if the pod's priority is not resolved. So the kernel kills the pod last.
 func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int64 {
 	if pod.Spec.PriorityClassName == scheduling.SystemNodeCritical && pod.Spec.Priority == nil {
 		critical := *pod
@@ -20,10 +20,11 @@ func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int
 		pod = &critical
 	}
 	if memoryCapacity <= 0 {
-		memoryCapacity = math.MaxInt64 // unknown: then the container's share of the memory is about zero
+		// The capacity is unknown. Then the container's share of the memory is about zero.
+		memoryCapacity = math.MaxInt64
 	}
 	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
 }
 
-// QOSClass returns the pod's QoS class, which includes pod-level resources.
+// QOSClass returns the pod's QoS class. Pod-level resources count.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass { return v1qos.ComputePodQOS(pod) }

@@ -11,20 +11,20 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits on the text of a quantity: Kubernetes' parser computes with all digits of the
-// number, so parsing 1e-99999999 takes minutes.
+// These are limits on the text of a quantity. Kubernetes' parser computes with all digits of
+// the number, so it would take minutes to parse 1e-99999999.
 const (
 	MaxQuantityLength   = 64
 	MaxQuantityExponent = 30
 )
 
-// ErrQuantityLimits reports that a text was not parsed because it exceeds the limits.
+// ErrQuantityLimits reports that a text exceeds the limits, and so was not parsed.
 var ErrQuantityLimits = fmt.Errorf("longer than %d characters, or with an exponent beyond ±%d", MaxQuantityLength, MaxQuantityExponent)
 
 // ParseQuantity parses a quantity, such as 100Mi or 500m, in bounded time. It returns
-// ErrQuantityLimits if the text, or the canonical text of the result, exceeds the limits, so
-// that the canonical text can be parsed too. A test (arch_test.go) forbids other calls of
-// Kubernetes' parser.
+// ErrQuantityLimits if the text, or the canonical text of the result, exceeds the limits. So
+// the canonical text of each result can be parsed too. A test (arch_test.go) forbids other
+// calls of Kubernetes' parser.
 func ParseQuantity(text string) (apiresource.Quantity, error) {
 	if QuantityExceedsLimits(text) {
 		return apiresource.Quantity{}, ErrQuantityLimits
@@ -38,8 +38,8 @@ func ParseQuantity(text string) (apiresource.Quantity, error) {
 
 var exponent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`) })
 
-// QuantityExceedsLimits reports whether the text must not be passed to Kubernetes' parser.
-// It ignores surrounding spaces, because Kubernetes removes them from JSON values.
+// QuantityExceedsLimits reports whether a text must not be passed to Kubernetes' parser. It
+// ignores spaces around the text, because Kubernetes removes them from JSON values.
 func QuantityExceedsLimits(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > MaxQuantityLength {
@@ -49,15 +49,16 @@ func QuantityExceedsLimits(text string) bool {
 	return m != nil && (len(m[1]) > 2 || len(m[1]) == 2 && m[1] > fmt.Sprint(MaxQuantityExponent))
 }
 
-// JSONExceedsLimits reports whether a value in the JSON text, which will be decoded into a
-// type with quantities, exceeds the limits. It checks keys like values.
+// JSONExceedsLimits reports whether a value in a JSON text exceeds the limits. The text will be
+// decoded into a type that has quantities. It checks keys in the same way as values.
 func JSONExceedsLimits(text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	for {
 		token, err := decoder.Token()
 		if err != nil {
-			return false // the end, or invalid JSON, which the caller reports
+			// This is the end, or invalid JSON. The caller reports the latter.
+			return false
 		}
 		switch value := token.(type) {
 		case string:

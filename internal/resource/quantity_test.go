@@ -20,7 +20,8 @@ func TestParseQuantity(t *testing.T) {
 	for _, text := range []string{
 		"1e31", "1e-31", "1E+00031", "1e9999999", "1e-99999999", " 1e9999999", "1e9999999\n", "1e99999999999999999999",
 		strings.Repeat("9", 65), "0." + strings.Repeat("0", 100) + "1",
-		"1" + strings.Repeat("0", 58) + "e30", // its canonical text has a larger exponent
+		// The exponent of its canonical text is larger.
+		"1" + strings.Repeat("0", 58) + "e30",
 	} {
 		if q, err := resource.ParseQuantity(text); !errors.Is(err, resource.ErrQuantityLimits) {
 			t.Errorf("%.80q: %s, %v", text, q.String(), err)

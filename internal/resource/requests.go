@@ -1,4 +1,4 @@
-// Package resource converts between the API's resources and the kernel's: shares, quotas,
+// Package resource converts the resources of the API to those of the kernel: shares, quotas,
 // OOM scores and the QoS class. The formulas are the kubelet's
 // (pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/qos/policy.go).
 package resource
@@ -8,13 +8,13 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodRequests returns the sum of the pod's requests. It accounts for init containers,
-// sidecars and overhead as the scheduler does; pod-level resources take precedence.
+// PodRequests returns the sum of the pod's requests. It counts init containers, sidecars and
+// overhead like the scheduler. Pod-level resources have precedence.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// PodLimits returns the sum of the pod's limits, computed in the same way.
+// PodLimits returns the sum of the pod's limits. It computes the sum in the same way.
 func PodLimits(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 }

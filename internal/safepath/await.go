@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// awaitAfter is how long to wait for a system call after its context has ended. A call that
-// completes at all usually does so within this time.
+// awaitAfter is how long Await waits for a system call after its context has ended. A call that
+// completes usually does so within this time.
 const awaitAfter = time.Second
 
-// Await makes a system call on path that may never return if the path is on a network file
-// system whose server is unreachable. It stops waiting a second after the context ends. The
-// call then continues in the background: it must be harmless whenever it completes. The
+// Await makes a system call on path. The call may never return if path is on a network file
+// system whose server is unreachable. It stops waiting a second after the context has ended.
+// The call then continues in the background, so it must be harmless whenever it completes. The
 // error is the call's, or wraps the context's cause.
 func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
 	type answer struct {
@@ -42,7 +42,8 @@ func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, 
 	}
 }
 
-// Stat is like os.Stat, but ends with the context. It follows symlinks.
+// Stat does what os.Stat does, but ends with the context. It follows symlinks. It follows
+// symlinks.
 func Stat(ctx context.Context, path string) (fs.FileInfo, error) {
 	return Await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
 }

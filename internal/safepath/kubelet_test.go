@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// TestOpenSubpathAsTheKubelet compares OpenSubpath with the kubelet's code: both open and
-// create the same directory or file of the volume, or both refuse the path.
+// TestOpenSubpathAsTheKubelet compares OpenSubpath with the kubelet's code. Both must open and
+// create the same directory or file of the volume, or both must refuse the path.
 func TestOpenSubpathAsTheKubelet(t *testing.T) {
 	for name, sub := range map[string]string{
 		"a file": "in/file", "a directory": "in", "a new one": "new/a/b", "in a file": "in/file/x",
@@ -51,7 +51,7 @@ func TestOpenSubpathAsTheKubelet(t *testing.T) {
 	}
 }
 
-// linkedVolume creates a volume with links of all kinds, beside a directory of the host.
+// linkedVolume creates a volume with links of all kinds. A directory of the host is next to it.
 func linkedVolume(t *testing.T, linked bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,13 +109,13 @@ func openAsTheKubelet(t *testing.T, volume, sub string) (string, error) {
 	return insideOf(t, volume, mounter.source), nil
 }
 
-// noMounter records what would be mounted.
+// noMounter is a mounter that only records what it should mount.
 type noMounter struct {
 	*mount.FakeMounter
 	source string
 }
 
-// MountSensitiveWithoutSystemdWithMountFlags is the call that binds a subPath.
+// MountSensitiveWithoutSystemdWithMountFlags is the call by which the kubelet binds a subPath.
 func (m *noMounter) MountSensitiveWithoutSystemdWithMountFlags(source, _, _ string, _, _, _ []string) (err error) {
 	m.source, err = os.Readlink(source)
 	return err

@@ -13,30 +13,34 @@ import (
 // listBuffer is the size of one batch of directory entries: about 1,000 names.
 const listBuffer = 32 << 10
 
-// Offsets in a linux_dirent64, which getdents64(2) returns.
+// These are the offsets of fields in a linux_dirent64, which getdents64(2) returns.
 const (
-	entryCookie = 8  // position of the next entry in the directory
-	entryLength = 16 // length of the entry, 2 bytes
-	entryName   = 19 // terminated by a zero byte
+	// This is the position of the next entry in the directory.
+	entryCookie = 8
+	// This is the length of the entry. It has 2 bytes.
+	entryLength = 16
+	// A zero byte ends the name.
+	entryName = 19
 )
 
-// listBuffers contains the buffers of closed listings for reuse, because a pod may have
-// thousands of directories.
+// listBuffers has the buffers of closed listings, for reuse. A pod may have thousands of
+// directories.
 var listBuffers = sync.Pool{New: func() any { return new([listBuffer]byte) }}
 
-// Listing reads the names in a directory in batches. A container determines how many names a
-// directory contains, so memory must not depend on the number (600,000 files required 338
-// MB).
+// Listing reads the names in a directory in batches. A container decides how many names a
+// directory has, so the use of memory must not depend on their number. (600,000 files once took
+// 338 MB.)
 type Listing struct {
 	ctx  context.Context
 	fd   int               // the directory; its read position is the position of the listing
 	buf  *[listBuffer]byte // from listBuffers; nil after Close
 	left []byte            // the part of the batch that Next has not returned yet
-	next int64             // cookie of the entry after the last one returned
+	// This is the cookie of the entry after the last one that Next returned.
+	next int64
 }
 
-// List lists an open directory from its start. The listing has its own descriptor, which the
-// caller must release with Close. It ends with the context.
+// List lists an open directory from its start. The listing has its own descriptor. The caller
+// must release it with Close. The listing ends with the context.
 func List(ctx context.Context, dir int) (*Listing, error) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -47,12 +51,12 @@ func List(ctx context.Context, dir int) (*Listing, error) {
 	return l, nil
 }
 
-// open assigns a descriptor, which the listing will close, and a buffer.
+// open gives the listing a buffer and a descriptor, which the listing will close.
 func (l *Listing) open(fd int) {
 	l.fd, l.buf = fd, listBuffers.Get().(*[listBuffer]byte)
 }
 
-// Close closes the listing's descriptor. It does nothing if it was called before.
+// Close closes the listing's descriptor. If it was called before, it does nothing.
 func (l *Listing) Close() {
 	if l.buf == nil {
 		return
@@ -62,9 +66,9 @@ func (l *Listing) Close() {
 	l.fd, l.buf, l.left = -1, nil, nil
 }
 
-// Next returns the next name in the directory's order, omitting "." and "..". The error is
-// io.EOF after the last name, ENOENT if the directory was removed, and the context's cause
-// after the context has ended.
+// Next returns the next name in the directory's order. It omits "." and "..". The error is
+// io.EOF after the last name, and ENOENT if the directory was removed. After the context has
+// ended, the error is the context's cause.
 func (l *Listing) Next() (string, error) {
 	for {
 		if err := l.fill(); err != nil {
@@ -80,7 +84,7 @@ func (l *Listing) Next() (string, error) {
 	}
 }
 
-// fill reads the next batch if all names of the last one were returned.
+// fill reads the next batch after Next has returned all names of the last one.
 func (l *Listing) fill() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)

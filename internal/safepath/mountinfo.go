@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mounts returns the mounts in this process's mount namespace in the kernel's order: if
+// Mounts returns the mounts in this process's mount namespace, in the kernel's order. If
 // several have the same mount point, the last one is on top.
 func Mounts() ([]*mountinfo.Info, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
@@ -23,10 +23,10 @@ func Mounts() ([]*mountinfo.Info, error) {
 	return parseMounts(string(data)), nil
 }
 
-// parseMounts parses mountinfo's text (proc_pid_mountinfo(5)). The library rejects the whole
-// text if it cannot parse one line. parseMounts skips that line instead: another program's
-// mount must not prevent the removal of a pod, and a deletion stops at a mount that is not
-// listed.
+// parseMounts parses mountinfo's text (proc_pid_mountinfo(5)). If the library cannot parse one
+// line, it rejects the whole text. parseMounts skips such a line instead. Another program's
+// mount must not prevent the removal of a pod. The skipped mount is not in the result, but a
+// deletion stops at it too.
 func parseMounts(text string) []*mountinfo.Info {
 	all, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
 	if err == nil {
@@ -41,7 +41,7 @@ func parseMounts(text string) []*mountinfo.Info {
 	return all
 }
 
-// below returns the mounts at dir or anywhere below it, in the given order.
+// below returns the mounts at dir or anywhere below it. It keeps their order.
 func below(mounts []*mountinfo.Info, dir string) []*mountinfo.Info {
 	var out []*mountinfo.Info
 	for _, m := range mounts {
@@ -52,9 +52,9 @@ func below(mounts []*mountinfo.Info, dir string) []*mountinfo.Info {
 	return out
 }
 
-// IsMountPoint reports whether something is mounted at path, including a bind mount of the
-// same file system. It returns false if path does not exist or is a symlink. It ends with
-// the context. It does not use mountinfo.Mounted, which follows symlinks.
+// IsMountPoint reports whether something is mounted at path. A bind mount of the same file
+// system counts. It returns false if path does not exist or is a symlink. It ends with the
+// context. It does not use mountinfo.Mounted, because that follows symlinks.
 func IsMountPoint(ctx context.Context, path string) (bool, error) {
 	return Await(ctx, path, func() (bool, error) { return mountedAt(path) })
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// MountsOf returns the mounts, in this process's mount namespace, of an open directory or of
-// anything inside it: bind mounts at other paths and, if the directory is a mount point, the
-// mount of the directory itself.
+// MountsOf returns the mounts, in this process's mount namespace, of an open directory and of
+// anything inside it. These are bind mounts at other paths. If the directory is a mount point,
+// its own mount is included.
 func MountsOf(dir int) ([]*mountinfo.Info, error) {
 	id, err := mountID(dir)
 	if err != nil {
@@ -38,8 +38,8 @@ func MountsOf(dir int) ([]*mountinfo.Info, error) {
 	return nil, fmt.Errorf("the mount of %s is not in mountinfo", path)
 }
 
-// mountsOf returns the mounts whose source, on the file system of on, is path or inside
-// path.
+// mountsOf returns the mounts of the file system to which on belongs, if their source is path
+// or inside path.
 func mountsOf(mounts []*mountinfo.Info, on *mountinfo.Info, path string) []*mountinfo.Info {
 	var out []*mountinfo.Info
 	for _, m := range mounts {

@@ -10,29 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDepth limits the depth of the recursion, and therefore the number of open descriptors.
-// A container can nest directories to any depth.
+// maxDepth limits the depth of the recursion, and so the number of open descriptors. A
+// container can nest directories to any depth.
 const maxDepth = 64
 
-// deletion deletes one tree. It moves directories at maxDepth up to the top of the tree, so
-// that no nesting exhausts the descriptors.
+// deletion deletes one tree. It moves directories at maxDepth to the top of the tree. So no
+// nesting exhausts the descriptors.
 type deletion struct {
-	ctx   context.Context
-	top   int // descriptor of the tree's root; -1 until the first directory is opened
-	moved int // number of directories moved up
+	ctx context.Context
+	// This is the descriptor of the tree's root. It is -1 until the first directory is opened.
+	top int
+	// This is the number of directories that were moved up.
+	moved int
 }
 
 // Clear deletes everything in an open directory except the entries in keep. It deletes
-// symlinks themselves. It does not delete through a mount: the error is then ErrOtherMount.
-// If another process has removed the directory, Clear succeeds.
+// symlinks, not their targets. It does not delete through a mount: the error is then
+// ErrOtherMount. If another process has removed the directory, Clear succeeds.
 func Clear(ctx context.Context, dir int, keep ...string) error {
 	d := deletion{ctx: ctx, top: dir}
 	return d.clear(dir, 0, keep)
 }
 
-// Remove deletes the entry name of an open directory: a file or a symlink itself, or a
-// directory with everything in it, like Clear. It succeeds if the entry does not exist, or
-// another process removes it concurrently.
+// Remove deletes the entry name of an open directory. This is a file, a symlink (not its
+// target), or a directory with everything in it, as in Clear. It succeeds if the entry does not
+// exist, or if another process removes it concurrently.
 func Remove(ctx context.Context, dir int, name string) error {
 	d := deletion{ctx: ctx, top: -1}
 	if err := d.remove(dir, name, 0); !errors.Is(err, unix.ENOENT) {
@@ -41,13 +43,15 @@ func Remove(ctx context.Context, dir int, name string) error {
 	return nil
 }
 
-// clear deletes the content of a directory, except the entries in keep at the first level.
+// clear deletes the content of a directory. At the first level, it keeps the entries in keep.
 func (d *deletion) clear(dir, depth int, keep []string) error {
 	for {
-		// Files may have been added during the last pass, or moved up from a lower level.
+		// During the last pass, another process may have added files, or this one may have moved
+		// directories up from a lower level.
 		done, err := d.pass(dir, depth, keep)
 		if errors.Is(err, unix.ENOENT) {
-			return nil // another podrun removed the empty directory of a deleted pod
+			// Another podrun has removed the empty directory of a deleted pod.
+			return nil
 		}
 		if err != nil || done == 0 {
 			return err
@@ -55,7 +59,7 @@ func (d *deletion) clear(dir, depth int, keep []string) error {
 	}
 }
 
-// pass lists a directory once, deletes its entries, and returns their number.
+// pass lists a directory once and deletes its entries. It returns the number of entries.
 func (d *deletion) pass(dir, depth int, keep []string) (done int, err error) {
 	list, err := List(d.ctx, dir)
 	if err != nil {
@@ -80,8 +84,8 @@ func (d *deletion) pass(dir, depth int, keep []string) (done int, err error) {
 	}
 }
 
-// remove deletes one entry of a directory: a file, a symlink itself, or a directory with its
-// content.
+// remove deletes one entry of a directory: a file, a symlink (not its target), or a directory
+// with its content.
 func (d *deletion) remove(dir int, name string, depth int) error {
 	if err := d.ctx.Err(); err != nil {
 		return context.Cause(d.ctx)

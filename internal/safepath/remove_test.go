@@ -24,8 +24,8 @@ func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
 	}
 }
 
-// TestClearGone: another podrun may remove a pod's empty directory while it is being
-// cleared.
+// TestClearGone checks that another podrun may remove a pod's empty directory while Clear works
+// on it.
 func TestClearGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod")
 	if err := os.Mkdir(path, 0o750); err != nil {
@@ -44,8 +44,7 @@ func TestClearGone(t *testing.T) {
 	}
 }
 
-// Removing a tree that is too deep to be removed in one pass leaves nothing behind beside
-// it.
+// If a tree is too deep for one pass, its removal must leave nothing behind next to it.
 func TestRemoveOfADeepTree(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -1,17 +1,16 @@
-// Package safepath operates on directories that a container can write to concurrently: it
-// lists, walks, writes, binds, unmounts and removes files below an open directory. Only
-// OpenSubpath and ReadFile follow symlinks, and never open anything outside the volume;
-// Walk, Clear and Remove do not enter mounts. The use of memory and descriptors is constant,
-// regardless of the number of entries and the depth of a directory.
+// Package safepath operates on directories that a container can change concurrently. It lists,
+// walks, writes, binds, unmounts and removes files below an open directory. Only OpenSubpath
+// and ReadFile follow symlinks, and they never open anything outside the volume. Walk, Clear
+// and Remove do not enter mounts. The use of memory and descriptors is constant: it does not
+// depend on the number of entries and the depth of a directory.
 //
-// An open directory is a descriptor of golang.org/x/sys/unix, which the caller owns and
-// closes. A function that takes a path follows symlinks in all elements except the last:
-// only root may have write access to the parent directories. Stat also follows the last
-// element.
+// An open directory is a descriptor of golang.org/x/sys/unix. The caller owns and closes it. A
+// function that takes a path follows symlinks in all elements except the last. So only root may
+// have write access to the parent directories. Stat also follows a symlink in the last element.
 //
-// Errors wrap the unix.Errno of the system call. When its context ends, a function returns
-// an error that wraps the context's cause. The functions are safe for concurrent use; a
-// Listing is not.
+// Errors wrap the unix.Errno of the system call. When its context ends, a function returns an
+// error that wraps the context's cause. The functions are safe for concurrent use. A Listing is
+// not.
 package safepath
 
 import (
@@ -28,9 +27,9 @@ import (
 // ErrOtherMount reports that a directory is on a different mount than its parent.
 var ErrOtherMount = errors.New("it is on another mount")
 
-// OpenSubdir opens the directory name in dir for reading. It fails with ELOOP or ENOTDIR on
-// a symlink and with ErrOtherMount on a mount point, including a bind mount of the same file
-// system. The caller closes the descriptor.
+// OpenSubdir opens the directory name in dir for reading. It fails with ELOOP or ENOTDIR on a
+// symlink. It fails with ErrOtherMount on a mount point; a bind mount of the same file system
+// is one, too. The caller must close the descriptor.
 func OpenSubdir(dir int, name string) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -50,13 +49,13 @@ func OpenSubdir(dir int, name string) (int, error) {
 	return fd, nil
 }
 
-// Chmod sets the permission, setuid, setgid and sticky bits of an open file, which may be
-// opened with O_PATH. Mode is in the format of stat(2).
+// Chmod sets the permission bits and the setuid, setgid and sticky bits of an open file. The
+// file may be opened with O_PATH. mode is in the format of stat(2).
 func Chmod(fd int, mode uint32) error {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), fileMode(mode))
 }
 
-// mountID returns the ID, as in mountinfo, of the mount that an open file is on.
+// mountID returns the ID of the mount on which an open file is. It is the ID in mountinfo.
 func mountID(fd int) (uint64, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
@@ -75,7 +74,7 @@ func mountID(fd int) (uint64, error) {
 	return 0, fmt.Errorf("no mount ID of descriptor %d: is /proc mounted?", fd)
 }
 
-// fileMode converts the mode bits of a stat, including setuid, setgid and sticky.
+// fileMode converts the mode bits of a stat. It includes setuid, setgid and sticky.
 func fileMode(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
 	for bit, flag := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {

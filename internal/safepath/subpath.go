@@ -14,13 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How the kernel resolves a path, whose components a container may replace concurrently
-// (CVE-2017-1002101, CVE-2021-25741). Requires Linux 5.6.
+// These flags determine how the kernel resolves a path, while a container may replace
+// components of the path (CVE-2017-1002101, CVE-2021-25741). They need Linux 5.6. Requires
+// Linux 5.6.
 const (
-	// resolveInRoot treats the volume as the root: absolute symlinks and ".." stay inside.
+	// resolveInRoot treats the volume as the root: absolute symlinks and ".." do not lead out of
+	// it.
 	resolveInRoot = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
-	// resolveBeneath fails with EXDEV at an absolute symlink, and at a symlink that leaves
-	// the volume, even if the path leads back into it.
+	// resolveBeneath fails with EXDEV at an absolute symlink. It also fails at a symlink that
+	// leaves the volume, even if the path leads back into the volume.
 	resolveBeneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
 	// resolveNoLinks fails with ELOOP at any symlink.
 	resolveNoLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
@@ -30,11 +32,12 @@ const (
 var ErrOutside = errors.New("it leads outside the volume")
 
 // OpenSubpath opens a path inside the directory volume with O_PATH, for a bind mount. It
-// creates missing components as directories with the mode of the volume's directory. It
-// follows symlinks like the host, but requires that the result is inside the volume, like
-// the kubelet (doBindSubPath in pkg/volume/util/subpath). Errors: ErrOutside if it is not;
-// fs.ErrNotExist if a symlink is dangling, or the volume does not exist; EAGAIN if files are
-// renamed continuously; ENOSYS before Linux 5.6. It ends with the context.
+// creates missing components as directories. They get the mode of the volume's directory. It
+// follows symlinks like the host, but requires that the result is inside the volume. The
+// kubelet does the same (doBindSubPath in pkg/volume/util/subpath). Errors are: ErrOutside if
+// the result is outside; fs.ErrNotExist if a symlink is dangling or the volume does not exist;
+// EAGAIN if another process renames files without end; ENOSYS before Linux 5.6. It ends with
+// the context.
 func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,9 +58,9 @@ func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) 
 	return os.NewFile(uintptr(fd), filepath.Join(volume, subpath)), nil
 }
 
-// How often to retry openat2 after EAGAIN, and the pause between attempts after the first
-// hundred. The kernel returns EAGAIN if anything on the host was renamed or mounted during
-// the call; a container that renames continuously makes nearly every call fail.
+// podrun retries openat2 this often after EAGAIN. After the first hundred attempts, it pauses
+// between them. The kernel returns EAGAIN if anything on the host was renamed or mounted during
+// the call. If a container renames without end, nearly every call fails.
 const (
 	againTries = 1000
 	againAt    = 100
@@ -66,14 +69,15 @@ const (
 
 // openVolume is a volume in which OpenSubpath opens a path.
 type openVolume struct {
-	root int    // O_PATH
-	path string // path of root on the host
+	root int // O_PATH
+	// This is the path of root on the host.
+	path string
 }
 
-// open opens a path. If the kernel cannot resolve it without leaving the volume, even
-// temporarily, open resolves the symlinks itself, and then opens the result without
-// following symlinks: whatever a container replaces concurrently, the result is inside the
-// volume.
+// open opens a path. If a path leaves the volume, even temporarily, the kernel may be unable to
+// resolve it inside the volume. Then open resolves the symlinks itself and opens the result
+// without following symlinks. So the result is inside the volume, whatever a container replaces
+// concurrently.
 func (v openVolume) open(ctx context.Context, path string) (int, error) {
 	fd, err := openat2(ctx, v.root, path, resolveBeneath)
 	if !errors.Is(err, unix.EXDEV) {
@@ -86,8 +90,8 @@ func (v openVolume) open(ctx context.Context, path string) (int, error) {
 	return openat2(ctx, v.root, inside, resolveNoLinks)
 }
 
-// resolve evaluates the symlinks in a path inside a volume, and returns the result relative
-// to the volume.
+// resolve evaluates the symlinks in a path inside a volume. It returns the result relative to
+// the volume.
 func resolve(volume, path string) (string, error) {
 	base, err := filepath.EvalSymlinks(volume)
 	if err != nil {
@@ -95,7 +99,8 @@ func resolve(volume, path string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(volume, path))
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		return "", failed.Err // omits the path, which may reveal paths of the host
+		// The error omits the path, which may reveal paths of the host.
+		return "", failed.Err
 	}
 	if err != nil {
 		return "", err
@@ -120,8 +125,8 @@ func openat2(ctx context.Context, root int, path string, how uint64) (int, error
 	return fd, err
 }
 
-// tryAgain calls open until it returns something other than EAGAIN, at most againTries
-// times. It ends with the context.
+// tryAgain calls open until the result is not EAGAIN, but at most againTries times. It ends
+// with the context.
 func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	for try := 1; ; try++ {
 		fd, err := open()
@@ -137,8 +142,8 @@ func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	}
 }
 
-// makeDirs creates the missing directories of a path, one at a time, each in a directory
-// that it opens inside the volume.
+// makeDirs creates the missing directories of a path, one after the other. Each is created in a
+// directory that makeDirs opens inside the volume.
 func (v openVolume) makeDirs(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(v.root, &st); err != nil {
@@ -155,8 +160,8 @@ func (v openVolume) makeDirs(ctx context.Context, path string) error {
 }
 
 // makeDir creates a directory with the mode of the volume, including the setuid, setgid and
-// sticky bits, like the kubelet's SafeMakeDir: in a volume of mode 3777, users of a subPath
-// must not be able to remove each other's files either.
+// sticky bits, like the kubelet's SafeMakeDir. If the volume has mode 3777, users of a subPath
+// must not be able to remove each other's files.
 func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint32) error {
 	dir, err := v.open(ctx, parent)
 	if err != nil {
@@ -170,7 +175,7 @@ func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint3
 	if err != nil {
 		return err
 	}
-	// mkdir(2) ignores the setuid and setgid bits, and the umask clears others.
+	// mkdir(2) ignores the setuid and setgid bits. The umask clears other bits.
 	made, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -179,12 +184,12 @@ func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint3
 	return Chmod(made, mode)
 }
 
-// targetMode is the mode of a bind mount's target directory and its parents.
+// targetMode is the mode of the target directory of a bind mount, and of the target's parents.
 const targetMode = 0o750
 
-// Bind binds the open file source, with the mounts below it, at the path target. It creates
-// the target: a directory for a directory, otherwise a file. Target must be below a
-// directory to which only root can write.
+// Bind binds the open file source, with the mounts below it, at the path target. It creates the
+// target. This is a directory if source is a directory, otherwise a file. target must be below
+// a directory that only root can write.
 func Bind(source *os.File, target string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(source.Fd()), &st); err != nil {
@@ -217,10 +222,10 @@ func makeTarget(target string, dir bool) error {
 	return f.Close()
 }
 
-// ReadFile reads a regular file of at most limit bytes inside the directory volume. It
-// follows symlinks with the volume as the root, like the kubelet for fileKeyRef
-// (securejoin). It returns fs.ErrNotExist, another error if the file is larger or not
-// regular, or the context's cause.
+// ReadFile reads a regular file of at most limit bytes inside the directory volume. It follows
+// symlinks as if the volume were the root, like the kubelet for fileKeyRef (securejoin). The
+// error is fs.ErrNotExist if there is no such file, and the context's cause if the context has
+// ended. It is another error if the file is too large or not regular.
 func ReadFile(ctx context.Context, volume, file string, limit int64) ([]byte, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

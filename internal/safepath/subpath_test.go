@@ -65,8 +65,8 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 	}
 }
 
-// kubelet-golden 19-emptydir, C5: the directories that a subPath creates have the mode of
-// the volume, including the setuid, setgid and sticky bits.
+// kubelet-golden 19-emptydir, C5: directories that podrun creates for a subPath must have the
+// mode of the volume, including the setuid, setgid and sticky bits.
 func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
 	for _, mode := range []os.FileMode{
 		0o700, 0o777, os.ModeSetgid | 0o777, os.ModeSetgid | os.ModeSticky | 0o777, os.ModeSticky | 0o777, os.ModeSetuid | 0o750,
@@ -88,7 +88,7 @@ func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
 	}
 }
 
-// D11: if a container renames continuously, openat2 returns EAGAIN nearly always.
+// D11: if a container renames without end, openat2 nearly always returns EAGAIN.
 func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
@@ -118,8 +118,8 @@ func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	})
 }
 
-// CVE-2021-25741: a container replaces a directory, or an absolute symlink to one, by a
-// symlink to the host during the walk.
+// CVE-2021-25741: during the walk, a container replaces a directory, or an absolute symlink to
+// one, with a symlink to the host.
 func TestOpenSubpathUnderASymlinkRace(t *testing.T) {
 	for _, absolute := range []bool{false, true} {
 		t.Run(fmt.Sprint("absolute: ", absolute), func(t *testing.T) { raceForASubpath(t, absolute) })

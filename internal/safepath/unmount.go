@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How often and at what interval to retry a busy mount: a container's mounts disappear
-// shortly after its process exits.
+// podrun retries a busy mount this often and at this interval. A container's mounts disappear
+// shortly after its process has exited.
 const (
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
 )
 
-// UnmountBelow unmounts everything at or below dir, the most recent mount first. Root is an
-// open descriptor of base, an ancestor of dir; both are real paths, as in mountinfo. If a
-// mount stays busy for a second, UnmountBelow returns EBUSY. It never detaches a mount
-// lazily, because a process that uses the mount could continue to write while the directory
-// is deleted.
+// UnmountBelow unmounts everything at or below dir, the newest mount first. root is an open
+// descriptor of base, which is an ancestor of dir. Both are real paths, as in mountinfo. If a
+// mount is busy for a second, UnmountBelow returns EBUSY. It never detaches a mount lazily.
+// Otherwise a process that uses the mount could write while the directory is deleted.
 func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	for try := 0; ; try++ {
 		left, err := unmountOnce(ctx, root, base, dir)
@@ -43,9 +42,9 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	}
 }
 
-// unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads
-// the mounts again after each success, until no mount is left or none can be unmounted. In the
-// latter case, left is the reason.
+// unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads the
+// list of mounts again after each success. It ends when no mount is left or none can be
+// unmounted. In the latter case, left is the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := Mounts()
@@ -75,10 +74,10 @@ func unmountError(m *mountinfo.Info, err error) error {
 	return fmt.Errorf("unmount %s (%s): %w", m.Mountpoint, m.FSType, err)
 }
 
-// unmount unmounts one mount point below base. It opens the parent directory without
-// following symlinks, and refers to the mount through that descriptor: otherwise a container
-// that replaces a directory by a symlink could make podrun unmount something of the host. It
-// does not open the mount itself, which would keep it busy.
+// unmount unmounts one mount point below base. It opens the parent directory without following
+// symlinks, and uses this descriptor to name the mount. Otherwise a container could replace a
+// directory with a symlink, and podrun would unmount something of the host. It does not open
+// the mount itself, because that would keep the mount busy.
 func unmount(ctx context.Context, root int, base, point string) error {
 	rel, err := filepath.Rel(base, point)
 	if err != nil {
@@ -95,7 +94,8 @@ func unmount(ctx context.Context, root int, base, point string) error {
 	return err
 }
 
-// openBeneath opens a directory below another. It follows no symlinks, but enters mounts.
+// openBeneath opens a directory below another. It follows no symlinks, but it does enter
+// mounts.
 func openBeneath(root int, rel string) (int, error) {
 	dir, err := unix.Openat(root, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

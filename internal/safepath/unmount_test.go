@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// A container may replace a directory of a mount point by a symlink between the listing of
-// the mounts and the unmount.
+// Between the listing of the mounts and the unmount, a container may replace a parent directory
+// of a mount point with a symlink.
 func TestUnmountFollowsNoSymlink(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mount needs root")
@@ -44,7 +44,7 @@ func TestUnmountFollowsNoSymlink(t *testing.T) {
 }
 
 // The kernel escapes spaces, tabs, newlines and backslashes, but no other white space of
-// Unicode. A line that the library rejects does not affect other lines.
+// Unicode. If the library rejects a line, the other lines must still count.
 func TestParseMounts(t *testing.T) {
 	good := []string{
 		`22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw`,
@@ -76,15 +76,15 @@ func TestParseMounts(t *testing.T) {
 			t.Errorf("%s lines: %s", name, diff)
 		}
 	}
-	// No path contains a NUL byte: the mount is listed, but does not match any directory.
+	// No path can have a NUL byte. The mount must be listed, but must not match any directory.
 	nul := parseMounts(`49 22 0:39 / /pods\000/u rw - tmpfs tmpfs rw`)
 	if len(nul) != 1 || nul[0].Mountpoint != "/pods\x00/u" || len(below(nul, "/pods")) != 0 {
 		t.Errorf("NUL: %v", nul)
 	}
 }
 
-// A file system that does not respond must not block a command that was interrupted, nor
-// keep its lock.
+// A file system that does not respond must not block an interrupted command. It must not keep
+// the command's lock either.
 func TestAwaitEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

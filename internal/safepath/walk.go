@@ -10,35 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLevels is the number of parent directories that a walk keeps open. A container
-// determines the depth of its directories, so neither descriptors nor memory may depend on
-// it.
+// openLevels is the number of parent directories that a walk keeps open. A container decides
+// how deep its directories are. So the use of descriptors and memory must not depend on the
+// depth.
 const openLevels = 64
 
 // ErrMoved reports that a walk cannot return from a deeply nested directory to its parent.
 var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
 
-// Visitor contains the functions that Walk calls. If one returns an error other than ENOENT,
+// Visitor has the functions that Walk calls. If one of them returns an error other than ENOENT,
 // the walk ends. Neither function may be nil.
 type Visitor struct {
-	// File is called for each entry that is not a directory, including symlinks.
+	// Walk calls File for each entry that is not a directory. Symlinks are such entries.
 	File func(dir int, name string) error
-	// Leave is called for each directory after all its entries, and last for the root of the
-	// walk.
+	// Walk calls Leave for each directory after all its entries. The last call is for the root of
+	// the walk.
 	Leave func(dir int) error
 }
 
-// level is a directory between the root of a walk and its current position.
+// level is a directory on the path from the root of a walk to its current position.
 type level struct {
-	*Listing        // closed (fd -1) if the level is more than openLevels above the position
-	id       fileID // identifies the directory when the walk returns to it
+	// It is closed (fd -1) if the level is more than openLevels above the position.
+	*Listing
+	// It identifies the directory when the walk returns to it.
+	id fileID
 }
 
 // fileID identifies an open file.
 type fileID struct{ dev, ino, mount uint64 }
 
-// treeWalk walks below a directory, without following symlinks or entering mounts. It
-// ignores entries that disappear during the walk.
+// treeWalk walks below a directory. It does not follow symlinks or enter mounts. It ignores
+// entries that disappear during the walk.
 type treeWalk struct {
 	ctx    context.Context
 	visit  Visitor
@@ -46,9 +48,9 @@ type treeWalk struct {
 }
 
 // Walk visits everything below an open directory, and then the directory itself. It does not
-// enter mounts, and ignores entries that disappear during the walk. The error is the
-// visitor's with the path of the entry, ErrMoved if a directory was moved out of the tree,
-// or the context's cause.
+// enter mounts, and ignores entries that disappear during the walk. The error is the visitor's
+// error with the path of the entry, or the context's cause. It is ErrMoved if a directory was
+// moved out of the tree.
 func Walk(ctx context.Context, root int, visit Visitor) error {
 	t := &treeWalk{ctx: ctx, visit: visit}
 	defer t.close()
@@ -68,11 +70,13 @@ func (t *treeWalk) close() {
 	}
 }
 
-// step visits the next entry of the current directory, or leaves the directory.
+// step visits the next entry of the current directory. If there is none, it leaves the
+// directory.
 func (t *treeWalk) step() error {
 	at := t.levels[len(t.levels)-1]
 	name, err := at.Next()
-	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) { // no more entries, or the directory was removed
+	// There are no more entries, or the directory was removed.
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) {
 		return t.leave()
 	}
 	if err == nil {
@@ -84,8 +88,8 @@ func (t *treeWalk) step() error {
 	return fmt.Errorf("%s: %w", nameOf(at.fd, name), err)
 }
 
-// nameOf returns the path of a file in an open directory for messages, or only its name if
-// the path is too long for the kernel.
+// nameOf returns the path of a file in an open directory, for messages. If the path is too long
+// for the kernel, it returns only the file's name.
 func nameOf(dir int, name string) string {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir)); err == nil {
 		return path + "/" + name
@@ -108,7 +112,7 @@ func (t *treeWalk) entry(dir int, name string) error {
 	return err
 }
 
-// enter descends into a directory and takes ownership of its descriptor.
+// enter descends into a directory. It then owns the directory's descriptor.
 func (t *treeWalk) enter(fd int) error {
 	id, err := identify(fd)
 	if err != nil {
@@ -119,7 +123,8 @@ func (t *treeWalk) enter(fd int) error {
 	names.open(fd)
 	t.levels = append(t.levels, level{Listing: names, id: id})
 	if above := len(t.levels) - 1 - openLevels; above >= 0 {
-		t.levels[above].Close() // reopen reads the rest of its batch again
+		// Later, reopen reads the rest of the batch again.
+		t.levels[above].Close()
 	}
 	return nil
 }
@@ -140,8 +145,9 @@ func (t *treeWalk) leave() error {
 	return nil
 }
 
-// reopen opens a level again as the parent of the directory below it, and continues its
-// listing. If the directory was moved, it has a different parent: the error is ErrMoved.
+// reopen opens a level again. It is the parent of the directory below it. Then reopen continues
+// the level's listing. If the directory below was moved, it has another parent, and the error
+// is ErrMoved.
 func (t *treeWalk) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

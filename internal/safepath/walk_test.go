@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// A walk does not continue in a directory that was moved out of the tree.
+// If a directory was moved out of the tree, a walk must not continue in it.
 func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	dir := t.TempDir()
 	defer treetest.Remove(t, dir)
@@ -45,7 +45,7 @@ func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	}
 }
 
-// D10: any operation on a directory with 600,000 files used 338 MB.
+// D10: any operation on a directory with 600,000 files took 338 MB.
 func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
 	dir := treetest.MemoryDir(t)
 	const files = 8000

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDir creates one directory with exactly the given mode, regardless of the umask. An
-// existing directory keeps its mode; anything else at path, including a symlink, is an
-// error. MakeDir protects only the last element of path: only root may have write access to
-// its parent.
+// MakeDir creates one directory with exactly the given mode, whatever the umask is. An existing
+// directory keeps its mode. If path is anything else, such as a symlink, MakeDir returns an
+// error. MakeDir protects only the last element of path. Only root may have write access to the
+// parent directory.
 func MakeDir(path string, mode fs.FileMode) error {
 	switch err := os.Mkdir(path, mode.Perm()); {
 	case err == nil:
@@ -33,9 +33,9 @@ func MakeDir(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// MakeDirs creates the missing directories of the relative path at below dir with mode 0755,
-// and opens the last one, which the caller closes. It follows no symlinks (ELOOP or
-// ENOTDIR).
+// MakeDirs creates the missing directories of path, which is relative to dir, with mode 0755.
+// It opens the last one, which the caller must close. It follows no symlinks: the error is then
+// ELOOP or ENOTDIR.
 func MakeDirs(dir int, at string) (int, error) {
 	current, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,8 +52,8 @@ func MakeDirs(dir int, at string) (int, error) {
 	return current, nil
 }
 
-// makeDirAt creates a directory with mode 0755, regardless of the umask, unless it exists,
-// and opens it.
+// makeDirAt creates a directory with mode 0755, whatever the umask is, unless the directory
+// exists. It then opens the directory.
 func makeDirAt(dir int, name string) (int, error) {
 	made := unix.Mkdirat(dir, name, 0o755)
 	if made != nil && made != unix.EEXIST {
@@ -68,15 +68,16 @@ func makeDirAt(dir int, name string) (int, error) {
 	return fd, err
 }
 
-// Writer writes new files. It remembers which permission bits the umask clears, so that it
-// does not have to set the mode of each of the thousands of files of a pod. The zero value
-// is ready to use; all directories passed to one Writer must be on the same volume.
+// Writer writes new files. It remembers which permission bits the umask clears. So it need not
+// set the mode of each of the thousands of files of a pod. The zero value is ready to use. All
+// directories that a caller passes to one Writer must be on the same volume.
 type Writer struct {
-	kept, lost uint32 // permission bits that the umask did not clear, and those that it cleared, when earlier files were created
+	// When earlier files were created, the umask kept and cleared these permission bits.
+	kept, lost uint32
 }
 
-// WriteNew writes a new file with exactly the given permission bits, regardless of the
-// umask. The error is EEXIST if the name exists, even as a symlink.
+// WriteNew writes a new file with exactly the given permission bits, whatever the umask is. The
+// error is EEXIST if the name exists. A symlink of this name counts.
 func (w *Writer) WriteNew(dir int, name string, mode uint32, data []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
@@ -108,8 +109,8 @@ func (w *Writer) setMode(fd int, mode uint32) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// writeAll writes data to a regular file. An os.File would require an additional system call
-// and a finalizer for each of the thousands of files of a pod.
+// writeAll writes data to a regular file. An os.File would need an additional system call and a
+// finalizer for each of the thousands of files of a pod.
 func writeAll(fd int, data []byte) error {
 	for len(data) > 0 {
 		n, err := unix.Write(fd, data)

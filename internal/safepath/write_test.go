@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// If a container has planted a link under a name, podrun neither reads nor writes its target
-// (CVE-2025-9566).
+// A container may plant a link under a name. podrun must neither read nor write the link's
+// target (CVE-2025-9566).
 func TestWritesFollowNoSymlink(t *testing.T) {
 	dir, host := t.TempDir(), t.TempDir()
 	treetest.Write(t, host+"/file")

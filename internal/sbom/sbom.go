@@ -1,6 +1,6 @@
-// Package sbom embeds podrun's software bill of materials, which make build generates
-// (hack/sbom) before it builds podrun. Other builds, such as go install, contain none.
+// Package sbom embeds podrun's software bill of materials. make build generates it (hack/sbom)
+// before it builds podrun. Other builds, such as go install, have none.
 package sbom
 
-// Document returns the document as SPDX 2.3 JSON, or "" if the build contains none.
+// Document returns the document as SPDX 2.3 JSON. It returns "" if the build has none.
 func Document() string { return document }

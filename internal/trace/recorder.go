@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxSpans limits the size of a trace: a command with 1,000 pods has about 20,000 spans.
+// maxSpans limits the size of a trace. A command with 1,000 pods has about 20,000 spans.
 const maxSpans = 50_000
 
 // Recorder records the spans of one command. Its methods are safe for concurrent use. A nil
@@ -51,11 +51,11 @@ func (r *Recorder) Trace(command string) Trace {
 
 type key struct{}
 
-// With returns a context whose phases r records.
+// With returns a context. r records the phases that begin with this context.
 func With(ctx context.Context, r *Recorder) context.Context { return context.WithValue(ctx, key{}, r) }
 
-// Begin begins a phase, and the returned function ends it. Neither does anything if the
-// context has no recorder.
+// Begin begins a phase. The returned function ends it. If the context has no recorder, both do
+// nothing.
 func Begin(ctx context.Context, name, object string) (end func()) {
 	r, _ := ctx.Value(key{}).(*Recorder)
 	if r == nil {

@@ -11,12 +11,14 @@ type Kind string
 
 // The kinds of spans.
 const (
-	Phase Kind = "phase" // a part of the command's own work
-	Call  Kind = "call"  // a call to the runtime
+	// A phase is a part of the command's own work.
+	Phase Kind = "phase"
+	// A call is a call to the runtime.
+	Call Kind = "call"
 )
 
-// Span is an interval of a command's run time. Times are in microseconds since the command
-// began.
+// Span is an interval of the time in which a command runs. Times are in microseconds since the
+// command began.
 type Span struct {
 	Kind     Kind   `json:"kind"`
 	Name     string `json:"name"`             // facts, RunPodSandbox
@@ -26,17 +28,19 @@ type Span struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// Trace is the record of a command, as written by --trace=json:FILE.
+// Trace is the record of a command. --trace=json:FILE writes it.
 type Trace struct {
-	Command  string    `json:"command"` // podrun apply, without arguments
+	// This is the command without arguments, such as podrun apply.
+	Command  string    `json:"command"`
 	Began    time.Time `json:"began"`
 	Duration int64     `json:"durationUs"`
-	Spans    []Span    `json:"spans"` // sorted by Begin, longer ones first
+	// They are sorted by Begin. If two begin together, the longer one comes first.
+	Spans []Span `json:"spans"`
 	// Dropped is the number of spans beyond the limit of a trace.
 	Dropped int `json:"dropped,omitempty"`
 }
 
-// order sorts spans so that each span precedes the spans that it contains.
+// order sorts spans. Each span comes before the spans that it contains.
 func order(spans []Span) {
 	slices.SortStableFunc(spans, func(a, b Span) int {
 		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(b.Duration, a.Duration))

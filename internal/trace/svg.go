@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The dimensions of the drawing in pixels.
+// These are the dimensions of the drawing in pixels.
 const (
 	svgLabels = 250 // width of the column of names
 	svgBars   = 560 // width of the column of bars
@@ -15,12 +15,12 @@ const (
 	svgTop    = 28
 )
 
-// svgShortest is the duration in µs of the shortest span that WriteSVG draws: a bar of less
-// than 1 ms would be labeled 0.
+// svgShortest is the duration in µs of the shortest span that WriteSVG draws. The label of a
+// shorter bar would be 0 ms.
 const svgShortest = 1000
 
-// WriteSVG draws the trace as a waterfall: one row per span, with dark bars for phases, light
-// bars for calls and red bars for failed spans. The error is the writer's.
+// WriteSVG draws the trace as a waterfall with one row per span. Bars are dark for phases,
+// light for calls, and red for failed spans. The error is the writer's.
 func (t Trace) WriteSVG(w io.Writer) error {
 	var rows []Span
 	for _, s := range t.Spans {

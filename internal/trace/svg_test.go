@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/waterfall.svg")
 
-// TestWriteSVG compares a drawing with testdata/waterfall.svg: names are escaped, a span
-// of less than 1 ms is omitted, and a failed call is red.
+// TestWriteSVG compares a drawing with testdata/waterfall.svg. Names must be escaped, a span of
+// less than 1 ms must be missing, and a failed call must be red.
 func TestWriteSVG(t *testing.T) {
 	const golden = "testdata/waterfall.svg"
 	var b strings.Builder
@@ -41,8 +41,8 @@ func TestWriteSVG(t *testing.T) {
 	wellFormed(t, b.String())
 }
 
-// TestWriteSVGOfNoSpans draws a trace without spans and without a duration, which must not
-// divide by zero.
+// TestWriteSVGOfNoSpans draws a trace without spans and without a duration. This must not cause
+// a division by zero.
 func TestWriteSVGOfNoSpans(t *testing.T) {
 	var b strings.Builder
 	if err := (Trace{Command: "podrun get"}).WriteSVG(&b); err != nil {

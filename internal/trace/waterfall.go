@@ -9,8 +9,8 @@ import (
 // bar is the width of the waterfall's bars, in columns.
 const bar = 32
 
-// WriteText writes the trace as a waterfall: one line per span, with its begin and duration
-// in milliseconds. The error is the writer's.
+// WriteText writes the trace as a waterfall with one line per span. Each line has the begin and
+// the duration in milliseconds. The error is the writer's.
 func (t Trace) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%10s %10s  %-*s  %s\n", "BEGIN ms", "TOOK ms", bar, "", t.Command)
@@ -35,7 +35,8 @@ func (t Trace) WriteText(w io.Writer) error {
 	return err
 }
 
-// bar draws a span, at least one column wide: = for calls and - for phases.
+// bar draws a span with a width of at least one column. Calls are drawn with = and phases with
+// -.
 func (t Trace) bar(s Span) string {
 	column := func(at int64) int { return int(min(max(at, 0), t.Duration) * bar / max(t.Duration, 1)) }
 	from := min(column(s.Begin), bar-1)

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Syncs calls do on a new thread and returns the paths of the files and directories that it
-// syncs there, in order. It does not see goroutines that do starts. It installs a seccomp
-// filter by which the kernel reports each fsync, and which disappears with the thread.
+// Syncs calls do on a new thread. It returns the paths of the files and directories that this
+// thread syncs, in order. If do starts goroutines, Syncs does not see what they sync. It
+// installs a seccomp filter, by which the kernel reports each fsync. The filter disappears with
+// the thread.
 func Syncs(t testing.TB, do func()) []string {
 	t.Helper()
 	over, end, err := os.Pipe()
@@ -24,7 +25,8 @@ func Syncs(t testing.TB, do func()) []string {
 	failed := make(chan error, 1)
 	go func() {
 		defer end.Close()
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		// It is never unlocked: the thread ends with this goroutine.
+		runtime.LockOSThread()
 		fd, err := askForSyncs()
 		if err != nil {
 			failed <- err
@@ -59,7 +61,8 @@ func askForSyncs() (int, error) {
 		return 0, err
 	}
 	code := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // load the number of the system call
+		// Load the number of the system call.
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FSYNC, Jt: 1},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FDATASYNC, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF},
@@ -74,8 +77,8 @@ func askForSyncs() (int, error) {
 	return int(fd), nil
 }
 
-// nextSync waits for the next fsync, lets it continue and returns its path. It returns ""
-// after the other end of the pipe over is closed.
+// nextSync waits for the next fsync, lets it continue and returns its path. If the other end of
+// the pipe over is closed, it returns "".
 func nextSync(fd, over int) (string, error) {
 	for {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(over), Events: unix.POLLIN}}
@@ -87,7 +90,7 @@ func nextSync(fd, over int) (string, error) {
 		if ready[0].Revents&unix.POLLIN == 0 {
 			return "", nil
 		}
-		// struct seccomp_notif and struct seccomp_notif_resp.
+		// These are struct seccomp_notif and struct seccomp_notif_resp.
 		var call struct {
 			id         uint64
 			pid, flags uint32
@@ -98,7 +101,8 @@ func nextSync(fd, over int) (string, error) {
 		}
 		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&call)); errno {
 		case 0:
-		case unix.EINTR, unix.ENOENT: // a signal interrupted the call, which is then repeated
+		// A signal has interrupted the call. The call is then repeated.
+		case unix.EINTR, unix.ENOENT:
 			continue
 		default:
 			return "", os.NewSyscallError("ioctl", errno)

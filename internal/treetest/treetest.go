@@ -1,6 +1,6 @@
 // Package treetest creates, binds and removes file trees for the tests of volume and
-// internal/safepath, including trees that are deeper than the maximum length of a path. It
-// also records which files a function syncs (Syncs).
+// internal/safepath. Some are deeper than the maximum length of a path. It also records which
+// files a function syncs (Syncs).
 package treetest
 
 import (
@@ -15,9 +15,9 @@ import (
 // Content is the content of files that Write writes.
 const Content = "precious"
 
-// MemoryDir returns a new directory in /dev/shm, so that a test with many files does not
-// wait for a disk. If /dev/shm does not exist, it returns t.TempDir(). It is removed when
-// the test ends.
+// MemoryDir returns a new directory in /dev/shm. So a test with many files does not wait for a
+// disk. If /dev/shm does not exist, it returns t.TempDir(). The directory is removed when the
+// test ends.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -32,8 +32,8 @@ func MemoryDir(t testing.TB) string {
 	return dir
 }
 
-// Remove removes a tree that may be nested too deeply for os.RemoveAll, which opens a file
-// per level.
+// Remove removes a tree that may be nested too deeply for os.RemoveAll, which opens a file per
+// level.
 func Remove(t testing.TB, dir string) {
 	t.Helper()
 	if out, err := exec.Command("rm", "-rf", dir).CombinedOutput(); err != nil {
@@ -60,7 +60,8 @@ func Bind(t testing.TB, from, to string) {
 	}
 }
 
-// MakeDeep creates nested directories named deep, as many as levels, below the directory at.
+// MakeDeep creates nested directories named deep below the directory at. Their number is
+// levels.
 func MakeDeep(t testing.TB, at string, levels int) {
 	t.Helper()
 	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -81,8 +82,8 @@ func MakeDeep(t testing.TB, at string, levels int) {
 	unix.Close(fd)
 }
 
-// LimitDescriptors sets the process's limit on open files (RLIMIT_NOFILE) to most until the
-// test ends.
+// LimitDescriptors sets the limit on the process's open files (RLIMIT_NOFILE) to most, until
+// the test ends.
 func LimitDescriptors(t testing.TB, most uint64) {
 	t.Helper()
 	var limit unix.Rlimit

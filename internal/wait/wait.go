@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d. If ctx ends first, it returns the cause.
+// Sleep waits for the duration d. If ctx ends first, it returns the context's cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

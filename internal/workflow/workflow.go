@@ -1,9 +1,11 @@
 // Package workflow writes the output of a step of a GitHub workflow: podrun's text, groups and
-// annotations, and the output of containers, which the runner must not search for workflow commands.
+// annotations, and the output of containers. The runner must not find workflow commands in the
+// latter.
 //
 // The runner (actions/runner, src/Runner.Common/ActionCommand.cs) finds a command in each line of
-// stdout and stderr that begins with "::" after white space, or contains "##[". It reads the two
-// streams concurrently, so that everything must go to one stream to keep its order.
+// stdout and stderr that begins with "::" after white space, or that contains "##[". It reads the
+// two streams concurrently. Only the output to one stream keeps its order, so everything must go to
+// one stream.
 package workflow
 
 import (
@@ -14,17 +16,17 @@ import (
 	"sync"
 )
 
-// Level is the severity of an annotation, and the name of its workflow command.
+// Level is the severity of an annotation. It is also the name of the workflow command.
 type Level string
 
-// The levels that podrun uses.
+// These are the levels that podrun uses.
 const (
 	Error   Level = "error"
 	Warning Level = "warning"
 )
 
-// Annotation is a message at a position of a file of the repository. All fields except Message may
-// be zero.
+// Annotation is a message that has a position in a file of the repository. All fields except
+// Message may be zero.
 type Annotation struct {
 	File    string
 	Line    int // 1-based
@@ -37,12 +39,12 @@ type Annotation struct {
 const maxTitle = 255
 
 // Writer writes to the stream that the runner reads. Its methods can be called concurrently. After
-// a failed write it writes nothing more.
+// a write has failed, it writes nothing more.
 type Writer struct {
 	mu  sync.Mutex
 	out io.Writer
 	err error
-	// token ends the effect of stop-commands; it is empty while the runner processes commands.
+	// token ends the effect of stop-commands. It is empty while the runner processes commands.
 	token   string
 	grouped bool
 	midLine bool
@@ -56,9 +58,9 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Text returns a writer for podrun's own text, which may contain text of containers, such as the
-// output of a probe. It changes lines that the runner would process as commands. A call must end
-// with a complete line.
+// Text returns a writer for podrun's own text. This may include text of containers, such as the
+// output of a probe. It changes lines that the runner would process as commands. Each call must
+// end with a complete line.
 func (w *Writer) Text() io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
@@ -69,14 +71,15 @@ func (w *Writer) Text() io.Writer {
 }
 
 // Foreign returns a writer for the output of containers. Before the output, the writer makes the
-// runner stop processing commands until it reads a random token, so that the output needs no
+// runner stop processing commands until the runner reads a random token. So the output needs no
 // change.
 func (w *Writer) Foreign() io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.token == "" {
-			token := rand.Text() // each token is used once: a container may be able to read this stream
+			// Each token is used once, because a container may be able to read this stream.
+			token := rand.Text()
 			w.line("::stop-commands::" + token)
 			w.token = token
 		}
@@ -85,8 +88,8 @@ func (w *Writer) Foreign() io.Writer {
 	})
 }
 
-// Group begins a group, which the log viewer collapses, and ends the group before it: groups cannot
-// be nested.
+// Group begins a group, which the log viewer collapses. It ends the group before it, because groups
+// cannot be nested.
 func (w *Writer) Group(title string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,8 +160,8 @@ func (w *Writer) print(text string) {
 	w.midLine = !strings.HasSuffix(text, "\n")
 }
 
-// disarm inserts a backslash into the lines of a text that the runner would process as commands.
-// The runner does the same with its own markers in the output of steps.
+// disarm finds the lines of a text that the runner would process as commands. It inserts a
+// backslash into them. The runner does the same with its own markers in the output of steps.
 func disarm(text string) string {
 	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
 		return text
@@ -175,8 +178,8 @@ func disarm(text string) string {
 }
 
 // isGraphicASCII reports whether r is a visible ASCII character. After other characters, the runner
-// may still find "::" at the beginning of a line: it skips white space, and its comparison of
-// strings, which depends on the culture, ignores some characters outside ASCII.
+// may still find "::" at the beginning of a line. It skips white space, and its comparison of
+// strings depends on the culture: this comparison ignores some characters outside ASCII.
 func isGraphicASCII(r rune) bool { return r > ' ' && r < 0x7f }
 
 var (

@@ -1,4 +1,5 @@
-// Package junittest checks test reports against the schema of Jenkins' xUnit plugin, for tests.
+// Package junittest checks test reports against the schema of Jenkins' xUnit plugin. It is for
+// tests.
 package junittest
 
 import (
@@ -13,9 +14,9 @@ import (
 	"strings"
 )
 
-// element describes what junit-10.xsd allows in an element: the attributes, with true for a
-// required one, the children, in any order and number, and whether it may contain text. All
-// attributes are strings, except time in suites.
+// element describes what junit-10.xsd allows in an element: its attributes (true for a required
+// one), its children (in any order and number), and whether it may contain text. All attributes
+// are strings, except time in suites.
 type element struct {
 	attributes map[string]bool
 	children   []string
@@ -24,7 +25,8 @@ type element struct {
 
 var outcome = element{attributes: map[string]bool{"type": false, "message": false}, text: true}
 
-// schema has the elements of junit-10.xsd that podrun writes, without those for repeated tests.
+// schema has the elements of junit-10.xsd that podrun writes. Those for repeated tests are
+// missing.
 var schema = map[string]element{
 	"testsuites": {attributes: map[string]bool{"name": false, "time": false, "tests": false, "failures": false, "errors": false}, children: []string{"testsuite"}},
 	"testsuite": {attributes: map[string]bool{"name": true, "tests": true, "failures": true, "errors": true, "group": false, "time": false, "skipped": false,
@@ -41,12 +43,13 @@ var schema = map[string]element{
 // surefireTime is the pattern of junit-10.xsd for the time of a suite.
 var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]{0,3})?$`)
 
-// Check returns an error if a document does not conform to junit-10.xsd, as far as schema
-// describes it, or if a suite's number of tests is wrong.
+// Check returns an error if a document does not conform to the part of junit-10.xsd that schema
+// describes. It also returns an error if a suite's number of tests is wrong.
 func Check(document []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	var path []string
-	var tests []int // for each open testsuite, the number of tests that have not been read yet
+	// For each open testsuite, this is the number of tests that have not been read yet.
+	var tests []int
 	for roots := 0; ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) && roots == 1 {

@@ -1,4 +1,5 @@
-// Package workflowtest processes the output of a step as the runner of GitHub does, for tests.
+// Package workflowtest processes the output of a step like the runner of GitHub. It is for
+// tests.
 package workflowtest
 
 import (
@@ -7,15 +8,16 @@ import (
 	"unicode"
 )
 
-// lineEnds are those of .NET's StreamReader.ReadLine.
+// lineEnds are the line ends of .NET's StreamReader.ReadLine.
 var lineEnds = regexp.MustCompile("\r\n|\r|\n")
 
 // old matches a command in the runner's older syntax, anywhere in a line.
 var old = regexp.MustCompile(`##\[([^\] ]+)[^\]]*\](.*)`)
 
-// Run returns the workflow commands that the runner executes, and the other lines, which it shows.
-// It follows ActionCommand.cs and ActionCommandManager.cs of actions/runner, except that it knows
-// every command. The commands that stop and resume the processing are in neither list.
+// Run returns the workflow commands that the runner executes. It also returns the other lines,
+// which the runner shows. It follows ActionCommand.cs and ActionCommandManager.cs of
+// actions/runner, but it knows every command. Neither list has the commands that stop and resume
+// the processing.
 func Run(output string) (commands, shown []string) {
 	token := ""
 	for _, line := range lineEnds.Split(strings.TrimSuffix(output, "\n"), -1) {
@@ -36,7 +38,7 @@ func Run(output string) (commands, shown []string) {
 	return commands, shown
 }
 
-// parse returns the name and the data of a command, or "".
+// parse returns the name and the data of a command. The name is "" if there is none.
 func parse(line string) (name, data string) {
 	if rest, ok := strings.CutPrefix(strings.TrimLeftFunc(line, ignored), "::"); ok {
 		if info, data, ok := strings.Cut(rest, "::"); ok && info != "" {
