@@ -1,5 +1,5 @@
-// Podrun runs a Kubernetes Pod on one host, as the kubelet would, without a
-// cluster. See README.md for what it does and ARCHITECTURE.md for how.
+// Podrun runs a Kubernetes Pod on one host, as the kubelet would, without a cluster. README.md
+// says what it does, and ARCHITECTURE.md how.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/heap" // sets the pace of garbage collection, before all else
 )
 
-// version is set by the linker (make build).
+// The linker sets version (make build).
 var version = "devel"
 
 func main() {

@@ -1,7 +1,7 @@
-// Package admission decides whether this host may run a pod, and lists all reasons for a
-// refusal. It is pure: it takes a pod, the host's facts and the settings, and returns a list
-// of problems. Where the kubelet would refuse the pod for the same cause, the reason and
-// message are the kubelet's.
+// Package admission decides whether this host may run a pod. It lists all reasons for a
+// refusal. It is pure: its input are a pod, the host's facts and the settings, and its output
+// is a list of problems. If the kubelet would refuse the pod for the same cause, the reason and
+// the message are the kubelet's.
 package admission
 
 import (
@@ -23,10 +23,10 @@ type Pod struct {
 	HostPaths []HostPath
 }
 
-// Options disables admission checks or changes their result.
+// Options disables admission checks or changes their results.
 type Options struct {
 	AllowKubelet bool // run on a host with a kubelet
-	// Supervised is true if a supervisor runs for this root directory: it enforces the
+	// Supervised is true if a supervisor runs for this root directory. The supervisor enforces the
 	// limits on local storage.
 	Supervised bool
 }
@@ -44,8 +44,8 @@ type question struct {
 	options   Options
 }
 
-// checks lists all checks in the order in which their problems are reported. A check leaves
-// the Object of its problems empty; verdict sets it.
+// checks lists all checks, in the order in which podrun reports their problems. A check leaves
+// the Object of its problems empty, and verdict sets it.
 var checks = []func(question) problem.List{
 	checkUID,
 	checkUIDOwner,
@@ -87,7 +87,8 @@ var checks = []func(question) problem.List{
 }
 
 // Check returns the reasons why this host cannot run a pod. If the pod replaces another one
-// (podrun's pod of the same namespace and name), that pod's requests and ports do not count.
+// (podrun's pod of the same namespace and name), the requests and ports of the replaced pod do
+// not count.
 func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.List {
 	return CheckAll([]Pod{p}, facts, s, o)[0].Problems
 }
@@ -95,7 +96,7 @@ func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.Li
 // Verdict is the admission result of one pod.
 type Verdict struct {
 	Problems problem.List
-	// Preempts lists podrun's pods that must be stopped before this one, if admitted, can
+	// Preempts lists podrun's pods that must be stopped before this pod, if it is admitted, can
 	// start.
 	Preempts []host.Pod
 	// Devices maps the name of each container to the CDI devices that it gets.
@@ -103,7 +104,7 @@ type Verdict struct {
 }
 
 // CheckAll admits the pods in order. The requests and ports of an admitted pod count for the pods
-// that follow it; those of replaced or preempted pods do not count. It returns one verdict per pod.
+// after it. Those of replaced or preempted pods do not count. It returns one verdict per pod.
 func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []Verdict {
 	q := question{facts: facts, settings: s, options: o}
 	for _, h := range facts.Pods {
@@ -146,18 +147,18 @@ func (q question) verdict() Verdict {
 	return out
 }
 
-// countedPods returns the other pods whose requests and ports count: the pods on this host, and pods of
-// the same command that were admitted before.
+// countedPods returns the other pods whose requests and ports count. These are the pods on this host,
+// and pods of the same command that were admitted before.
 func (q question) countedPods() []host.Pod { return slices.Concat(q.others, q.admitted) }
 
-// replaces reports whether a pod replaces one of podrun's pods on this host. A pod with the same
-// UID but another name does not replace it: checkUIDOwner refuses that pod.
+// replaces reports whether a pod replaces one of podrun's pods on this host. If a pod has the
+// same UID but another name, it does not replace that pod: checkUIDOwner refuses it.
 func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && here.Namespace == pod.Namespace && here.Name == pod.Name
 }
 
-// Describe returns the entry that the host's facts would contain for a running pod with
-// these devices.
+// Describe returns the entry that the host's facts would have for this pod if it ran with these
+// devices.
 func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	out := host.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
@@ -171,8 +172,8 @@ func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	return out
 }
 
-// occupies reports whether a pod of podrun, with any root directory, occupies resources and ports:
-// it is running, or resources are reserved for it.
+// occupies reports whether a pod of podrun occupies resources and ports. It does if it is running,
+// or if resources are reserved for it. The pod may belong to any root directory.
 func occupies(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
 
 // list returns a list that contains one problem.

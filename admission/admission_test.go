@@ -17,7 +17,8 @@ import (
 var cases = []struct {
 	name  string
 	setup []func(*scene)
-	want  []string // reason: field: message; none: the pod is admitted
+	// Each has the form "reason: field: message". If there is none, the pod is admitted.
+	want []string
 }{
 	{name: "an ordinary pod"},
 
@@ -236,8 +237,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Pods of one command are admitted in order, as if the replaced pods were already gone and
-// the pods before them were running.
+// The pods of one command are admitted in order. For each, the replaced pods count as gone, and
+// the pods before it count as running.
 func TestCheckAll(t *testing.T) {
 	arriving := func(name, cpu string, port int32) Pod {
 		s := &scene{pod: plain()}
@@ -296,7 +297,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// D3: a pod with another pod's UID joined that pod's sandbox and directories.
+// D3: a pod with the UID of another pod joined that pod's sandbox and directories.
 func TestD3UIDOfAnotherPod(t *testing.T) {
 	other := func(p host.Pod) func(*scene) {
 		return func(s *scene) { s.facts.Pods = append(s.facts.Pods, p) }

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Allocatable returns the host's capacity minus reservations and hard eviction thresholds,
-// as in a node's status. It returns a problem for each setting that is not a valid quantity.
+// Allocatable returns the host's capacity minus reservations and hard eviction thresholds, as
+// in a node's status. It also returns a problem for each setting that is not a valid quantity.
 func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, problem.List) {
 	out := f.Capacity.DeepCopy()
 	var problems problem.List

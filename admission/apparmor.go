@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkAppArmor refuses a pod with an AppArmor profile on a host without AppArmor: the
-// profile would not be enforced.
+// If the host does not have AppArmor, checkAppArmor refuses a pod with an AppArmor profile:
+// nothing would enforce the profile.
 func checkAppArmor(q question) problem.List {
 	field := appArmorField(q.pod)
 	if field == "" || q.facts.AppArmor {
@@ -25,7 +25,8 @@ func checkAppArmor(q question) problem.List {
 	})
 }
 
-// appArmorField returns the path of the pod's first field that sets an AppArmor profile, or "".
+// appArmorField returns the path of the pod's first field that sets an AppArmor profile. It
+// returns "" if there is none.
 func appArmorField(pod *corev1.Pod) string {
 	if sc := pod.Spec.SecurityContext; sc != nil && confines(sc.AppArmorProfile) {
 		return "spec.securityContext.appArmorProfile"
@@ -52,8 +53,8 @@ func confines(p *corev1.AppArmorProfile) bool {
 	return p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined
 }
 
-// checkAppArmorLoaded refuses Localhost profiles that are not loaded in the kernel: the
-// runtime would fail to create the container.
+// checkAppArmorLoaded refuses Localhost profiles that the kernel has not loaded: the runtime
+// would fail to create the container.
 func checkAppArmorLoaded(q question) problem.List {
 	if !q.facts.AppArmor || q.facts.AppArmorProfiles == nil {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkMinMemory refuses a memory limit below the runtime's minimum: CRI-O fails to create
-// such a container (container_min_memory, internal/config/cgmgr/cgmgr_linux.go), and the
-// kubelet retries forever. For both the kubelet and CRI-O (VerifyMemoryIsEnough), a limit of 0
-// means no limit.
+// checkMinMemory refuses a memory limit below the runtime's minimum. CRI-O fails to create such
+// a container (container_min_memory, internal/config/cgmgr/cgmgr_linux.go), and the kubelet
+// retries forever. For both the kubelet and CRI-O (VerifyMemoryIsEnough), a limit of 0 means no
+// limit.
 func checkMinMemory(q question) problem.List {
 	least := q.facts.Runtime.MinMemory[q.handler]
 	if least == 0 {
@@ -42,7 +42,7 @@ func checkMinMemory(q question) problem.List {
 	return out
 }
 
-// checkLoopbackPorts warns about host ports on a loopback address if the runtime is CRI-O, which
+// checkLoopbackPorts warns about host ports on a loopback address if the runtime is CRI-O. CRI-O
 // forwards only connections to other addresses.
 func checkLoopbackPorts(q question) problem.List {
 	if !q.facts.Runtime.IsCRIO() || q.pod.Spec.HostNetwork {

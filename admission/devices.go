@@ -14,7 +14,7 @@ import (
 )
 
 // checkDevices refuses pods that request devices (--device) if the runtime does not support
-// CDI: it would ignore the devices and start the containers without them.
+// CDI. Such a runtime would ignore the devices and start the containers without them.
 func checkDevices(q question) problem.List {
 	if r := q.facts.Runtime; r.CDI == nil || *r.CDI {
 		return nil
@@ -35,7 +35,7 @@ func checkDevices(q question) problem.List {
 }
 
 // allocate assigns devices to an admitted pod. A running pod keeps its devices. A stopped pod gets
-// its former devices again, unless one of them has since been assigned to another pod.
+// its former devices again, unless another pod has got one of them since.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.current().Devices
@@ -74,7 +74,7 @@ func (q question) allocate(v *Verdict) {
 	v.Problems = append(v.Problems, q.unknownDevices(devices)...)
 }
 
-// current returns this pod's entry in the facts, or the zero value if there is none.
+// current returns this pod's entry in the facts. It returns the zero value if there is none.
 func (q question) current() host.Pod {
 	at := slices.IndexFunc(q.replaced, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
 	if at < 0 {

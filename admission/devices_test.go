@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// TestDevices checks which devices the pods get, and the reasons for which pods are refused.
+// TestDevices checks which devices the pods get. It also checks why podrun refuses pods.
 func TestDevices(t *testing.T) {
 	const gpu = "example.com/gpu"
 	yes, no := true, false

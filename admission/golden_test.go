@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// recordings is the directory of a real kubelet's pods, with its calls and events.
+// recordings is the directory with the pods of a real kubelet, and with its calls and events.
 const recordings = "../../shared/kubelet-golden"
 
-// TestKubeletRefusals compares admission with the pods that a kubelet v1.36.3 admitted and
-// refused, according to its events.
+// TestKubeletRefusals compares admission with a kubelet v1.36.3. The kubelet's events show
+// which pods it admitted and refused.
 func TestKubeletRefusals(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(recordings, "fake", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -43,7 +43,8 @@ func TestKubeletRefusals(t *testing.T) {
 		}
 		decode(t, file, func(b []byte) error { return json.Unmarshal(b, &rec) })
 		if len(rec.Log) > 0 || strings.Contains(strings.Join(rec.Events, ""), "FailedMount") {
-			continue // refused by rules for static pods, or after admission
+			// The kubelet refused it by rules for static pods, or after admission.
+			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{}

@@ -12,25 +12,28 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// HostPath is a path on the host that a volume of the pod exposes to containers: the path of
-// a hostPath volume, or of the hostPath or local PersistentVolume that is bound to a claim.
+// HostPath is a path on the host that a volume of the pod exposes to containers. It is the path
+// of a hostPath volume, or the path of a PersistentVolume (hostPath or local) that is bound to
+// a claim.
 type HostPath struct {
 	Field string
 	Path  string
 }
 
-// runtimeDirs maps a runtime's name to its directories in the default configuration.
+// runtimeDirs maps a runtime's name to the directories that it has in its default
+// configuration.
 var runtimeDirs = map[string][]string{
 	"containerd": {"/run/containerd", "/var/lib/containerd"},
 	"cri-o":      {"/run/crio", "/run/containers", "/var/lib/containers"},
 }
 
-// privateDir is a path that gives access to other pods, and the name of its owner.
+// privateDir is a path that gives access to other pods. It also has the name of the path's
+// owner.
 type privateDir struct{ path, owner string }
 
 // privateDirs returns the directories and sockets of podrun and of the runtime. It omits the
-// directory of readonly.sock and the log directories, because monitoring and log agents
-// mount them.
+// directory of readonly.sock and the log directories, because monitoring and log agents mount
+// them.
 func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 	var out []privateDir
 	add := func(owner string, paths ...string) {
@@ -41,7 +44,8 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 		}
 	}
 	add("podrun", s.Layout().Private()...)
-	add("podrun", s.SourcesOrDefault()...) // a URL is not an absolute path
+	// A URL is not an absolute path.
+	add("podrun", s.SourcesOrDefault()...)
 	add("the container runtime", strings.TrimPrefix(facts.Runtime.Endpoint, "unix://"))
 	add("the container runtime", runtimeDirs[facts.Runtime.Name]...)
 	add("the container runtime", facts.ImageFS.Path, "/run/podrun-runtime")
@@ -49,10 +53,11 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 }
 
 // checkHostPaths warns about volumes that expose the state of podrun or of the runtime to a
-// container, and refuses them if a Pod Security Standard is set. Even a read-only volume
-// lets the container read other pods' Secrets, connect to sockets and hold locks. Pod Security
-// Standards forbid hostPath volumes but allow claims, because in a cluster an administrator creates
-// the volumes behind claims; podrun, however, may read these volumes from the same manifest.
+// container. If a Pod Security Standard is set, it refuses them. With such a volume, even a
+// read-only one, the container can read Secrets of other pods, connect to sockets and hold locks.
+// Pod Security Standards forbid hostPath volumes but allow claims, because in a cluster an
+// administrator creates the volumes behind claims. But podrun may read these volumes from the same
+// manifest as the pod.
 func checkHostPaths(q question) problem.List {
 	private := privateDirs(q.facts, q.settings)
 	level := api.Level(q.settings.PodSecurity)
@@ -73,8 +78,8 @@ func checkHostPaths(q question) problem.List {
 	return out
 }
 
-// reaches describes how a path overlaps with one of the private directories, after resolving
-// symlinks. It returns "" if there is no overlap.
+// reaches describes how a path overlaps one of the private directories, after symlinks were
+// resolved. It returns "" if they do not overlap.
 func (q question) reaches(shown string, private []privateDir) string {
 	for _, d := range private {
 		for _, p := range q.spellings(shown) {
@@ -93,7 +98,8 @@ func (q question) reaches(shown string, private []privateDir) string {
 	return ""
 }
 
-// spellings returns a path and, if it differs, the path with symlinks resolved.
+// spellings returns a path. If the path with its symlinks resolved differs, spellings returns
+// this path too.
 func (q question) spellings(p string) []string {
 	p = path.Clean(p)
 	if resolved := q.facts.RealPaths[p]; resolved != "" {
@@ -102,7 +108,7 @@ func (q question) spellings(p string) []string {
 	return []string{p}
 }
 
-// within reports whether a path is a directory or lies below it.
+// within reports whether a path is a directory or is below it.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// TestHostPaths: volumes that expose podrun's or the runtime's state to a container cause a
-// warning, and are refused under the Pod Security Standards, even if they belong to a claim.
+// TestHostPaths covers volumes that expose podrun's or the runtime's state to a container.
+// podrun must warn about them. Under the Pod Security Standards, podrun must refuse them, even
+// if they belong to a claim.
 func TestHostPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":                                     "contains /var/lib/podrun of podrun",

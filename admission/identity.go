@@ -11,8 +11,8 @@ import (
 // maxFileName is the maximum length of a file name on Linux, in bytes.
 const maxFileName = 255
 
-// checkUID refuses a UID that is not safe in a path: the UID names a directory owned by
-// root, and the API accepts "../../etc".
+// checkUID refuses a UID that is not safe in a path. The UID names a directory that root owns,
+// and the API accepts "../../etc".
 func checkUID(q question) problem.List {
 	if identity.SafeUID(string(q.pod.UID)) {
 		return nil
@@ -24,9 +24,9 @@ func checkUID(q question) problem.List {
 	})
 }
 
-// checkUIDOwner refuses the UID of another pod, whether that pod is podrun's, another
+// checkUIDOwner refuses the UID of another pod. The other pod may be podrun's, another
 // program's, or part of the same command. podrun and the runtime find a pod's sandbox,
-// directories and cgroup by the UID, so the two pods would share them.
+// directories and cgroup by the UID. So the two pods would share them.
 func checkUIDOwner(q question) problem.List {
 	for _, p := range slices.Concat(q.facts.Pods, q.admitted) {
 		if p.UID != string(q.pod.UID) || p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
@@ -42,7 +42,7 @@ func checkUIDOwner(q question) problem.List {
 }
 
 // checkPathLengths refuses pods whose log directory, <namespace>_<name>_<uid>, would have a name
-// that is too long: the kubelet retries such a pod forever.
+// that is too long. A kubelet retries such a pod forever.
 func checkPathLengths(q question) problem.List {
 	n := len(q.pod.Namespace) + len(q.pod.Name) + len(q.pod.UID) + 2
 	if n <= maxFileName {
@@ -56,7 +56,7 @@ func checkPathLengths(q question) problem.List {
 }
 
 // checkName refuses the name of a running pod that belongs to another program or another root
-// directory: a client that selects the pod by its labels would find two pods.
+// directory. A client that selects the pod by its labels would find two pods.
 func checkName(q question) problem.List {
 	for _, p := range q.facts.Pods {
 		if p.RootDir != "" && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {

@@ -8,8 +8,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkClaims refuses dynamic resources: drivers register with a kubelet, and a scheduler
-// allocates claims. podrun must not start a container without the device that it claims.
+// checkClaims refuses dynamic resources. Their drivers register with a kubelet, and a scheduler
+// allocates claims; podrun has neither. podrun must not start a container without the device
+// that it claims.
 func checkClaims(q question) problem.List {
 	refuse := func(field string) problem.Problem {
 		return problem.Problem{
@@ -30,9 +31,9 @@ func checkClaims(q question) problem.List {
 	return out
 }
 
-// checkIgnored warns about fields that have an effect in a cluster but none with podrun, so
-// that podrun ignores no field silently. It does not warn about fields that a kubelet does not read
-// either, or that have no effect on a single host: docs/pod-fields.md lists them.
+// checkIgnored warns about fields that have an effect in a cluster but none with podrun. So podrun
+// ignores no field silently. It does not warn about fields that a kubelet does not read either, or
+// that have no effect on a single host. docs/pod-fields.md lists them.
 func checkIgnored(q question) problem.List {
 	var out problem.List
 	warn := func(field, message string) {
@@ -65,8 +66,8 @@ func checkIgnored(q question) problem.List {
 	return append(out, windows(q)...)
 }
 
-// unmeasured warns about limits on disk space if no supervisor runs: they require a process
-// that measures the usage and evicts pods, like the kubelet or podrun serve.
+// unmeasured warns about limits on disk space if no supervisor runs. They need a process that
+// measures the usage and evicts pods, such as the kubelet or podrun serve.
 func unmeasured(q question) problem.List {
 	var out problem.List
 	warn := func(field, message string) {

@@ -7,13 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestIgnored: fields behind a feature gate that is off by default also cause a warning if
-// the gate is on. test/fields tests the other warnings.
+// TestIgnored covers fields whose feature gate is off by default. podrun must warn about them
+// if the gate is on. test/fields tests the other warnings.
 func TestIgnored(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulingGroup: &corev1.PodSchedulingGroup{},
 		HostNetwork:     true,
-		InitContainers:  []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{HostPort: 80}}}}, // a sidecar in the host network needs no port mapping
+		// A sidecar in the host network needs no port mapping.
+		InitContainers: []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{HostPort: 80}}}},
 	}}
 	var fields []string
 	for _, p := range checkIgnored(question{pod: pod}) {

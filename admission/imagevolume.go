@@ -8,16 +8,16 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// imageVolumes maps a runtime to its first version that mounts images (KEP-4639). No runtime
-// advertises the feature; containerd before 2.1 fails to create the container with `mkdir
-// "": no such file or directory`.
+// imageVolumes maps a runtime to its first version that can mount images (KEP-4639). No runtime
+// advertises the feature. containerd before 2.1 fails to create the container with `mkdir "":
+// no such file or directory`.
 var imageVolumes = map[string]*version.Version{
 	"containerd": version.MustParseGeneric("2.1.0"),
 	"cri-o":      version.MustParseGeneric("1.31.0"),
 }
 
-// checkImageVolumes refuses image volumes if the runtime is known to be too old for them. If
-// the runtime or its version is unknown, podrun tries.
+// checkImageVolumes refuses image volumes if it knows that the runtime is too old for them. If
+// the runtime or its version is unknown, podrun tries to mount the image.
 func checkImageVolumes(q question) problem.List {
 	if !q.runtimeOlder(imageVolumes) {
 		return nil

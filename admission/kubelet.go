@@ -6,8 +6,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkKubelet refuses to run on a host where a kubelet uses the same runtime or the same
-// cgroup root: that kubelet would remove podrun's pods or their cgroups.
+// checkKubelet refuses pods if a kubelet on this host uses the same runtime or the same cgroup
+// root. The kubelet would remove podrun's pods or their cgroups.
 func checkKubelet(q question) problem.List {
 	k := q.facts.Kubelet
 	if k == nil || q.options.AllowKubelet {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkOS refuses a pod for another operating system. Like the kubelet, it checks both
-// spec.os and the label.
+// checkOS refuses a pod for another operating system. Like the kubelet, it checks both spec.os
+// and the label.
 func checkOS(q question) problem.List {
 	var out problem.List
 	if spec := q.pod.Spec.OS; spec != nil && string(spec.Name) != q.facts.OS {
@@ -34,7 +34,7 @@ func checkOS(q question) problem.List {
 	return out
 }
 
-// predicate formats the kubelet's message for a failed predicate and appends details.
+// predicate formats the kubelet's message for a failed predicate. It appends details.
 func predicate(name, text, detail string) string {
 	return "Predicate " + name + " failed: " + text + ": " + detail
 }
@@ -44,7 +44,7 @@ const (
 	taintText    = "node(s) had taints that the pod didn't tolerate"
 )
 
-// checkNodeSelector refuses a pod whose nodeSelector or required node affinity does not
+// checkNodeSelector refuses a pod if its nodeSelector or its required node affinity does not
 // match this host's labels.
 func checkNodeSelector(q question) problem.List {
 	var out problem.List
@@ -70,7 +70,8 @@ func checkNodeSelector(q question) problem.List {
 	})
 }
 
-// labelsHint explains how to set the missing labels. It omits labels that users cannot set.
+// labelsHint tells the user how to set the missing labels. It omits labels that users cannot
+// set.
 func labelsHint(missing []string) string {
 	var given, hints []string
 	for _, label := range missing {
@@ -88,8 +89,8 @@ func labelsHint(missing []string) string {
 	return strings.Join(hints, ", and ")
 }
 
-// missingLabels returns the labels that a selector requires and the node lacks, as sorted
-// key=value strings.
+// missingLabels returns the labels that a selector requires and that the node lacks, as sorted
+// strings key=value.
 func missingLabels(selector, labels map[string]string) []string {
 	var out []string
 	for key, want := range selector {
@@ -107,7 +108,7 @@ func nodeOf(f host.Facts) *corev1.Node {
 }
 
 // checkTaints refuses a pod that does not tolerate a NoExecute taint. The other effects concern
-// only the scheduler, which podrun does not have.
+// only the scheduler. podrun has none.
 func checkTaints(q question) problem.List {
 	var out problem.List
 	for _, taint := range q.facts.NodeTaints {
@@ -125,8 +126,8 @@ func checkTaints(q question) problem.List {
 	return out
 }
 
-// checkShutdown refuses all pods that are not yet running while the host shuts down, like
-// the kubelet's shutdown manager (pkg/kubelet/nodeshutdown).
+// While the host shuts down, checkShutdown refuses all pods that are not running yet, like the
+// kubelet's shutdown manager (pkg/kubelet/nodeshutdown).
 func checkShutdown(q question) problem.List {
 	if !q.facts.ShuttingDown || q.runs() {
 		return nil

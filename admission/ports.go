@@ -13,9 +13,9 @@ import (
 
 const portsText = "node(s) didn't have free ports for the requested pod ports"
 
-// checkHostPorts refuses host ports that another pod uses, or on which a process listens. The
-// runtime would redirect the traffic of a listening process to the pod, and a hostNetwork pod would
-// fail to bind.
+// checkHostPorts refuses host ports that another pod uses, or on which a process listens. If a
+// process listens, the runtime would redirect its traffic to the pod. If the pod is in the host
+// network, it would fail to bind the port.
 func checkHostPorts(q question) problem.List {
 	var out problem.List
 	for _, want := range host.HostPorts(q.pod) {
@@ -36,8 +36,8 @@ func checkHostPorts(q question) problem.List {
 	return out
 }
 
-// portHolder returns a description of the pod or process that uses a port, and a hint. Both
-// are empty if the port is free.
+// portHolder returns a description of the pod or process that uses a port. It also returns a
+// hint. Both are empty if the port is free.
 func portHolder(q question, want host.HostPort) (holder, hint string) {
 	for _, p := range q.countedPods() {
 		if !occupies(p) {
@@ -73,8 +73,9 @@ func listenerName(l host.Listener) string {
 	return fmt.Sprintf("%s, which listens on %s:%d", name, address, l.Port)
 }
 
-// ofReplaced reports whether a listener probably belongs to a pod that this command replaces: a pod
-// in the host network that declares the port. The replaced pod stops before the new one starts.
+// ofReplaced reports whether a listener probably belongs to a pod that this command replaces. This
+// is a pod in the host network that declares the port. The replaced pod stops before the new one
+// starts.
 func ofReplaced(q question, l host.Listener) bool {
 	for _, p := range q.replaced {
 		if !p.HostNetwork || !occupies(p) {
@@ -90,7 +91,7 @@ func ofReplaced(q question, l host.Listener) bool {
 }
 
 // overlap reports whether two addresses can receive the same packet. "" and 0.0.0.0 mean all
-// addresses of the host; so does ::, unless the socket is IPv6-only.
+// addresses of the host. :: means the same, unless the socket is IPv6-only.
 func overlap(want, have string, haveV6Only bool) bool {
 	w, h := net.ParseIP(want), net.ParseIP(have)
 	switch {
@@ -101,7 +102,7 @@ func overlap(want, have string, haveV6Only bool) bool {
 	case w == nil || h == nil:
 		return want == have
 	case w.IsUnspecified() || h.IsUnspecified():
-		// A wildcard covers only its own family, except ::, which covers both.
+		// A wildcard address covers only its own IP family. Only :: covers both.
 		return (w.To4() == nil) == (h.To4() == nil) || isV6Wildcard(w) || isV6Wildcard(h)
 	}
 	return w.Equal(h)

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// preempt admits a critical pod whose only problem is a lack of resources, by selecting pods to
-// preempt (the kubelet's pkg/kubelet/preemption). If preemption cannot free enough resources, it
-// replaces the resource problems with the kubelet's preemption error.
+// preempt admits a critical pod whose only problem is a lack of resources. It selects pods to
+// preempt (as in the kubelet's pkg/kubelet/preemption). If preemption cannot free enough
+// resources, preempt replaces the resource problems with the kubelet's preemption error.
 func (q question) preempt(v *Verdict) {
 	if !critical(q.pod) || !q.settings.Preempt || q.runs() {
 		return
@@ -44,8 +44,8 @@ func (q question) preempt(v *Verdict) {
 	})
 }
 
-// preemptable returns the pods that this critical pod may preempt: podrun's pods that are
-// not part of the same command and that are not critical or have a lower priority.
+// preemptable returns the pods that this critical pod may preempt. These are podrun's pods that
+// are not critical or have a lower priority. Pods of the same command are excluded.
 func (q question) preemptable() []host.Pod {
 	var out []host.Pod
 	for _, p := range q.others {
@@ -56,9 +56,10 @@ func (q question) preemptable() []host.Pod {
 	return out
 }
 
-// victims selects the pods to preempt, with as few pods as possible from the higher QoS classes.
-// From each class, starting with Guaranteed, it selects pods only for the amount that would remain
-// if all pods of the lower classes were preempted.
+// victims selects the pods to preempt. It selects as few pods as possible from the higher QoS
+// classes. It begins with Guaranteed. For each class, it computes the amount that would still be
+// missing if all pods of the lower classes were preempted. It selects pods of the class only for
+// this amount.
 func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
 	byClass := map[corev1.PodQOSClass][]host.Pod{}
@@ -74,12 +75,13 @@ func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		chosen = append(more, chosen...) // the pods of the lowest class are stopped first
+		// The pods of the lowest class are stopped first.
+		chosen = append(more, chosen...)
 	}
 	return chosen, true
 }
 
-// need is an amount of a resource to free, in the unit that the function amount returns.
+// need is an amount of a resource to free. Its unit is that of the function amount.
 type need struct {
 	name corev1.ResourceName
 	n    int64
@@ -87,7 +89,7 @@ type need struct {
 
 type needs []need
 
-// without returns the needs that remain after the given pods are stopped.
+// without returns the needs that remain if these pods are stopped.
 func (all needs) without(pods ...host.Pod) needs {
 	var out needs
 	for _, want := range all {
@@ -101,8 +103,8 @@ func (all needs) without(pods ...host.Pod) needs {
 	return out
 }
 
-// closest selects pods until all needs are met. Each time it selects the pod that leaves the
-// smallest remaining need; among equal pods, the one with the smallest requests.
+// closest selects pods until all needs are met. Each time, it selects the pod that leaves the
+// smallest remaining need. Among equal pods, it selects the one with the smallest requests.
 func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
 	pods = slices.Clone(pods)
 	for len(all) > 0 {
@@ -120,8 +122,8 @@ func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
 	return chosen, true
 }
 
-// distance measures how much of the needs would remain if a pod were stopped: the sum of the
-// squares of the remaining fractions, so that large and small resources weigh the same.
+// distance measures how much of the needs would remain if a pod were stopped. It is the sum of
+// the squares of the remaining fractions, so large and small resources have the same weight.
 func (all needs) distance(p host.Pod) float64 {
 	sum := 0.0
 	for _, want := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// victim returns a running pod: NAME CLASS CPU MEMORY.
+// victim returns a running pod. Its argument has the form NAME CLASS CPU MEMORY.
 func victim(text string, change ...func(*host.Pod)) host.Pod {
 	f := strings.Fields(text)
 	p := host.Pod{Namespace: "default", Name: f[0], UID: "uid-" + f[0], Managed: true, Ready: true, QOSClass: corev1.PodQOSClass(f[1]),
@@ -25,7 +25,8 @@ func victim(text string, change ...func(*host.Pod)) host.Pod {
 
 func ofPriority(n int32) func(*host.Pod) { return func(p *host.Pod) { p.Priority = n } }
 
-// The host has 2 CPUs and 4Gi minus 100Mi. The cases follow the kubelet's preemption_test.
+// The host has 2 CPUs, and 4Gi minus 100Mi of memory. The cases follow the kubelet's
+// preemption_test.
 func TestPreempt(t *testing.T) {
 	const e, b, g = " BestEffort 0 0", " Burstable ", " Guaranteed "
 	critical := priority(2000000000)
@@ -34,7 +35,8 @@ func TestPreempt(t *testing.T) {
 		name  string
 		here  []host.Pod
 		setup []func(*scene)
-		want  string // the names of victims, or the problems
+		// These are the names of victims, or the problems.
+		want string
 	}{
 		{"room for all", []host.Pod{victim("a" + b + "500m 1Gi")}, []func(*scene){critical, requests("1", "1Gi")}, ""},
 		{"one that is not critical", []host.Pod{victim("a" + b + "1500m 1Gi")}, []func(*scene){priority(1999999999), requests("1", "1Gi")},
@@ -80,8 +82,8 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// The resources that one pod of a command frees by preemption are not available to the next
-// pod, and pods of the same command do not preempt each other.
+// If a pod of a command frees resources by preemption, the next pod must not get them. And pods
+// of the same command must not preempt each other.
 func TestPreemptTogether(t *testing.T) {
 	arriving := func(name, cpu string, n int32) Pod {
 		s := &scene{pod: plain()}

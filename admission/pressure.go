@@ -17,12 +17,12 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// reasonEvicted is the kubelet's reason for evicting a pod, and for refusing a pod that it
-// would have to evict (pkg/kubelet/eviction).
+// reasonEvicted is the kubelet's reason if it evicts a pod. It is also the reason if the
+// kubelet refuses a pod that it would have to evict (pkg/kubelet/eviction).
 const reasonEvicted = "Evicted"
 
-// signal is an eviction signal: the total and free amount of a resource, and the node
-// condition that becomes true if too little is free.
+// signal is an eviction signal. It has the total and the free amount of a resource, and the
+// node condition that becomes true if too little is free.
 type signal struct {
 	name        string
 	condition   corev1.NodeConditionType
@@ -31,9 +31,9 @@ type signal struct {
 	known       bool
 }
 
-// signalsOf returns the eviction signals of a host (pkg/kubelet/eviction), ordered by
-// condition. The available memory is the kernel's estimate; the kubelet subtracts the working set
-// from the capacity, which results in about the same value.
+// signalsOf returns the eviction signals of a host (pkg/kubelet/eviction), ordered by condition.
+// The available memory is the kernel's estimate. The kubelet subtracts the working set from the
+// capacity; the result is about the same.
 func signalsOf(f host.Facts) []signal {
 	memory := f.Capacity[corev1.ResourceMemory]
 	out := []signal{{
@@ -56,10 +56,10 @@ func signalsOf(f host.Facts) []signal {
 	})
 }
 
-// checkPressure refuses pods on a host that is short of memory, disk space or process IDs,
-// like the kubelet's eviction manager. If memory pressure is the only condition, it refuses
-// BestEffort pods that do not tolerate that; otherwise it refuses all pods except critical ones. It
-// never refuses a running pod: the kubelet does not admit a running pod again.
+// checkPressure refuses pods if the host is short of memory, disk space or process IDs, like the
+// kubelet's eviction manager. If memory pressure is the only condition, it refuses only BestEffort
+// pods that do not tolerate this pressure. Otherwise it refuses all pods except critical ones. It
+// never refuses a running pod, because the kubelet does not admit a running pod again.
 func checkPressure(q question) problem.List {
 	short, bad := Shortages(q.facts, q.settings)
 	var conditions, why []string
@@ -95,8 +95,9 @@ type Shortage struct {
 }
 
 // Shortages returns the resources that are below a hard or soft threshold, ordered by
-// condition, and the problems in the thresholds. As in the kubelet, a soft threshold sets the
-// node's condition immediately, without waiting for the grace period.
+// condition. It also returns the problems in the thresholds. As in the kubelet, a soft
+// threshold sets the node's condition immediately. The grace period has no influence on the
+// condition.
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
 		for _, setting := range []struct {
@@ -118,7 +119,8 @@ func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, ba
 			if s.free < least.Value() {
 				short = append(short, Shortage{s.condition,
 					fmt.Sprintf("the node is low on %s: %s is %s, below the %s threshold of %s", s.what, s.name, shown(s, s.free), setting.name, shown(s, least.Value()))})
-				break // the soft threshold adds no information
+				// The soft threshold adds no information.
+				break
 			}
 		}
 	}
@@ -136,8 +138,8 @@ func shown(s signal, n int64) string {
 	return apiresource.NewQuantity(n, format).String()
 }
 
-// critical reports whether a pod is critical for the node (the kubelet's IsCriticalPod, but
-// a static pod is not critical merely because it is static).
+// critical reports whether a pod is critical for the node. It is the kubelet's IsCriticalPod,
+// but does not treat a pod as critical because the pod is static.
 func critical(pod *corev1.Pod) bool {
 	return kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(pod))
 }
@@ -149,7 +151,7 @@ func toleratesMemoryPressure(pod *corev1.Pod) bool {
 	})
 }
 
-// runs reports whether this pod, with the same UID, is already running.
+// runs reports whether this pod is already running with the same UID.
 func (q question) runs() bool {
 	return slices.ContainsFunc(q.replaced, func(p host.Pod) bool { return p.UID == string(q.pod.UID) && p.Ready })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// The hint contains the amounts: what is available, and what the setting requires.
+// The hint must have both amounts: the available one, and the one that the setting requires.
 func TestPressureHint(t *testing.T) {
 	s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
 	low("nodefs")(s)
@@ -23,8 +23,8 @@ func TestPressureHint(t *testing.T) {
 	}
 }
 
-// The node stays under pressure for the transition period after a supervisor has detected
-// it, and a soft threshold applies without its grace period, as in the kubelet.
+// After a supervisor has detected pressure, the node stays under pressure for the transition
+// period. A soft threshold applies without its grace period, as in the kubelet.
 func TestPressureOfTheSupervisor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*scene)

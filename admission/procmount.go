@@ -6,9 +6,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkProcMount refuses `procMount: Unmasked` if the runtime is configured always to mask /proc
-// (containerd's disable_proc_mount). The API requires a user namespace for such a pod, and
-// checkUserNamespaces checks that the runtime supports user namespaces (KEP-4265).
+// checkProcMount refuses `procMount: Unmasked` if the runtime is configured to mask /proc in all
+// containers (containerd's disable_proc_mount). The API requires a user namespace for such a
+// pod. checkUserNamespaces checks that the runtime supports user namespaces (KEP-4265).
 func checkProcMount(q question) problem.List {
 	if !q.facts.Runtime.NoProcMount {
 		return nil

@@ -12,16 +12,17 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// evictionSignals maps each eviction signal to the resource whose allocatable amount is reduced by
-// the signal's hard threshold, as in the kubelet (pkg/kubelet/cm, hardEvictionReservation).
+// evictionSignals maps each eviction signal to a resource. The signal's hard threshold reduces the
+// allocatable amount of this resource, as in the kubelet (pkg/kubelet/cm,
+// hardEvictionReservation).
 var evictionSignals = map[string]corev1.ResourceName{
 	"memory.available": corev1.ResourceMemory,
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
-// checkResources refuses a pod whose requests exceed this host's free resources: allocatable
-// minus the requests of podrun's live pods. The requests of pods of other programs are
-// unknown.
+// checkResources refuses a pod whose requests exceed this host's free resources. Free is what
+// is allocatable minus the requests of podrun's live pods. podrun does not know the requests of
+// other programs' pods.
 func checkResources(q question) problem.List {
 	shortages, out := findShortages(q)
 	for _, s := range shortages {
@@ -30,15 +31,15 @@ func checkResources(q question) problem.List {
 	return out
 }
 
-// shortage is a resource of which a pod requests more than is free. The unit is milli-CPUs
-// for CPU, bytes or a count for other resources.
+// shortage is a resource of which a pod requests more than is free. The unit is milli-CPUs for
+// CPU. For other resources it is bytes or a count.
 type shortage struct {
 	name              corev1.ResourceName
 	want, used, total int64
 	hint              string
 }
 
-// missing returns the amount that would have to be freed.
+// missing returns the amount that must become free.
 func (s shortage) missing() int64 { return s.used + s.want - s.total }
 
 // problem returns the shortage with the kubelet's message.
@@ -51,8 +52,8 @@ func (s shortage) problem() problem.Problem {
 
 const reasonOutOf = "OutOf"
 
-// findShortages returns the resources of which too little is free for the pod, and the problems in
-// the settings that determine the allocatable resources.
+// findShortages returns the resources of which too little is free for the pod. It also returns the
+// problems in the settings that determine the allocatable resources.
 func findShortages(q question) ([]shortage, problem.List) {
 	allocatable, bad := Allocatable(q.facts, q.settings)
 	used := corev1.ResourceList{}
@@ -84,7 +85,7 @@ func findShortages(q question) ([]shortage, problem.List) {
 	return out, bad
 }
 
-// shortHint returns a hint that describes the shortage in human-readable quantities.
+// shortHint returns a hint that describes the shortage with quantities that a person can read.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
 		return fmt.Sprintf("this host has no %s, because podrun does not support device plugins: add a device with --device %s=CDI-ID", name, name)
@@ -96,7 +97,7 @@ func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.Reso
 	return fmt.Sprintf("the pod requests %s of %s, but only %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
 }
 
-// amount returns a quantity in the unit of the messages: milli-CPUs for CPU.
+// amount returns a quantity in the unit of the messages. This is milli-CPUs for CPU.
 func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 	q := list[name]
 	if name == corev1.ResourceCPU {

@@ -25,8 +25,8 @@ func checkRuntimeReady(q question) problem.List {
 	})
 }
 
-// checkNetworkReady refuses a pod that requires a pod network while the runtime cannot
-// provide one.
+// checkNetworkReady refuses a pod that needs a pod network while the runtime cannot provide
+// one.
 func checkNetworkReady(q question) problem.List {
 	c, ok := condition(q.facts.Runtime, runtimeapi.NetworkReady)
 	if ok && c.Status || q.pod.Spec.HostNetwork {
@@ -38,10 +38,10 @@ func checkNetworkReady(q question) problem.List {
 	})
 }
 
-// checkCgroupDriver refuses a driver, set by flag or configuration file, that differs from
-// the runtime's. runc would either interpret a slice name as a path, so that containers run outside
-// of the pod's cgroup and without its limits, or reject a path as a slice name, with an error that
-// is hard to understand.
+// checkCgroupDriver refuses a cgroup driver that a flag or a configuration file sets, if the
+// runtime's driver differs. runc may treat the name of a slice as a path. Then containers run
+// outside of the pod's cgroup and without its limits. Or runc rejects a path as the name of a
+// slice, with an error that is hard to understand.
 func checkCgroupDriver(q question) problem.List {
 	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.ReportedDriver
 	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {
@@ -73,9 +73,9 @@ func because(c host.RuntimeCondition, known bool) string {
 	return ""
 }
 
-// checkHandler refuses a RuntimeClass whose handler the runtime does not have. If the runtime does
-// not list its handlers, checkHandler accepts any handler; if the handler is missing, creating the
-// sandbox fails.
+// checkHandler refuses a RuntimeClass if the runtime does not have its handler. If the runtime
+// does not list its handlers, checkHandler accepts any handler. If this handler is missing, the
+// runtime fails to create the sandbox.
 func checkHandler(q question) problem.List {
 	if q.handler == "" || !q.facts.Runtime.HandlersOK {
 		return nil
@@ -97,8 +97,8 @@ func checkHandler(q question) problem.List {
 	})
 }
 
-// runtimeOlder reports whether the runtime is known to be older than the version listed
-// under its name. It returns false for a runtime or version that is unknown.
+// runtimeOlder reports whether the runtime is known to be older than the version in the list
+// for its name. It returns false if the runtime or its version is unknown.
 func (q question) runtimeOlder(since map[string]*version.Version) bool {
 	have, err := version.ParseGeneric(q.facts.Runtime.Version)
 	needs := since[q.facts.Runtime.Name]
@@ -142,9 +142,9 @@ func checkSupplementalGroups(q question) problem.List {
 	})
 }
 
-// checkCgroupControllers refuses pods if the kernel lacks a controller that the pod's cgroup
-// needs: limits would not be enforced, without any message (a Raspberry Pi boots without the memory
-// controller). The kubelet does not start on such a host.
+// checkCgroupControllers refuses pods if the kernel lacks a controller that the pod's cgroup needs.
+// Otherwise nothing would enforce the pod's limits, and no message would say so. (A Raspberry Pi
+// boots without the memory controller.) The kubelet does not start on such a host.
 func checkCgroupControllers(q question) problem.List {
 	if !q.settings.CgroupsPerQOS {
 		return nil
@@ -172,8 +172,8 @@ func runtimeName(q question) string {
 
 func sameRoot(a, b string) bool { return path.Clean("/"+a) == path.Clean("/"+b) }
 
-// eachContainer calls visit for each container of the pod with its field path: init
-// containers first, ephemeral containers last.
+// eachContainer calls visit for each container of the pod, with the container's field path.
+// Init containers are first, ephemeral containers last.
 func eachContainer(pod *corev1.Pod, visit func(field string, c *corev1.Container)) {
 	for i := range pod.Spec.InitContainers {
 		visit(fmt.Sprintf("spec.initContainers[%d]", i), &pod.Spec.InitContainers[i])

@@ -11,7 +11,7 @@ import (
 
 const uid = "d9607e19-f88f-11e6-a518-42010a800195"
 
-// largeHost is a host with resources for everything: 2 CPUs, 4Gi, Linux 6.1.
+// largeHost is a host that has resources for everything: 2 CPUs, 4Gi, Linux 6.1.
 func largeHost() host.Facts {
 	return host.Facts{
 		NodeName: "here", OS: "linux", KernelVersion: "6.1.0-13-amd64",

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkSeccomp refuses Localhost profiles that are missing or cannot be parsed. Without this
-// check the runtime would create the sandbox and then fail to create the container.
+// checkSeccomp refuses Localhost profiles that are missing or that cannot be parsed. Otherwise
+// the runtime would create the sandbox and then fail to create the container.
 func checkSeccomp(q question) problem.List {
 	var out problem.List
 	eachSeccomp(q.pod, func(field string, p *corev1.SeccompProfile) {
@@ -27,7 +27,7 @@ func checkSeccomp(q question) problem.List {
 	return out
 }
 
-// SeccompProfiles returns the Localhost profiles that a pod refers to.
+// SeccompProfiles returns the Localhost profiles to which a pod refers.
 func SeccompProfiles(pod *corev1.Pod) []string {
 	var out []string
 	eachSeccomp(pod, func(_ string, p *corev1.SeccompProfile) {

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkPrivileged refuses privileged containers if the settings disallow them.
+// checkPrivileged refuses privileged containers if the settings do not allow them.
 func checkPrivileged(q question) problem.List {
 	if q.settings.AllowPrivileged {
 		return nil
@@ -27,8 +27,8 @@ func checkPrivileged(q question) problem.List {
 	return out
 }
 
-// checkPodSecurity refuses pods that violate the configured level of the Pod Security
-// Standards. It uses the latest version of the API server's checks.
+// checkPodSecurity refuses pods that violate the level of the Pod Security Standards in the
+// settings. It uses the latest version of the API server's checks.
 func checkPodSecurity(q question) problem.List {
 	level := api.Level(q.settings.PodSecurity)
 	if level == "" || level == api.LevelPrivileged {

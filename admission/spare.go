@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// checkSpare warns if a pod requests more than is actually free on the host, because of other
-// programs, whose requests are unknown. The kubelet does not check this.
+// checkSpare warns if a pod requests more than is actually free on the host. Other programs,
+// whose requests podrun does not know, may use the resources. The kubelet does not check this.
 func checkSpare(q question) problem.List {
 	if q.runs() {
 		return nil

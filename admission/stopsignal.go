@@ -10,15 +10,14 @@ import (
 )
 
 // stopSignals maps a runtime to its first version that supports a container's stop signal in
-// CRI (KEP-4960; containerd pull 11774, CRI-O pull 9086). No runtime advertises the feature;
-// older versions accept the request and send the image's signal.
+// CRI (KEP-4960; containerd pull 11774, CRI-O pull 9086). No runtime advertises the feature.
+// Older versions accept the request, but send the signal of the image.
 var stopSignals = map[string]*version.Version{
 	"containerd": version.MustParseGeneric("2.3.0"),
 	"cri-o":      version.MustParseGeneric("1.34.0"),
 }
 
-// checkStopSignals warns about stop signals if the runtime is known to be too old to support
-// them.
+// checkStopSignals warns about stop signals if it knows that the runtime is too old for them.
 func checkStopSignals(q question) problem.List {
 	if !q.runtimeOlder(stopSignals) {
 		return nil

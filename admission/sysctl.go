@@ -11,11 +11,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// kernel is a version of the Linux kernel: major and minor.
+// kernel is a version of the Linux kernel. It has a major and a minor number.
 type kernel [2]int
 
-// safeSysctls are the sysctls that every pod may set: they are namespaced and do not affect
-// other pods. The value is the kernel version since which the sysctl is namespaced (kubelet v1.36,
+// safeSysctls are the sysctls that every pod may set. They are namespaced and do not affect other
+// pods. The value is the kernel version since which the sysctl is namespaced (kubelet v1.36,
 // pkg/kubelet/sysctl).
 var safeSysctls = map[string]kernel{
 	"kernel.shm_rmid_forced":              {},
@@ -32,8 +32,8 @@ var safeSysctls = map[string]kernel{
 	"net.ipv4.tcp_wmem":                   {4, 15},
 }
 
-// checkSysctls refuses sysctls that are neither safe nor in allowedUnsafeSysctls, and sysctls of a
-// namespace that the pod shares with the host.
+// checkSysctls refuses sysctls that are neither safe nor in allowedUnsafeSysctls. It also refuses
+// sysctls of a namespace that the pod shares with the host.
 func checkSysctls(q question) problem.List {
 	if q.pod.Spec.SecurityContext == nil {
 		return nil
@@ -63,9 +63,9 @@ func checkSysctls(q question) problem.List {
 	return out
 }
 
-// allowedSysctl reports whether a sysctl is safe or allowed by the settings, where name* is
-// a prefix. The settings cannot allow sysctls that are not namespaced: they would change the
-// host.
+// allowedSysctl reports whether a sysctl is safe, or whether the settings allow it. In the
+// settings, name* is a prefix. The settings cannot allow sysctls that are not namespaced,
+// because these would change the host.
 func allowedSysctl(q question, name string) bool {
 	if since, ok := safeSysctls[name]; ok && slices.Compare(kernelOf(q.facts.KernelVersion), since[:]) >= 0 {
 		return true
@@ -82,8 +82,8 @@ func allowedSysctl(q question, name string) bool {
 	return false
 }
 
-// sharedNamespace returns the namespace of a sysctl if the pod shares that namespace with
-// the host, otherwise "".
+// If the pod shares the namespace of a sysctl with the host, sharedNamespace returns this
+// namespace, otherwise "".
 func sharedNamespace(q question, name string) sysctl.Namespace {
 	ns, _, _ := sysctl.GetNamespace(name)
 	if ns == sysctl.IPCNamespace && q.pod.Spec.HostIPC || ns == sysctl.NetNamespace && q.pod.Spec.HostNetwork {
@@ -92,8 +92,8 @@ func sharedNamespace(q question, name string) sysctl.Namespace {
 	return ""
 }
 
-// kernelOf returns the major and minor version of a release such as 6.1.0-13-amd64. A part
-// that is not a number counts as 0.
+// kernelOf returns the major and minor version of a release such as 6.1.0-13-amd64. A part that
+// is not a number counts as 0.
 func kernelOf(release string) []int {
 	out := []int{0, 0}
 	for i, part := range strings.SplitN(release, ".", 3) {

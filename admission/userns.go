@@ -6,8 +6,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkUserNamespaces refuses `hostUsers: false` if the runtime handler does not advertise
-// user namespaces: containerd 1.6 accepts the request and ignores it.
+// checkUserNamespaces refuses `hostUsers: false` if the runtime handler does not advertise user
+// namespaces. containerd 1.6 accepts the request but ignores it.
 func checkUserNamespaces(q question) problem.List {
 	if q.pod.Spec.HostUsers == nil || *q.pod.Spec.HostUsers || q.facts.Runtime.Handlers[q.handler].UserNamespaces {
 		return nil

@@ -19,10 +19,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Apply creates the cgroups and sets their values; if they exist, it only sets the values.
-// If it fails, it removes the cgroups that it created. The error is a *problem.Error of kind
-// Runtime, or of kind Refused if the pod's cgroup belongs to a pod of another root
-// directory.
+// Apply creates the cgroups and sets their values. If they exist, it only sets the values. If
+// it fails, it removes the cgroups that it created. The error is a *problem.Error of kind
+// Runtime. It has kind Refused if the pod's cgroup belongs to a pod of another root directory.
 func Apply(ctx context.Context, p Plan) error {
 	groups := append(append([]Group{}, p.Shared...), p.Pods...)
 	if len(groups) == 0 {
@@ -34,9 +33,9 @@ func Apply(ctx context.Context, p Plan) error {
 	}
 	defer unlock()
 	if p.Driver != host.DriverSystemd {
-		// The cgroupfs manager creates a group together with its parents, so start with the
-		// innermost group. A slice, in contrast, must exist and have its values before its children
-		// are created.
+		// The cgroupfs manager creates a group together with its parents, so Apply begins with the
+		// innermost group. A slice is different: it must exist and have its values before its
+		// children are created.
 		slices.Reverse(groups)
 	}
 	created := map[string]bool{}
@@ -61,9 +60,9 @@ func Apply(ctx context.Context, p Plan) error {
 	return p.updateBurstableWeight(true)
 }
 
-// removeCreated removes the newly created parts of a cgroup: its directories, its slice, and the
-// parent slices created with it, which systemd would keep. It does not stop a slice that already
-// had a directory: that would also stop the other processes in the slice.
+// removeCreated removes the new parts of a cgroup: its directories, its slice, and the parent
+// slices that were created with it, which systemd would keep. If a slice had a directory before,
+// removeCreated does not stop the slice. This would also stop the other processes in it.
 func (p Plan) removeCreated(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was created
@@ -81,14 +80,15 @@ func (p Plan) removeCreated(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// makeGroup creates one group. missing lists the group's missing directories, outermost first.
-// created is true if Apply created some of its directories, possibly in an earlier call.
+// makeGroup creates one group. missing lists the group's missing directories, the outermost
+// first. created is true if Apply, possibly in an earlier call, created some of the group's
+// directories.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
-	// updateBurstableWeight sets the weight of a Burstable group later, from the pods that exist
-	// then.
+	// updateBurstableWeight sets the weight of a Burstable group later. It uses the pods that
+	// exist then.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	}
 	p.recordCreating(g, missing)
 	if len(missing) > 0 {
-		// -1: create the group without adding a process.
+		// -1 means that no process is added to the group.
 		err = m.Apply(-1)
 		faultpoint.At("cgroup/unmarked")
 	}
@@ -112,11 +112,11 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 		return err
 	}
 	for _, dir := range missing {
-		// A directory may be missing: systemd creates none in hierarchies that the slice does not
-		// use.
+		// A directory may be missing: in hierarchies that the slice does not use, systemd creates
+		// none.
 		markErr := mark(dir, p.noteFor(g, dir))
 		if markErr == nil {
-			// Let other users of the host read the values, regardless of the umask.
+			// Other users of the host must be able to read the values, whatever the umask is.
 			markErr = os.Chmod(dir, 0o755)
 		}
 		if err == nil && !errors.Is(markErr, fs.ErrNotExist) {
@@ -127,8 +127,9 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	return err
 }
 
-// updateMark updates the requests recorded on a pod's cgroup after the pod was resized, and adds
-// the attribute with the root directory if an older version of podrun did not set it.
+// updateMark updates the requests that are recorded on a pod's cgroup, after the pod was
+// resized. If an older version of podrun did not set the attribute with the root directory,
+// updateMark adds it.
 func (p Plan) updateMark(g Group) error {
 	for _, dir := range p.dirs(g) {
 		if milli, ok := recordedMilliCPU(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
@@ -140,9 +141,9 @@ func (p Plan) updateMark(g Group) error {
 	return nil
 }
 
-// missing returns the directories that the group and its parents lack, up to and including
-// the cgroup root, outermost first. For each group that it examines, it records in created whether
-// directories are missing. It skips groups that are already in created, because they will exist.
+// missing returns the directories that the group and its parents lack, up to and including the
+// cgroup root, the outermost first. For each group that it examines, it records in created whether
+// directories are missing. It skips groups that are already in created, because these will exist.
 func (p Plan) missing(g Group, created map[string]bool) []string {
 	var out []string
 	for i := len(g.Name); i > 0; i-- {
@@ -152,7 +153,8 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 		}
 		dirs := slices.DeleteFunc(p.dirs(level), func(dir string) bool { return p.skipped(dir) || exists(dir) })
 		if created[level.Path] = len(dirs) > 0; len(dirs) == 0 {
-			break // then no directory of the parents is missing either
+			// Then no directory of the parents is missing either.
+			break
 		}
 		out = append(dirs, out...)
 	}
@@ -160,8 +162,8 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 }
 
 // skipped reports whether a directory is in a hierarchy in which the cgroup manager creates no
-// groups. That is the hierarchy of the devices controller: the runtime creates the whole path when
-// a container needs it.
+// groups. This is the hierarchy of the devices controller. The runtime creates the whole path in
+// it when a container needs the path.
 func (p Plan) skipped(dir string) bool {
 	mount, ok := p.Mounts["devices"]
 	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")
@@ -196,8 +198,8 @@ func (p Plan) set(g Group) error {
 	return m.Set(config.Resources)
 }
 
-// config converts the resources to the manager's format. It excludes device rules and
-// freezing, which apply to containers only.
+// config converts the resources to the manager's format. The result has no device rules and
+// does not freeze, because these are only for containers.
 func (r Resources) config() *cgroups.Resources {
 	c := &cgroups.Resources{
 		SkipDevices: true, SkipFreezeOnSet: true,
@@ -213,9 +215,9 @@ func (r Resources) config() *cgroups.Resources {
 	return c
 }
 
-// holds reports whether a shared group already has its weight: checking this saves a call to
-// systemd for every pod. It returns false for a group that has other values besides the weight;
-// those are always set.
+// holds reports whether a shared group already has its weight. This check saves a call to
+// systemd for every pod. It returns false if the group has other values than the weight. podrun
+// sets such values each time.
 func (p Plan) holds(g Group) bool {
 	r := g.Resources
 	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {
@@ -233,7 +235,7 @@ func (p Plan) holds(g Group) bool {
 	return err == nil && have == want
 }
 
-// failed returns the error for a failed operation on a group.
+// failed returns the error for an operation on a group that failed.
 func failed(g Group, op string, err error) error {
 	if refused, ok := errors.AsType[*problem.Error](err); ok && refused.Kind == problem.Refused {
 		return refused

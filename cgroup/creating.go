@@ -13,31 +13,30 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Creating a cgroup directory and setting its extended attributes is not atomic. Therefore podrun,
-// while holding the lock, first records which directories it will create. If it is killed before it
+// Creating a cgroup directory and setting its extended attributes is not atomic. So while podrun
+// holds the lock, it first records which directories it will create. If podrun is killed before it
 // sets the attributes, the next podrun process that acquires the lock sets them.
 
 // maxMaking is the maximum size of the record, in bytes. A group has one directory per
 // hierarchy.
 const maxMaking = 1 << 20
 
-// makingRoot starts a line of the record that contains the quoted root directory for the
+// makingRoot begins a line of the record. The line has the quoted root directory for the
 // directory on the next line.
 const makingRoot = "root"
 
 // making returns the path of the record.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// recordCreating records the directories that podrun is about to create, with their attributes. It
-// ignores errors: their only effect is that, if podrun is then killed, a later removal misses these
-// directories.
+// recordCreating records the directories that podrun will create, with their attributes. It ignores
+// errors. If there is an error and podrun is then killed, a later removal misses these directories;
+// there is no other effect.
 func (p Plan) recordCreating(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
 	}
 	var b strings.Builder
-	// Older versions of podrun skip the lines with root directories, because they cannot parse
-	// them.
+	// Older versions of podrun cannot parse the lines with root directories, so they skip them.
 	for _, dir := range missing {
 		note := p.noteFor(g, dir)
 		fmt.Fprintf(&b, "%s %q\n%d %s\n", makingRoot, note.rootDir, note.milli, dir)
@@ -45,7 +44,8 @@ func (p Plan) recordCreating(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// removeCreatingRecord removes the record after the attributes of the created directories have been set.
+// removeCreatingRecord removes the record. The caller has set the attributes of the created directories
+// before.
 func (p Plan) removeCreatingRecord() { _ = os.Remove(p.making()) }
 
 // markInterrupted sets the attributes of directories that a podrun process created before it was
@@ -55,12 +55,14 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 	if errors.Is(readErr, fs.ErrNotExist) {
 		return nil
 	}
-	var err error // treat an unreadable file as empty
+	// An unreadable file counts as empty.
+	var err error
 	var note markValues
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if number == makingRoot {
-			note.rootDir, _ = strconv.Unquote(dir) // empty if an older version of podrun wrote the record
+			// It is empty if an older version of podrun wrote the record.
+			note.rootDir, _ = strconv.Unquote(dir)
 			continue
 		}
 		milli, parseErr := strconv.ParseInt(number, 10, 64)

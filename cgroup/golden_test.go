@@ -17,10 +17,11 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// recordings is the directory of a real kubelet's pods, with its calls and events.
+// recordings is the directory with the pods of a real kubelet, and with its calls and events.
 const recordings = "../../shared/kubelet-golden"
 
-// unlimited is the kernel's value for no memory limit on cgroup v1.
+// unlimited is the value by which the kernel shows, on cgroup v1, that there is no memory
+// limit.
 const unlimited = 9223372036854771712
 
 // TestKubeletValues compares the pod's group with the values that a kubelet v1.36.3 set on
@@ -35,7 +36,8 @@ func TestKubeletValues(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		want := recorded(t, file)
 		if want == nil {
-			continue // the kubelet refused the pod, or the pod had terminated
+			// The kubelet refused the pod, or the pod had terminated.
+			continue
 		}
 		compared++
 		t.Run(name, func(t *testing.T) {

@@ -8,10 +8,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ReadHolders maps the UID of each pod whose cgroup belongs to another root directory to that
-// directory. The directory is "" for a cgroup that an older version of podrun created, which did
-// not record it; ReadHolders includes such a cgroup only if it has processes. known reports whether
-// a pod belongs to this root directory. Cgroups without the extended attributes are omitted.
+// ReadHolders returns the pods whose cgroups belong to another root directory. It maps the UID of
+// each pod to this directory. An older version of podrun did not record the directory of a cgroup.
+// ReadHolders includes such a cgroup, with the directory "", only if the cgroup has processes.
+// known reports whether a pod belongs to this root directory. ReadHolders omits cgroups that lack
+// the extended attributes.
 func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
 	out := map[string]string{}
 	p := Leftovers("", c, s)

@@ -17,8 +17,8 @@ func interrupted(t *testing.T) (context.Context, error) {
 	return ctx, why
 }
 
-// Even after an interruption, Remove held the node's lock and waited 30 s for another podrun
-// that kept the shared cgroups locked.
+// If another podrun kept the shared cgroups locked, an interrupted Remove still waited for 30
+// s, and held the node's lock in this time.
 func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 	p := lockPlan(t)
 	unlock, err := p.lockShared(t.Context())
@@ -31,12 +31,13 @@ func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 		t.Errorf("while the lock is held: %v", err)
 	}
 	unlock()
-	if err := Remove(ctx, p); err != nil { // it does not have to wait
+	// It does not have to wait.
+	if err := Remove(ctx, p); err != nil {
 		t.Errorf("when the lock is free: %v", err)
 	}
 }
 
-// If a removal is interrupted while it kills processes, its error wraps the cause.
+// If a removal is interrupted while it kills processes, its error must wrap the cause.
 func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)

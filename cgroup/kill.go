@@ -13,12 +13,12 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// killPause is the pause between two checks of whether killed processes have exited.
+// killPause is the pause between two checks whether killed processes have exited.
 const killPause = 2 * time.Millisecond
 
-// kill kills the processes that remain in a pod's cgroup. The kubelet does the same before
-// it removes a cgroup: a process that outlived its container (because the runtime crashed,
-// or an exec was orphaned) would prevent the removal forever.
+// kill kills the processes that remain in a pod's cgroup. The kubelet does the same before it
+// removes a cgroup. A process may outlive its container if the runtime crashed or an exec was
+// orphaned. It would prevent the removal forever.
 func (p Plan) kill(ctx context.Context, g Group) error {
 	for {
 		left := 0
@@ -42,7 +42,8 @@ func (p Plan) kill(ctx context.Context, g Group) error {
 	}
 }
 
-// killAll kills the processes in one directory: all at once on cgroup v2, one by one on v1.
+// killAll kills the processes in one directory. On cgroup v2 it kills all of them at once, on
+// v1 one by one.
 func killAll(dir string, pids []int) error {
 	if len(pids) == 0 {
 		return nil
@@ -61,8 +62,8 @@ func killAll(dir string, pids []int) error {
 	return nil
 }
 
-// killMember kills a process if it is in the directory's cgroups. It opens the pidfd before
-// it checks the membership, so that it never kills an unrelated process that reuses the PID.
+// killMember kills a process if it is in the directory's cgroups. It opens the pidfd before it
+// checks the membership. So if an unrelated process reuses the PID, killMember never kills it.
 func killMember(dir string, pid int) error {
 	if pid <= 1 {
 		return fmt.Errorf("process %d is in another PID namespace and cannot be killed", pid)
@@ -85,8 +86,8 @@ func killMember(dir string, pid int) error {
 	return nil
 }
 
-// thaw unfreezes the cgroups on v1, where frozen processes do not react to SIGKILL. Usually, the
-// file freezer.state does not exist.
+// thaw unfreezes the cgroups on v1. Frozen processes do not react to SIGKILL there. Usually,
+// there is no file freezer.state.
 func (p Plan) thaw(g Group) {
 	mount, ok := p.Mounts["freezer"]
 	if !ok || p.Version != 1 {

@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// live returns the facts of this machine, and settings with a cgroup root for this test and,
-// if PODRUN_CGROUP_DRIVER is set, that cgroup driver.
+// live returns the facts of this machine. It also returns settings with a cgroup root for this
+// test and, if PODRUN_CGROUP_DRIVER is set, with this cgroup driver.
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -40,12 +40,13 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	return facts, s
 }
 
-// remains returns the leftovers of the test's cgroup root in all hierarchies, and of its
-// units if systemd manages cgroups.
+// remains returns what is left of the test's cgroup root in all hierarchies. If systemd manages
+// cgroups, it also returns what is left of the root's units.
 func remains(t testing.TB, p Plan) []string {
 	t.Helper()
 	out := remainingUnits(t, p)
-	root := groupPath(p.Driver, p.Root) // the name of a slice contains no dashes from its parts
+	// The name of a slice does not contain the dashes of its parts.
+	root := groupPath(p.Driver, p.Root)
 	for _, mount := range p.Mounts {
 		err := filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() && strings.HasPrefix(path, mount+root) {
@@ -58,7 +59,8 @@ func remains(t testing.TB, p Plan) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out) // controllers may share a mount
+	// Several controllers may have the same mount.
+	return slices.Compact(out)
 }
 
 // remainingUnits returns the slices of the test's cgroup root that systemd still has loaded.
@@ -80,8 +82,8 @@ func remainingUnits(t testing.TB, p Plan) []string {
 	return units
 }
 
-// Pod cgroups that outlived their pods made hosts slow (k8s#112151, #64137, cri-o#5490): a
-// hundred pods leave nothing behind.
+// Pod cgroups that outlived their pods made hosts slow (k8s#112151, #64137, cri-o#5490). A
+// hundred pods must leave nothing behind.
 func TestApplyAndRemoveLeaveNothing(t *testing.T) {
 	facts, s := live(t)
 	ctx := t.Context()
@@ -148,7 +150,8 @@ func TestApplySetsValues(t *testing.T) {
 	}
 	for _, v := range values {
 		if v.controller != "" && p.Mounts[v.controller] == "" {
-			t.Logf("this kernel has no %s controller on cgroup v1", v.controller) // Debian 13's, no memory
+			// Debian 13's kernel has none for memory.
+			t.Logf("this kernel has no %s controller on cgroup v1", v.controller)
 			continue
 		}
 		if got := at(p.Pods[0], v.controller, v.file); got != v.want {
@@ -160,8 +163,8 @@ func TestApplySetsValues(t *testing.T) {
 	}
 }
 
-// Pods that are planned at the same time do not see each other, but the shared weight must
-// include all of them, and none of the removed ones.
+// Pods that are planned together do not see each other. But the shared weight must include all
+// of them, and none of the removed ones.
 func TestSharedWeightFollowsPods(t *testing.T) {
 	facts, s := live(t)
 	var plans []Plan
@@ -203,7 +206,8 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 		if err := Remove(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		if i < 2 { // removing the last pod removes the group
+		// The removal of the last pod removes the group.
+		if i < 2 {
 			expect(int64(2-i) * 500)
 		}
 	}
@@ -212,8 +216,7 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 	}
 }
 
-// appliedWithProcess creates a pod's groups, and starts a process in them that does not
-// exit.
+// appliedWithProcess creates a pod's groups. It starts a process in them that does not exit.
 func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (Plan, *exec.Cmd) {
 	t.Helper()
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
@@ -227,8 +230,8 @@ func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (
 	return p, cmd
 }
 
-// A process that outlived its container, in a separate group below the pod's, must not prevent
-// the removal of the pod's group.
+// A process may outlive its container, in a group of its own below the pod's group. It must not
+// prevent the removal of the pod's group.
 func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)
@@ -240,7 +243,8 @@ func TestRemoveKillsRemainingProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(inner, "/cpuset/") {
-			continue // the lists of a new cpuset are empty, so no process can join it
+			// The lists of a new cpuset are empty, so no process can join it.
+			continue
 		}
 		if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
@@ -257,9 +261,9 @@ func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	}
 }
 
-// systemd unloads a unit that it considers unused, and daemon-reload or systemctl may unload
-// one too. The group is still removed, together with a process that another program has added
-// since.
+// systemd unloads a unit that it considers unused. daemon-reload or systemctl may unload one
+// too. podrun must still remove the group. It must also kill a process that another program has
+// added since.
 func TestRemoveAfterSystemdForgot(t *testing.T) {
 	facts, s := live(t)
 	if facts.Cgroup.Driver != host.DriverSystemd {
@@ -298,7 +302,7 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 	}
 }
 
-// The node's lock covers one root directory, but pods of all root directories share groups:
+// The node's lock is for one root directory, but pods of all root directories share groups.
 // podrun processes with different root directories must not lose track of which groups podrun
 // created.
 func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
@@ -323,7 +327,7 @@ func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	}
 }
 
-// podrun does not remove groups that another program created or uses.
+// podrun must not remove groups that another program created or uses.
 func TestRemoveSparesOthers(t *testing.T) {
 	facts, s := live(t)
 	p := Leftovers(uid, facts.Cgroup, s)
@@ -336,7 +340,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 		theirs = append(theirs, dir)
 	}
 	defer func() {
-		// systemd treated the directory as part of its slice.
+		// systemd treated the directory as a part of its slice.
 		if err := p.stopUnit(p.level(p.Root)); err != nil {
 			t.Error(err)
 		}
@@ -365,7 +369,8 @@ func TestRemoveSparesOthers(t *testing.T) {
 	}
 	root, _ := unit(groupPath(p.Driver, p.Root))
 	left := slices.DeleteFunc(remains(t, p), func(what string) bool { return what == root })
-	if p.Version == 1 && p.Driver == host.DriverSystemd { // systemd removes directories in hierarchies that its slice does not use
+	// systemd removes directories in hierarchies that its slice does not use.
+	if p.Version == 1 && p.Driver == host.DriverSystemd {
 		theirs = slices.DeleteFunc(theirs, func(dir string) bool { return strings.HasPrefix(dir, p.Mounts["blkio"]+"/") && !exists(dir) })
 	}
 	if !slices.Equal(left, theirs) {
@@ -373,11 +378,12 @@ func TestRemoveSparesOthers(t *testing.T) {
 	}
 }
 
-// If Apply fails, it removes the groups that it created.
+// If Apply fails, it must remove the groups that it created.
 func TestApplyUndoes(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
-	p.Pods[0].Resources.HugePages = []HugePages{{Size: "3MB", Limit: 1}} // no such page size
+	// There is no such page size.
+	p.Pods[0].Resources.HugePages = []HugePages{{Size: "3MB", Limit: 1}}
 	if err := Apply(t.Context(), p); err == nil {
 		t.Fatal("no error")
 	}
@@ -399,9 +405,9 @@ func (c *canceledAfter) Err() error {
 	return nil
 }
 
-// If Apply is interrupted between two groups, it removes those that it created, including
-// the cgroup root. With systemd, the root's slice would otherwise remain, and systemd would
-// recreate its directories.
+// If Apply is interrupted between two groups, it must remove those that it created, including
+// the cgroup root. With systemd, the slice of the root would otherwise remain, and systemd
+// would create its directories again.
 func TestApplyUndoesWhenInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})

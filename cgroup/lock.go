@@ -14,22 +14,23 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// lockWithin is the maximum time that a removal waits for the lock.
+// lockWithin is the maximum time for which a removal waits for the lock.
 const lockWithin = 30 * time.Second
 
-// lockShared excludes other podrun processes from the cgroups that pods share. The node's
-// lock covers only one root directory; this lock is host-wide. The kernel releases it when
-// the process exits. It locks a directory that only root can open, because any user may
-// open, and thus lock, a directory of the cgroup file system.
+// lockShared excludes other podrun processes from the cgroups that pods share. The node's lock
+// is only for one root directory, but this lock is for the whole host. The kernel releases it
+// when the process exits. It locks a directory that only root can open. Any user may open a
+// directory of the cgroup file system, and so could lock it.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if len(p.Mounts) == 0 {
-		return func() {}, nil // there are no shared cgroups
+		// There are no shared cgroups.
+		return func() {}, nil
 	}
 	dir, err := openLock(p.Lock)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Deleting a pod must work even if the file system is not writable. If another podrun
-		// process then changes the same cgroups concurrently, the only effect is a wrong weight
-		// until the next change.
+		// podrun must be able to delete a pod even if the file system is not writable. If another
+		// podrun process then changes the same cgroups concurrently, a weight is wrong until the next
+		// change. There is no other effect.
 		return func() {}, nil
 	}
 	if err != nil {
@@ -42,12 +43,13 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		_ = dir.Close()
 		return nil, err
 	}
-	return func() { _ = dir.Close() }, nil // closing it releases the lock
+	// This releases the lock.
+	return func() { _ = dir.Close() }, nil
 }
 
-// openLock creates the lock directory and its parent if needed, and opens the lock
-// directory. Both must belong to this user and be inaccessible to others: otherwise another
-// user could replace the directory, or hold the lock.
+// openLock opens the lock directory. If necessary, it creates this directory and its parent.
+// Both must belong to this user, and others must have no access. Otherwise another user could
+// replace the directory or hold the lock.
 func openLock(path string) (*os.File, error) {
 	var dir *os.File
 	for _, at := range []string{filepath.Dir(path), path} {
@@ -75,8 +77,8 @@ func openLock(path string) (*os.File, error) {
 }
 
 // underLock calls do while holding the lock on the shared groups. If there are none, it does
-// nothing. It waits for the lock up to lockWithin, or until ctx ends; it acquires a free lock even
-// if ctx has already ended.
+// nothing. It waits for the lock for up to lockWithin, or until ctx ends. If the lock is free,
+// underLock acquires it even if ctx has already ended.
 func (p Plan) underLock(ctx context.Context, op string, do func() error) error {
 	if len(p.Shared) == 0 {
 		return nil

@@ -8,28 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The extended attributes that identify podrun's groups. They disappear with the group, so they are
-// never outdated; systemd uses such an attribute, too (trusted.invocation_id).
+// These are the extended attributes that identify podrun's groups. They disappear with the group,
+// so they are never outdated. systemd uses such an attribute too (trusted.invocation_id).
 const (
-	// markName contains the milli-CPUs that the pod requests; 0 if the group does not belong to a
+	// markName has the milli-CPUs that the pod requests. It is 0 if the group does not belong to a
 	// pod.
 	markName = "trusted.podrun"
-	// rootMarkName, which is set on pod groups only, contains podrun's root directory, like the
-	// sandbox annotation podrun.dev/root-dir. It is a separate attribute because older versions of
-	// podrun, which do not set it, read a number from markName.
+	// rootMarkName has podrun's root directory, like the sandbox annotation podrun.dev/root-dir.
+	// Only groups of pods have it. It is a separate attribute because older versions of podrun
+	// read a number from markName. These versions do not set rootMarkName.
 	rootMarkName = "trusted.podrun.root-dir"
 )
 
-// markValues contains the values of a group's attributes.
+// markValues has the values of a group's attributes.
 type markValues struct {
 	milli   int64
 	rootDir string // empty: none
 }
 
-// mark sets the attributes that identify a group as created by podrun. If attributes are not
-// supported (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove the
-// shared groups when they become empty. mark sets rootMarkName first, because a group without
-// markName counts as one without attributes.
+// mark sets the attributes that show that podrun created a group. Attributes may not be
+// supported (in a user namespace, or on cgroup v1 before Linux 3.14). Then podrun does not
+// remove the shared groups when they become empty. mark sets rootMarkName first, because a group
+// without markName counts as one without attributes.
 func mark(dir string, note markValues) error {
 	if note.rootDir != "" {
 		if err := setMark(dir, rootMarkName, note.rootDir); err != nil {
@@ -53,7 +53,8 @@ func marked(dir string) bool {
 	return err == nil
 }
 
-// recordedMilliCPU returns the milli-CPUs recorded on a pod's group, and whether a number is recorded.
+// recordedMilliCPU returns the milli-CPUs that are recorded on a pod's group. It also reports whether
+// a number is recorded.
 func recordedMilliCPU(dir string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(dir, markName, buf)
@@ -64,8 +65,9 @@ func recordedMilliCPU(dir string) (int64, bool) {
 	return milli, err == nil
 }
 
-// rootDirOf returns the root directory recorded on a pod's group. It returns "" if the group or the
-// attribute does not exist, or if the file system does not support extended attributes.
+// rootDirOf returns the root directory that is recorded on a pod's group. It returns "" if the
+// group or the attribute does not exist. It also does if the file system does not support extended
+// attributes.
 func rootDirOf(dir string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Getxattr(dir, rootMarkName, buf)
@@ -75,7 +77,8 @@ func rootDirOf(dir string) string {
 	return string(buf[:n])
 }
 
-// ownerOf returns the root directory recorded on a group, or "".
+// ownerOf returns the root directory that is recorded on a group. It returns "" if there is
+// none.
 func (p Plan) ownerOf(g Group) string {
 	for _, dir := range p.dirs(g) {
 		if root := rootDirOf(dir); root != "" {
@@ -91,8 +94,8 @@ func (p Plan) foreign(g Group) bool {
 	return owner != "" && p.RootDir != "" && owner != p.RootDir
 }
 
-// noteFor returns the attributes for a directory that was created for a group. The group's
-// parents have no requests of their own, and belong to no root directory.
+// noteFor returns the attributes for a directory that was created for a group. The parents of
+// the group have no requests of their own, and belong to no root directory.
 func (p Plan) noteFor(g Group, dir string) markValues {
 	if !strings.HasSuffix(dir, g.Path) || !isPod(g) {
 		return markValues{}

@@ -9,14 +9,14 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// The kubelet's names (pkg/kubelet/cm).
+// These are the kubelet's names (pkg/kubelet/cm).
 const (
 	kubepods   = "kubepods"
 	burstable  = "burstable"
 	bestEffort = "besteffort"
 )
 
-// rootName splits the setting cgroupRoot. It returns nil for "/" and "".
+// rootName splits the setting cgroupRoot into its parts. It returns nil for "/" and "".
 func rootName(root string) []string {
 	clean := strings.Trim(path.Clean("/"+root), "/")
 	if clean == "" {
@@ -49,9 +49,9 @@ func groupPath(driver string, name []string) string {
 	return "/" + path.Join(name...)
 }
 
-// slicePath returns the path of a group as nested slices (systemd.slice(5)). Because a dash
-// separates levels, a dash within a name becomes an underscore, as in the kubelet.
-// {kubepods, burstable, pod1-2} becomes
+// slicePath returns the path of a group as nested slices (systemd.slice(5)). A dash separates
+// levels. So a dash inside a name becomes an underscore, as in the kubelet. {kubepods,
+// burstable, pod1-2} becomes
 // /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice.
 func slicePath(name []string) string {
 	out, prefix := "/", ""
@@ -63,7 +63,7 @@ func slicePath(name []string) string {
 	return out
 }
 
-// unit splits a slice's path into the unit and its parent unit. The parent of a top-level
+// unit splits the path of a slice into the unit and its parent unit. The parent of a top-level
 // slice is systemd's root slice.
 func unit(slicePath string) (name, parent string) {
 	dir, base := path.Split(slicePath)

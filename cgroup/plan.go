@@ -1,10 +1,10 @@
-// Package cgroup creates and removes the cgroup of each pod, with the kubelet's names and
-// values. The hierarchy is kubepods/pod<uid> for Guaranteed pods,
-// kubepods/burstable/pod<uid> and kubepods/besteffort/pod<uid> for the others. The runtime
-// creates the containers' cgroups inside the pod's cgroup, and never removes the pod's
-// cgroup.
+// Package cgroup creates and removes the cgroup of each pod. Names and values are the kubelet's.
+// The hierarchy is kubepods/pod<uid> for Guaranteed pods. For other pods it is
+// kubepods/burstable/pod<uid> or kubepods/besteffort/pod<uid>. The runtime creates the containers'
+// cgroups inside the pod's cgroup. It never removes the pod's cgroup.
 //
-// Call Apply and Remove while holding the node's lock, because both change cgroups that pods share.
+// The caller of Apply and Remove must hold the node's lock, because both change cgroups that pods
+// share.
 package cgroup
 
 import (
@@ -25,8 +25,8 @@ type Input struct {
 	Settings nodeconfig.Settings
 }
 
-// Plan contains the cgroups of one pod. It marshals to stable JSON. If cgroupsPerQOS is off,
-// it is empty and the runtime chooses the cgroup.
+// Plan has the cgroups of one pod. It marshals to stable JSON. If cgroupsPerQOS is off, the
+// plan is empty and the runtime chooses the cgroup.
 type Plan struct {
 	Version int               `json:"version,omitempty"`
 	Driver  string            `json:"driver,omitempty"`
@@ -34,10 +34,10 @@ type Plan struct {
 	Root    []string          `json:"root,omitempty"`
 	Lock    string            `json:"-"` // directory to lock while shared groups change
 	RootDir string            `json:"-"` // podrun's root directory, recorded on the pod's group
-	// Shared lists the groups that the pod shares with others, outermost first. A plan from
-	// Leftovers lists the shared groups of all QoS classes.
+	// Shared lists the groups that the pod shares with others, the outermost first. In a plan from
+	// Leftovers, it lists the shared groups of all QoS classes.
 	Shared []Group `json:"shared,omitempty"`
-	// Pods contains the pod's group. A plan from Leftovers contains one group per QoS class.
+	// Pods has the pod's group. In a plan from Leftovers, it has one group per QoS class.
 	Pods []Group `json:"pods,omitempty"`
 }
 
@@ -66,8 +66,8 @@ type HugePages struct {
 	Limit uint64 `json:"limit"` // bytes
 }
 
-// New plans the cgroup of a pod, and the weights of the shared cgroups with this pod
-// included.
+// New plans the cgroup of a pod, and the weights of the shared cgroups. The weights include
+// this pod.
 func New(in Input) Plan {
 	p := newPlan(in.Facts.Cgroup, in.Settings)
 	if !in.Settings.CgroupsPerQOS {
@@ -87,8 +87,8 @@ func New(in Input) Plan {
 	return p
 }
 
-// Leftovers returns the plan for removing a pod of which only the UID is known: it contains the
-// pod's cgroup in every QoS class.
+// Leftovers returns the plan for the removal of a pod of which only the UID is known. It has
+// the pod's cgroup in every QoS class.
 func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	p := newPlan(c, s)
 	if !s.CgroupsPerQOS {
@@ -101,8 +101,8 @@ func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	return p
 }
 
-// Parent returns the sandbox's cgroup_parent: a path for cgroupfs, a slice name for systemd,
-// "" if cgroupsPerQOS is off.
+// Parent returns the sandbox's cgroup_parent. This is a path for cgroupfs, the name of a slice
+// for systemd, and "" if cgroupsPerQOS is off.
 func (p Plan) Parent() string {
 	switch {
 	case len(p.Pods) == 0:
@@ -117,14 +117,14 @@ func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
 	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
 }
 
-// group returns a group with a name relative to the cgroup root.
+// group returns a group. Its name is relative to the cgroup root.
 func (p Plan) group(r Resources, name ...string) Group {
 	g := p.level(append(append([]string{}, p.Root...), name...))
 	g.Resources = r
 	return g
 }
 
-// level returns a group without resources, given its full name.
+// level returns a group without resources. The caller passes the full name.
 func (p Plan) level(name []string) Group {
 	return Group{Name: name, Path: groupPath(p.Driver, name)}
 }

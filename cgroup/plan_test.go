@@ -40,8 +40,8 @@ func podOf(class corev1.PodQOSClass) *corev1.Pod {
 	return pod(nil, nil)
 }
 
-// The runtime refuses a wrong name (cri-tools#1696, cri-o#842: the slice's name occurs
-// twice), or puts the pod into a group without limits.
+// If a name is wrong, the runtime refuses it (cri-tools#1696, cri-o#842: the slice's name
+// occurs twice), or puts the pod into a group without limits.
 func TestParent(t *testing.T) {
 	for _, tc := range []struct {
 		driver, root string
@@ -144,7 +144,8 @@ func TestPodResources(t *testing.T) {
 	}
 }
 
-// The weights include podrun's running Burstable pods, and the planned pod once.
+// The weights must include podrun's running Burstable pods. They must include the planned pod
+// once.
 func TestSharedWeights(t *testing.T) {
 	facts := v1Facts()
 	facts.Pods = []host.Pod{

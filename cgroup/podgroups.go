@@ -17,9 +17,9 @@ type PodGroup struct {
 	UID string
 	// Made is the creation time.
 	Made time.Time
-	// RootDir is the root directory recorded on the group; "" if none is recorded.
+	// RootDir is the root directory that is recorded on the group. It is "" if none is recorded.
 	RootDir string
-	// InUse is true if the group contains processes.
+	// InUse is true if the group has processes.
 	InUse bool
 }
 
@@ -47,13 +47,14 @@ func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	return out
 }
 
-// markedPods yields the UIDs and directories of the pod cgroups that have podrun's extended
-// attribute. A UID occurs once per hierarchy.
+// markedPods yields the pod cgroups that have podrun's extended attribute: the UID of the pod
+// and the directory of the group. A UID occurs once per hierarchy.
 func (p Plan) markedPods() iter.Seq2[string, string] {
 	return func(yield func(uid, dir string) bool) {
 		for _, shared := range p.Shared {
 			for _, parent := range p.dirs(shared) {
-				entries, _ := os.ReadDir(parent) // fails if the directory was never created
+				// This fails if the directory was never created.
+				entries, _ := os.ReadDir(parent)
 				for _, e := range entries {
 					uid, ok := p.uidOf(e.Name())
 					dir := filepath.Join(parent, e.Name())
@@ -66,7 +67,7 @@ func (p Plan) markedPods() iter.Seq2[string, string] {
 	}
 }
 
-// uidOf extracts the UID from the name of a pod's group.
+// uidOf returns the UID that is in the name of a pod's group.
 func (p Plan) uidOf(name string) (uid string, ok bool) {
 	if p.Driver == host.DriverSystemd {
 		name, ok = strings.CutSuffix(name, ".slice")

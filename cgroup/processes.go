@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// dirs returns the group's directory in each hierarchy, sorted and without duplicates:
-// controllers that are mounted together share a directory.
+// dirs returns the group's directory in each hierarchy, sorted and without duplicates.
+// Controllers that are mounted together have the same directory.
 func (p Plan) dirs(g Group) []string {
 	var out []string
 	for controller, mount := range p.Mounts {
@@ -49,7 +49,7 @@ func processes(dir string) ([]int, error) {
 	return out, err
 }
 
-// procs reads cgroup.procs of one group. A process outside podrun's PID namespace appears as
+// procs reads cgroup.procs of one group. A process outside podrun's PID namespace is listed as
 // 0.
 func procs(dir string) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))

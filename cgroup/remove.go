@@ -16,20 +16,20 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// How long, and at which interval, podrun retries the removal of a group after the group's last
-// process was killed: the kernel releases the group with a delay.
+// podrun retries the removal of a group for this time and at this interval. After the last
+// process of the group was killed, the kernel releases the group with a delay.
 const (
 	removeWithin = 5 * time.Second
 	removePause  = time.Millisecond
 )
 
 // Remove removes the pod's cgroup in every hierarchy, including children that the runtime
-// created, and kills the processes that remain in it. Then it removes the shared cgroups and the
-// cgroups of the cgroup root, if podrun created them and they are empty; otherwise it updates the
-// weight of the shared Burstable cgroup. A missing cgroup is not an error. Remove skips a pod's
-// cgroup on which another root directory is recorded. Older versions of podrun recorded none, so
-// the caller must check that the pod is its own. If ctx ends while Remove waits, the error wraps
-// the cause.
+// created. It kills the processes that remain in it. Then it removes the shared cgroups and the
+// cgroups of the cgroup root, if podrun created them and they are empty. Otherwise it updates the
+// weight of the shared Burstable cgroup. A missing cgroup is not an error. If another root
+// directory is recorded on a pod's cgroup, Remove skips this cgroup. Older versions of podrun
+// recorded no root directory. So the caller must check that the pod is its own. If ctx ends while
+// Remove waits, the error wraps the cause.
 func Remove(ctx context.Context, p Plan) error {
 	short, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -45,8 +45,8 @@ func Remove(ctx context.Context, p Plan) error {
 	return errors.Join(errs...)
 }
 
-// RemoveUnused is like Remove but kills no process: it returns an error if a pod's cgroup
-// contains any.
+// RemoveUnused does what Remove does, but kills no process. If a pod's cgroup has processes, it
+// returns an error.
 func RemoveUnused(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		for _, dir := range p.dirs(g) {
@@ -67,11 +67,12 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	}
 	dirs := p.dirs(g)
 	if p.Driver != host.DriverSystemd {
-		// Try rmdir first: the group is usually empty, and this is cheaper than checking.
+		// Try rmdir first. The group is usually empty, and rmdir is cheaper than a check.
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { err := unix.Rmdir(dir); return err == nil || noGroup(err) })
 	}
 	if !slices.ContainsFunc(dirs, exists) {
-		return p.stopUnit(g) // systemd may still have the unit loaded
+		// systemd may still have the unit loaded.
+		return p.stopUnit(g)
 	}
 	if err := p.kill(ctx, g); err != nil {
 		return err
@@ -80,7 +81,8 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 		return err
 	}
 	for _, dir := range dirs {
-		if p.foreign(g) { // another podrun process has created the group since this process removed its own
+		// Another podrun process has created the group since this process removed its own.
+		if p.foreign(g) {
 			return nil
 		}
 		if err := removeTree(ctx, dir); err != nil {
@@ -90,8 +92,8 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	return nil
 }
 
-// removeTree removes a group and the groups inside it, innermost first. The kernel returns
-// EBUSY until the last process is reaped.
+// removeTree removes a group and the groups inside it, the innermost first. The kernel returns
+// EBUSY until the last process was reaped.
 func removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -145,7 +147,8 @@ func (p Plan) removeEmpty(g Group) error {
 		return nil
 	}
 	if p.Driver == host.DriverSystemd {
-		for _, dir := range dirs { // stopping the unit would stop its processes
+		// To stop the unit would stop its processes.
+		for _, dir := range dirs {
 			if pids, err := procs(dir); len(pids) > 0 || err != nil {
 				return err
 			}
@@ -154,11 +157,12 @@ func (p Plan) removeEmpty(g Group) error {
 			return err
 		}
 	}
-	return removeDirs(dirs) // skips directories that have processes
+	// This skips directories that have processes.
+	return removeDirs(dirs)
 }
 
-// hasGroups reports whether a group contains other groups: the kernel counts one link for each of
-// them (kernfs_refresh_inode), in addition to the two links of the directory itself.
+// hasGroups reports whether a group has other groups inside it. The kernel counts one link for
+// each of them (kernfs_refresh_inode), and two for the directory itself.
 func hasGroups(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(dir, &st) == nil && st.Nlink > 2
@@ -190,8 +194,8 @@ func (p Plan) stopUnit(g Group) error {
 	return m.Destroy()
 }
 
-// noGroup reports whether an error means that the cgroup no longer exists: a file of a
-// cgroup that is being removed returns ENODEV.
+// noGroup reports whether an error means that the cgroup is gone. If a cgroup is being removed,
+// the reads of its files return ENODEV.
 func noGroup(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Grow sets each value of the pod's cgroup to the maximum of its current and its planned
-// value, so that the containers in it can be resized in either direction. A later Apply sets
-// the planned values. Grow does nothing if the cgroup does not exist. The error is a
-// *problem.Error of kind Runtime or, as for Apply, of kind Refused.
+// Grow sets each value of the pod's cgroup to the maximum of its current and its planned value.
+// So the values of containers in it can be raised and lowered. A later Apply sets the planned
+// values. Grow does nothing if the cgroup does not exist. The error is a *problem.Error of kind
+// Runtime. As for Apply, its kind may be Refused.
 func Grow(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
@@ -37,7 +37,7 @@ func Grow(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// growth returns the values of r that exceed the current values, which are in has.
+// growth returns the values of r that exceed the current values. These are in has.
 func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	if r.CPUShares > has.CPUShares {
 		more.CPUShares = r.CPUShares
@@ -54,8 +54,8 @@ func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	return more, more.CPUShares+more.CPUWeight+uint64(more.Memory) > 0 || more.CPUQuota != 0
 }
 
-// readResources reads the values of the pod's cgroup. No quota is -1, no memory limit is
-// math.MaxInt64. It returns false if the pod has no cgroup.
+// readResources reads the values of the pod's cgroup. -1 means no quota, and math.MaxInt64
+// means no memory limit. It returns false if the pod has no cgroup.
 func (p Plan) readResources(g Group) (Resources, bool) {
 	cpu := filepath.Join(p.cpuMount(), g.Path)
 	if p.Version == 2 {
@@ -72,7 +72,8 @@ func (p Plan) readResources(g Group) (Resources, bool) {
 	memory := filepath.Join(p.Mounts["memory"], g.Path)
 	has := Resources{CPUQuota: -1, CPUShares: orZero(readCount(filepath.Join(cpu, "cpu.shares"))),
 		Memory: orUnlimited(readCount(filepath.Join(memory, "memory.limit_in_bytes")))}
-	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil { // nil if the file contains -1, which means no quota
+	// It is nil if the file has -1, which means no quota.
+	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil {
 		has.CPUQuota = int64(*n)
 	}
 	return has, exists(cpu) || exists(memory)
@@ -85,8 +86,8 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited returns n, or math.MaxInt64 if n is greater or is nil, which represents the text
-// "max".
+// orUnlimited returns n. It returns math.MaxInt64 if n is greater, or if n is nil, which stands
+// for the text "max".
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64
@@ -94,9 +95,8 @@ func orUnlimited(n *uint64) int64 {
 	return int64(*n)
 }
 
-// ReadMemoryLimitDecrease returns the memory usage of the pod's group and its planned limit, in bytes, if
-// the plan lowers the limit. It returns 0, 0 if the plan does not lower the limit, or if the usage is
-// unknown.
+// If the plan lowers the memory limit of the pod's group, ReadMemoryLimitDecrease returns the group's
+// memory usage and the planned limit, in bytes. Otherwise, or if the usage is unknown, it returns 0, 0.
 func ReadMemoryLimitDecrease(p Plan) (used, limit int64) {
 	for _, g := range p.Pods {
 		has, ok := p.readResources(g)

@@ -8,8 +8,9 @@ type Usage struct {
 	Processes int64 // includes threads; 0 if the pids controller is missing
 }
 
-// ReadUsage reads the resource usage of the pod's cgroup, as computed by the kubelet. It
-// returns false if the pod has no cgroup, or if the kernel does not account for its memory.
+// ReadUsage reads the resource usage of the pod's cgroup. It computes the usage like the
+// kubelet. It returns false if the pod has no cgroup, or if the kernel does not count the pod's
+// memory.
 func ReadUsage(p Plan) (Usage, bool) {
 	memory, current, inactive := p.Mounts["memory"], "memory.usage_in_bytes", "total_inactive_file"
 	pids := p.Mounts["pids"]

@@ -9,10 +9,11 @@ import (
 func TestReadUsage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version int
-		mounts  map[string]string // from controller to directory
-		files   map[string]string
-		want    Usage
-		ok      bool
+		// It maps a controller to its directory.
+		mounts map[string]string
+		files  map[string]string
+		want   Usage
+		ok     bool
 	}{
 		"v1": {1, map[string]string{"memory": "memory", "pids": "pids"}, map[string]string{
 			"memory/pod1/memory.usage_in_bytes": "5000\n", "memory/pod1/memory.stat": "inactive_file 1\ntotal_inactive_file 2000\n", "pids/pod1/pids.current": "7\n"},

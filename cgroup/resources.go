@@ -11,13 +11,13 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// unboundedHugePages is the limit that the kubelet sets on groups without a limit.
+// unboundedHugePages is the limit that the kubelet sets on groups that have no limit.
 const unboundedHugePages = 1 << 62
 
 // podResources returns the values of the pod's cgroup, as the kubelet sets them
-// (pkg/kubelet/cm/helpers_linux.go): CPU according to the pod's requests; a quota and a
-// memory limit only if every container or the pod itself has that limit. It omits values of
-// missing controllers.
+// (pkg/kubelet/cm/helpers_linux.go). The CPU weight follows from the pod's requests. There is a
+// quota or a memory limit only if every container, or the pod itself, has this limit. It omits
+// values whose controllers are missing.
 func podResources(in Input, class corev1.PodQOSClass) Resources {
 	c := in.Facts.Cgroup
 	requests := resource.PodRequests(in.Pod)
@@ -43,8 +43,8 @@ func podResources(in Input, class corev1.PodQOSClass) Resources {
 	return r
 }
 
-// declaredLimits sums the pod's limits and reports whether they bound the whole pod: either
-// every container, including init containers, or the pod itself has the limit (KEP-2837).
+// declaredLimits sums the pod's limits. It also reports whether they limit the whole pod: every
+// container, including init containers, or the pod itself has the limit (KEP-2837).
 func declaredLimits(pod *corev1.Pod) (limits corev1.ResourceList, everyCPU, everyMemory bool) {
 	everyCPU, everyMemory = true, true
 	limits = resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{
@@ -76,14 +76,14 @@ func (r *Resources) setWeight(version int, milli int64) {
 		r.CPUShares = shares
 		return
 	}
-	// This is the kubelet's conversion, linear from [2, 262144] to [1, 10000]. Since 2025, runtimes
-	// convert with a curve, but all siblings must be converted in the same way, and the siblings of
-	// a pod's cgroup are the cgroups of other pods.
+	// This is the kubelet's conversion. It is linear from [2, 262144] to [1, 10000]. Since 2025,
+	// runtimes convert with a curve. But all siblings must be converted in the same way, and the
+	// siblings of a pod's cgroup are the cgroups of other pods.
 	r.CPUWeight = 1 + (shares-2)*9999/262142
 }
 
-// podHugePages limits every page size of the host to the pod's request, or to zero if there
-// is none.
+// podHugePages limits every page size of the host. The limit is the pod's request, or zero if
+// there is none.
 func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []HugePages {
 	wanted := map[int64]uint64{}
 	for name, q := range requests {
@@ -94,8 +94,8 @@ func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []
 	return hugePages(c, sizes, func(size int64) uint64 { return wanted[size] })
 }
 
-// hugePages returns a limit for each page size, or nil if the hugetlb controller is missing:
-// runc would fail to write a file that does not exist.
+// hugePages returns a limit for each page size. It returns nil if the hugetlb controller is
+// missing, because runc would fail to write a file that does not exist.
 func hugePages(c host.Cgroup, sizes []int64, limit func(size int64) uint64) []HugePages {
 	if !c.Has("hugetlb") {
 		return nil
@@ -107,8 +107,8 @@ func hugePages(c host.Cgroup, sizes []int64, limit func(size int64) uint64) []Hu
 	return out
 }
 
-// pageSizeName returns a page size in the notation of the kernel's hugetlb files: 64KB, 2MB,
-// 1GB.
+// pageSizeName returns a page size in the notation of the kernel's hugetlb files, such as 64KB,
+// 2MB or 1GB.
 func pageSizeName(size int64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0

@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// member starts a process in a group below the pod's, like that of a container. The returned
-// channel receives its exit status.
+// member starts a process in a group below the pod's group, like that of a container. The
+// returned channel receives the exit status of the process.
 func member(t *testing.T, p Plan) <-chan error {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
@@ -30,7 +30,8 @@ func member(t *testing.T, p Plan) <-chan error {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	for _, dir := range p.dirs(p.Pods[0]) {
 		if strings.Contains(dir, "/cpuset/") || !exists(dir) {
-			continue // the lists of a new cpuset are empty, so no process can join it
+			// The lists of a new cpuset are empty, so no process can join it.
+			continue
 		}
 		inner := filepath.Join(dir, "container")
 		if err := os.Mkdir(inner, 0o755); err != nil {
@@ -43,7 +44,7 @@ func member(t *testing.T, p Plan) <-chan error {
 	return ended
 }
 
-// of returns the plan of the test's pod for a root directory.
+// of returns the plan that a podrun with this root directory has for the pod of the test.
 func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
 	t.Helper()
 	facts, _ := live(t)
@@ -51,8 +52,8 @@ func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
 	return New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
 }
 
-// holder returns the root directory that ReadHolders reports for the pod of these tests,
-// from the point of view of the plan's podrun.
+// holder returns the root directory that ReadHolders reports for the pod of these tests, as the
+// podrun of the plan sees it.
 func holder(t *testing.T, p Plan, s nodeconfig.Settings) (rootDir string, held bool) {
 	t.Helper()
 	facts, _ := live(t)
@@ -61,8 +62,8 @@ func holder(t *testing.T, p Plan, s nodeconfig.Settings) (rootDir string, held b
 	return rootDir, held
 }
 
-// TestRemoveSparesOtherRootDirs: podrun neither empties, removes nor joins a group with the
-// mark of another root directory.
+// TestRemoveSparesOtherRootDirs checks that podrun leaves a group with the mark of another root
+// directory alone: it must not empty, remove or join the group.
 func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	facts, s := live(t)
 	a, b := of(t, "/data/a", s), of(t, "/data/b", s)
@@ -110,8 +111,8 @@ func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	}
 }
 
-// TestMarksOfOlderPodruns: a pod that belongs to this root directory can be removed even if the
-// root-directory attribute, or all attributes, are missing.
+// TestMarksOfOlderPodruns checks that podrun can remove a pod of its own root directory even if
+// the root-directory attribute, or all attributes, are missing.
 func TestMarksOfOlderPodruns(t *testing.T) {
 	for name, unmark := range map[string][]string{
 		"without a root directory": {"trusted.podrun.root-dir"},
@@ -163,8 +164,8 @@ func TestMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestAdoptsMarksOfOlderPodruns: when the podrun that owns a pod changes the pod's group, it
-// adds the root directory to the group's mark.
+// TestAdoptsMarksOfOlderPodruns checks that podrun adds the root directory to the mark of a
+// group when it changes the group of its own pod.
 func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	_, s := live(t)
 	p := of(t, "/data/a", s)
@@ -189,8 +190,9 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestMarkOfAKilledPodrun: podrun is killed before it marks its groups. A podrun process of
-// another root directory then marks the groups with the root directory of the killed process.
+// TestMarkOfAKilledPodrun covers a podrun that is killed before it marks its groups. Then a
+// podrun process of another root directory must mark the groups with the root directory of the
+// killed process.
 func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)
 	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)

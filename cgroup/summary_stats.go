@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Stats is the resource usage of a pod's cgroup, for statistics. Fields are nil if unknown.
+// Stats is the resource usage of a pod's cgroup, for statistics. A field is nil if its value is
+// unknown.
 type Stats struct {
 	CPUNanoSeconds  *uint64 // since the cgroup was created
 	MemoryBytes     *uint64
 	WorkingSetBytes *uint64 // memory without inactive file pages, as cAdvisor computes it
 }
 
-// ReadStats reads the usage of the pod, from the first group of the plan that exists. It
-// returns false if the pod has no group.
+// ReadStats reads the usage of the pod from the first group of the plan that exists. It returns
+// false if the pod has no group.
 func ReadStats(p Plan) (u Stats, found bool) {
 	for _, g := range p.Pods {
 		var memory string
@@ -44,8 +45,8 @@ func ReadStats(p Plan) (u Stats, found bool) {
 	return Stats{}, false
 }
 
-// workingSet returns the used memory minus the inactive file pages, which dir/memory.stat
-// reports under the given key.
+// workingSet returns the used memory minus the inactive file pages. The latter have the given
+// key in dir/memory.stat.
 func workingSet(used uint64, dir, inactive string) uint64 {
 	if file := readKey(filepath.Join(dir, "memory.stat"), inactive); file != nil {
 		used -= min(*file, used)
@@ -53,7 +54,7 @@ func workingSet(used uint64, dir, inactive string) uint64 {
 	return used
 }
 
-// readCount reads a file that contains one number. It returns nil if that fails.
+// readCount reads a file that has one number. It returns nil if it cannot.
 func readCount(path string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -66,8 +67,8 @@ func readCount(path string) *uint64 {
 	return &n
 }
 
-// readKey reads the number that a file such as cpu.stat contains under a key. It returns nil if the
-// file does not contain the key.
+// readKey reads the number that has the given key in a file such as cpu.stat. It returns nil if the
+// file does not have the key.
 func readKey(path, key string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -21,20 +21,20 @@ type Config struct {
 	Options  []string `json:"options,omitempty"` // ndots:5
 }
 
-// Warning is an event of type Warning to record for the pod.
+// Warning is an event of type Warning that the caller must record for the pod.
 type Warning struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// clusterOptions are the options of a pod that uses the cluster's DNS server. With ndots:5,
-// the resolver tries the search domains first for names with fewer than five dots, such as
-// the names of services.
+// clusterOptions are the options of a pod that uses the cluster's DNS server. ndots:5 is for
+// names with fewer than five dots, such as the names of services. For them, the resolver tries
+// the search domains first.
 var clusterOptions = []string{"ndots:5"}
 
-// New returns the pod's resolver configuration. hostConf is the host's configuration; clusterDNS
-// and clusterDomain are settings of the node. If a pod requests the cluster's DNS server but none
-// is configured, New returns the host's configuration and a warning.
+// New returns the pod's resolver configuration. hostConf is the configuration of the host.
+// clusterDNS and clusterDomain are settings of the node. If a pod requests the cluster's DNS
+// server and none is configured, New returns the host's configuration and a warning.
 func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, clusterDomain string) (Config, []Warning) {
 	var warnings []Warning
 	policy := effectivePolicy(pod)
@@ -85,8 +85,9 @@ func missingClusterDNS(pod *corev1.Pod) Warning {
 }
 
 // ofHost copies the host's configuration. If the setting resolvConf is "", the configuration is
-// empty, but ofHost still returns a nameserver: the pod must not get a file that the runtime
-// chooses, and according to resolv.conf(5), no nameserver means the local machine.
+// empty. But ofHost still returns a nameserver, because otherwise the runtime would choose a
+// file for the pod. The nameserver is the local machine: resolv.conf(5) uses it if there is no
+// nameserver.
 func ofHost(conf host.ResolvConf) Config {
 	c := Config{
 		Servers:  slices.Clone(conf.Nameservers),

@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// podWith returns pod default/web with this DNS policy and configuration.
+// podWith returns the pod default/web with this DNS policy and configuration.
 func podWith(policy corev1.DNSPolicy, more *corev1.PodDNSConfig) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
@@ -29,7 +29,7 @@ func podWith(policy corev1.DNSPolicy, more *corev1.PodDNSConfig) *corev1.Pod {
 	}
 }
 
-// many returns n names: s0, s1…
+// many returns n names: s0, s1 and so on.
 func many(n int, suffix string) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -86,7 +86,8 @@ func TestNew(t *testing.T) {
 			hosts, nil, "", Config{Servers: []string{"1.1.1.1", "2.2.2.2", "3.3.3.3"}}, []string{event.DNSConfigForming}},
 		{"32 searches", podWith(corev1.DNSNone, &corev1.PodDNSConfig{Searches: many(33, "")}), hosts, nil, "",
 			Config{Searches: many(32, "")}, []string{event.DNSConfigForming}},
-		// 31 of 64 or 65 characters and the spaces between them are 2035; 32 would be 2101.
+		// 31 paths of 64 or 65 characters, with the spaces between them, have 2035 characters. 32
+		// paths would have 2101.
 		{"2048 characters", podWith(corev1.DNSNone, &corev1.PodDNSConfig{Searches: many(32, strings.Repeat("x", 62))}), hosts, nil, "",
 			Config{Searches: many(31, strings.Repeat("x", 62))}, []string{event.DNSConfigForming}},
 		{"a path of 254 characters", podWith(corev1.DNSNone, &corev1.PodDNSConfig{Searches: []string{strings.Repeat("x", 254), "a", strings.Repeat("y", 253)}}),
@@ -117,7 +118,8 @@ func TestWarningsSayWhatIsApplied(t *testing.T) {
 	}
 }
 
-// New must not change its inputs: two pods of one host must not see each other's settings.
+// New must not change its inputs. Otherwise two pods of one host would see each other's
+// settings.
 func TestNewDoesNotChangeItsInputs(t *testing.T) {
 	conf := host.ResolvConf{Path: "x", Nameservers: make([]string, 1, 8), Searches: make([]string, 1, 8), Options: make([]string, 1, 8)}
 	more := &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "edns0"}}}
@@ -131,10 +133,11 @@ func TestNewDoesNotChangeItsInputs(t *testing.T) {
 	}
 }
 
-// TestSearchLine: the search line may have 2048 characters, including spaces, and not one
-// more (KEP-2595).
+// TestSearchLine checks that the search line may have 2048 characters, including spaces, but
+// not one more (KEP-2595).
 func TestSearchLine(t *testing.T) {
-	paths := make([]string, 9) // 8 of 227 and 8 spaces are 1824
+	// 8 paths of 227 characters and 8 spaces have 1824 characters.
+	paths := make([]string, 9)
 	for i := range paths {
 		paths[i] = strings.Repeat(string(rune('a'+i)), 227)
 	}

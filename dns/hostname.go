@@ -7,22 +7,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limits of the kernel's nodename: a host name is a DNS label of at most 63 characters, while a
-// fully qualified name may use all 64 characters (KEP-1797).
+// These are the limits of the kernel's nodename. A host name is a DNS label with at most 63
+// characters. A fully qualified name may use all 64 characters (KEP-1797).
 const (
 	maxHostname = 63
 	maxFQDN     = 64
 )
 
-// Name is the pod's host name. It is unused for a pod in the host network, which has the
-// host's name.
+// Name is the pod's host name. A pod in the host network does not use it, because such a pod
+// has the host's name.
 type Name struct {
 	Host   string `json:"host"`             // web-0
 	Domain string `json:"domain,omitempty"` // web.default.svc.cluster.local
 	Kernel string `json:"kernel"`           // as printed by hostname(1): Host, or the FQDN if setHostnameAsFQDN is set
 }
 
-// FQDN returns the fully qualified name, or Host if there is no domain.
+// FQDN returns the fully qualified name. It returns Host if there is no domain.
 func (n Name) FQDN() string {
 	if n.Domain == "" {
 		return n.Host
@@ -30,9 +30,9 @@ func (n Name) FQDN() string {
 	return n.Host + "." + n.Domain
 }
 
-// Hostname computes the pod's host name. override specifies whether spec.hostnameOverride takes
-// effect (KEP-4762, feature gate HostnameOverride, on by default). It returns an error if the host
-// name is empty, or the full name is too long for the kernel.
+// Hostname computes the pod's host name. override reports whether spec.hostnameOverride has an
+// effect (KEP-4762; feature gate HostnameOverride, on by default). It returns an error if the host
+// name is empty, or if the full name is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {
@@ -49,7 +49,7 @@ func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error
 			pod.Namespace, pod.Name, pod.Name, maxHostname)
 	}
 	if spec.Subdomain != "" {
-		// Without a cluster domain, the kubelet leaves a trailing dot.
+		// If there is no cluster domain, the kubelet's name ends with a dot.
 		n.Domain = strings.TrimSuffix(fmt.Sprintf("%s.%s.svc.%s", spec.Subdomain, pod.Namespace, clusterDomain), ".")
 	}
 	n.Kernel = n.Host

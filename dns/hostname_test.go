@@ -30,7 +30,7 @@ func TestHostname(t *testing.T) {
 			want: Name{Host: "web", Domain: "s.ns.svc.cluster.local", Kernel: "web.s.ns.svc.cluster.local"}},
 		{name: "FQDN without a subdomain", podName: "web", spec: corev1.PodSpec{SetHostnameAsFQDN: ptr(true)},
 			want: Name{Host: "web", Kernel: "web"}},
-		// KEP-1797: 64 characters fit in the kernel's nodename, 65 do not.
+		// KEP-1797: 64 characters fit into the kernel's nodename, 65 do not.
 		{name: "FQDN of 64", podName: strings.Repeat("a", 41), spec: corev1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: ptr(true)},
 			want: Name{Host: long[:41], Domain: "s.ns.svc.cluster.local", Kernel: long[:41] + ".s.ns.svc.cluster.local"}},
 		{name: "FQDN of 65", podName: strings.Repeat("a", 42), spec: corev1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: ptr(true)},
@@ -56,7 +56,7 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// Without a cluster domain, the name must not end in a dot.
+// If there is no cluster domain, the name must not end with a dot.
 func TestHostnameWithoutClusterDomain(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: corev1.PodSpec{Subdomain: "s"}}
 	if got, err := Hostname(pod, "", true); err != nil || got.FQDN() != "web.s.ns.svc" {
@@ -71,7 +71,8 @@ func TestEtcHosts(t *testing.T) {
 		name string
 		spec corev1.PodSpec
 		ips  []string
-		want string // after the managed header, or all
+		// It is the text after the managed header, or the whole file.
+		want string
 	}{
 		{"two addresses", corev1.PodSpec{}, []string{"10.0.0.1", "fd00::1"},
 			managedHosts + "10.0.0.1\tweb.s.ns.svc.c\tweb\nfd00::1\tweb.s.ns.svc.c\tweb\n"},

@@ -6,8 +6,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Limits of a pod's resolver configuration (KEP-2595). glibc reads three nameservers, and
-// aborts on a search path longer than the maximum length of a name.
+// Limits of a pod's resolver configuration (KEP-2595). glibc reads three nameservers. It aborts
+// if a search path is longer than the maximum length of a name.
 const (
 	maxServers     = 3
 	maxSearches    = 32
@@ -15,8 +15,8 @@ const (
 	maxPathChars   = 253  // one search path
 )
 
-// limit truncates the configuration to the limits. It adds one warning for servers and one
-// for searches, in the kubelet's words, which users may search for.
+// limit truncates the configuration to the limits. It adds one warning for servers and one for
+// searches. They have the kubelet's words, because users may search for them.
 func limit(c Config, warnings []Warning) (Config, []Warning) {
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]
@@ -34,11 +34,12 @@ func forming(message string, line []string) Warning {
 	return Warning{Reason: event.DNSConfigForming, Message: message + strings.Join(line, " ")}
 }
 
-// fitSearches takes the first 32 paths, drops those that are too long, and returns as many
-// of the others as fit in the line.
+// fitSearches takes the first 32 paths and drops those that are too long. Of the others, it
+// returns as many as fit into the line.
 func fitSearches(searches []string) []string {
 	var fit []string
-	line := -1 // no space before the first
+	// There is no space before the first path.
+	line := -1
 	for _, s := range searches[:min(len(searches), maxSearches)] {
 		if len(s) > maxPathChars {
 			continue

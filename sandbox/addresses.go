@@ -5,8 +5,8 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IPs returns the addresses of a sandbox, primary first, in canonical form. If one of them
-// is not a valid address, it returns none, as the kubelet does.
+// IPs returns the addresses of a sandbox in canonical form, the primary one first. If one of
+// them is not a valid address, it returns none, like the kubelet.
 func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	texts := []string{status.GetNetwork().GetIp()}
 	for _, more := range status.GetNetwork().GetAdditionalIps() {
@@ -16,7 +16,8 @@ func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	for i, text := range texts {
 		ip := netutils.ParseIPSloppy(text)
 		if ip == nil && i == 0 && text == "" {
-			continue // empty: the runtime does not manage the network of this sandbox
+			// It is empty if the runtime does not manage the network of this sandbox.
+			continue
 		}
 		if ip == nil {
 			return nil

@@ -19,10 +19,10 @@ type Sandbox struct {
 	IPs []string `json:"ips,omitempty"` // primary first; none if the pod uses the host's network
 }
 
-// Apply creates the log directory and the sandbox. The sandbox may exist even if there is
-// an error, because a runtime that exceeds the deadline continues to work: register Remove
-// before the call, and call Recover before another attempt. The result contains the
-// sandbox's ID if it is known, even if there is an error.
+// Apply creates the log directory and the sandbox. Even if there is an error, the sandbox may
+// exist, because a runtime that exceeds the deadline continues to work. So register Remove
+// before the call, and call Recover before another attempt. If the sandbox's ID is known, the
+// result has it, even if there is an error.
 func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	fail := func(op string, err error) error {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: op, Err: err}
@@ -43,8 +43,8 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	return Sandbox{ID: id, IPs: ips}, nil
 }
 
-// addresses reads the pod's IPs. A sandbox with a pod network but without an address is
-// unusable: the kubelet creates another one.
+// addresses reads the pod's IPs. If a sandbox has a pod network but no address, it is useless,
+// and the kubelet creates another one.
 func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]string, error) {
 	if p.HostNetwork {
 		return nil, nil
@@ -60,12 +60,12 @@ func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]st
 	return ips, nil
 }
 
-// Recover cleans up after Apply has failed with cause, and returns the attempt number for a retry.
-// This is the next number if a sandbox of this attempt was found and removed, or if the runtime has
-// reserved its name for a sandbox that it does not list (containerd issues 9947 and 12438).
-// Otherwise, it is the same number: CRI-O responds to an identical request with the sandbox that it
-// has continued to create. Recover returns an error if an object could not be removed; do not retry
-// in that case.
+// Recover cleans up after Apply has failed with cause. It returns the attempt number for a retry.
+// This is the next number if Recover has found and removed a sandbox of this attempt. It is also
+// the next number if the runtime has reserved the name for a sandbox that it does not list
+// (containerd issues 9947 and 12438). Otherwise, it is the same number: if CRI-O has continued to
+// create the sandbox, it returns the sandbox for an identical request. Recover returns an error if
+// it could not remove an object. Do not retry then.
 func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (attempt uint32, err error) {
 	removed, err := remove(ctx, client, p)
 	if err != nil {
@@ -77,8 +77,8 @@ func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (atte
 	return p.Attempt, nil
 }
 
-// InDoubt reports whether the runtime may have created, or may still be creating, the
-// sandbox although Apply has failed with err. A retry is then useful.
+// InDoubt reports whether the runtime may have created the sandbox, or may still create it,
+// although Apply has failed with err. Then a retry is useful.
 func InDoubt(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || cri.Reserved(err) {
 		return true

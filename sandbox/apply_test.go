@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// planIn plans a sandbox whose log directory is in the test's directory.
+// planIn plans a sandbox. Its log directory is in the test's directory.
 func planIn(t *testing.T, change func(*Input)) Plan {
 	t.Helper()
 	in := input()
@@ -77,8 +77,8 @@ func TestApplyErrorNamesThePod(t *testing.T) {
 	}
 }
 
-// containerd issues 9947 and 12438: the runtime creates the sandbox after the call has
-// timed out. It must be found without an ID, and its name must not be used again.
+// containerd issues 9947 and 12438: the runtime creates the sandbox after the call has timed
+// out. podrun must find it without an ID, and must not use its name again.
 func TestRecoverFindsWhatATimedOutCallMade(t *testing.T) {
 	f := &fakeRuntime{runError: errDeadline, makesAnyway: true}
 	p := planIn(t, nil)
@@ -101,8 +101,8 @@ func TestRecoverAttempts(t *testing.T) {
 		cause error
 		want  uint32
 	}{
-		// If the same request is repeated, CRI-O returns the sandbox that it finished too
-		// late (test/timeout.bats).
+		// If podrun repeats the same request, CRI-O returns the sandbox that it finished too late
+		// (test/timeout.bats).
 		{"nothing made: the same request again", errDeadline, 0},
 		{"name held by a sandbox that is not listed", errors.New(`failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`), 1},
 	} {
@@ -143,7 +143,8 @@ func TestRemoveHitsOnlyItsOwn(t *testing.T) {
 		planIn(t, func(in *Input) { in.ID.UID = "v" }),
 		planIn(t, nil),
 	}
-	delete(others[3].Config.Annotations, identity.AnnotationManagedBy) // created by a kubelet
+	// A kubelet created it.
+	delete(others[3].Config.Annotations, identity.AnnotationManagedBy)
 	for _, p := range append(others, mine) {
 		if _, err := Apply(t.Context(), f.client(t), p); err != nil {
 			t.Fatal(err)

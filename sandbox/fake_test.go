@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// fakeRuntime keeps sandboxes in memory. If runError is set, RunPodSandbox returns it, but
-// still creates the sandbox if makesAnyway is set.
+// fakeRuntime keeps sandboxes in memory. If runError is set, RunPodSandbox returns it. But if
+// makesAnyway is also set, RunPodSandbox still creates the sandbox.
 type fakeRuntime struct {
 	runtimeapi.RuntimeServiceClient
 	sandboxes   []*runtimeapi.PodSandbox

@@ -8,9 +8,8 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// portMappings returns the ports of the app containers, including those without a hostPort.
-// Ports of init containers and sidecars are omitted, as in the kubelet
-// (kuberuntime_sandbox.go).
+// portMappings returns the ports of the app containers, including those without a hostPort. As
+// in the kubelet (kuberuntime_sandbox.go), it omits the ports of init containers and sidecars.
 func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	var out []*runtimeapi.PortMapping
 	for i := range pod.Spec.Containers {
@@ -30,8 +29,8 @@ func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	return out
 }
 
-// portName identifies a port within a container. It includes the IP family, because the
-// same port may be mapped once for IPv4 and once for IPv6 (issue 82373).
+// portName identifies a port within a container. It includes the IP family, because a pod may
+// map the same port once for IPv4 and once for IPv6 (issue 82373).
 func portName(p corev1.ContainerPort) string {
 	if p.Name != "" {
 		return p.Name

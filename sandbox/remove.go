@@ -11,17 +11,16 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Remove stops and removes the sandbox of this plan, regardless of whether Apply reported
-// its creation: it is identified by the pod's UID, the attempt and the invocation, so
-// that sandboxes of earlier attempts or other podrun processes are never removed. It
-// succeeds if there is nothing to remove; the error names each ID that could not be
-// removed.
+// Remove stops and removes the sandbox of this plan, whether or not Apply has reported its
+// creation. It identifies the sandbox by the pod's UID, the attempt and the invocation. So it
+// never removes sandboxes of earlier attempts or of other podrun processes. It succeeds if
+// there is nothing to remove. The error names each ID that it could not remove.
 func Remove(ctx context.Context, client *cri.Client, p Plan) error {
 	_, err := remove(ctx, client, p)
 	return err
 }
 
-// remove implements Remove, and returns how many sandboxes it removed.
+// remove implements Remove. It returns how many sandboxes it removed.
 func remove(ctx context.Context, client *cri.Client, p Plan) (int, error) {
 	found, err := client.ListPodSandbox(ctx, map[string]string{identity.LabelPodUID: p.ID.UID})
 	if err != nil {
@@ -50,9 +49,9 @@ func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 		s.GetAnnotations()[identity.AnnotationInvocation] == p.Invocation
 }
 
-// removeOne stops and removes a sandbox. It does not remove one that could not be stopped:
-// the runtime releases the network when it stops a sandbox, so the address of a removed
-// sandbox would remain allocated.
+// removeOne stops and removes a sandbox. If it cannot stop the sandbox, it does not remove it.
+// The runtime releases the network when it stops a sandbox, so the address of a removed sandbox
+// would remain allocated.
 func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	if err := client.StopPodSandbox(ctx, id); err != nil {
 		return stopError{id, err}
@@ -63,21 +62,21 @@ func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	return nil
 }
 
-// stopError is the error of a sandbox that could not be stopped.
+// stopError is the error for a sandbox that could not be stopped.
 type stopError struct {
 	id  string
 	err error
 }
 
-// Error returns what failed and why.
+// Error returns a message with what failed and why.
 func (e stopError) Error() string { return "stop: " + e.err.Error() }
 
 // Unwrap returns the runtime's error.
 func (e stopError) Unwrap() error { return e.err }
 
-// Unstopped returns the IDs of the sandboxes that could not be stopped, from the error of
-// Remove or Recover, which may be nil. Network plugins may have released their networks
-// only in part.
+// Unstopped returns the IDs of the sandboxes that could not be stopped. err is the error of
+// Remove or Recover, and may be nil. Network plugins may have released only a part of their
+// networks.
 func Unstopped(err error) []string {
 	switch e := err.(type) {
 	case stopError:

@@ -1,5 +1,5 @@
-// Package sandbox plans, creates and removes a pod's sandbox: the namespaces and the network that
-// the pod's containers share. New is pure; Apply and Remove call the runtime.
+// Package sandbox plans, creates and removes a pod's sandbox. The sandbox has the namespaces and
+// the network that the pod's containers share. New is pure; Apply and Remove call the runtime.
 package sandbox
 
 import (
@@ -54,8 +54,8 @@ func (p Plan) Namespaces() *runtimeapi.NamespaceOption {
 	return p.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
 }
 
-// New plans the sandbox as the kubelet does (generatePodSandboxConfig), except for the
-// annotations that identify podrun. The problems concern the manifest.
+// New plans the sandbox like the kubelet (generatePodSandboxConfig). Only the annotations that
+// identify podrun are different. The problems concern the manifest.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
@@ -93,7 +93,7 @@ func New(in Input) (Plan, problem.List) {
 	}, problems
 }
 
-// labels returns the pod's labels and the labels by which podrun finds the sandbox; the latter take
+// labels returns the pod's labels and the labels by which podrun finds the sandbox. The latter have
 // precedence.
 func labels(in Input) map[string]string {
 	out := map[string]string{}
@@ -111,8 +111,8 @@ func annotations(in Input) map[string]string {
 	return out
 }
 
-// sysctls returns the pod's sysctls with dots in their names: the API also accepts slashes,
-// but runtimes do not.
+// sysctls returns the pod's sysctls with dots in their names. The API also accepts slashes, but
+// runtimes do not.
 func sysctls(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	if sc := pod.Spec.SecurityContext; sc != nil {

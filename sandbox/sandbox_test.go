@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// input returns the input for a small pod default/web with UID u. The fields that all pods
-// have are compared with a kubelet's recordings in test/parity.
+// input returns the input for a small pod default/web with UID u. test/parity compares the
+// fields that all pods have with a kubelet's recordings.
 func input() Input {
 	s := nodeconfig.Default()
 	return Input{
@@ -68,7 +68,8 @@ func TestPortMappings(t *testing.T) {
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{ContainerPort: 1}}}}
 	in.Pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{
 		{Name: "a", ContainerPort: 80, Protocol: corev1.ProtocolTCP},
-		{Name: "a", ContainerPort: 81, Protocol: corev1.ProtocolTCP},                         // each name counts once
+		// Each name counts once.
+		{Name: "a", ContainerPort: 81, Protocol: corev1.ProtocolTCP},
 		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "127.0.0.1"}, // one mapping
 		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "::1"},       // per family:
 		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "::1"},       // a duplicate, issue 82373

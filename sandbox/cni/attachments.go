@@ -11,17 +11,18 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// ResultsDir is where libcni stores attachments.
+// ResultsDir is the directory in which libcni stores attachments.
 const ResultsDir = "/var/lib/cni/results"
 
-// maxResult limits the size of libcni's files, in bytes, and maxResults how many are read.
+// maxResult limits the size of libcni's files, in bytes. maxResults limits how many of them
+// podrun reads.
 const (
 	maxResult  = 1 << 20
 	maxResults = 20_000
 )
 
-// ReadAttachments reads the cached results in ResultsDir. It omits files that cannot be
-// read or have another format.
+// ReadAttachments reads the cached results in ResultsDir. It omits files that it cannot read or
+// that have another format.
 func ReadAttachments(ctx context.Context) ([]Attachment, error) {
 	return readAttachments(ctx, ResultsDir)
 }
@@ -42,7 +43,8 @@ func readAttachments(ctx context.Context, dir string) ([]Attachment, error) {
 		path := filepath.Join(dir, e.Name())
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed after it was listed, or not a regular file
+			// It was removed after it was listed, or is not a regular file.
+			continue
 		}
 		if a, ok := Parse(path, data); ok {
 			out = append(out, a)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FuzzParse parses libcni files with arbitrary content. Because the results are used in
-// paths and as a plugin's input, they must be a sandbox ID, a network name and absolute
-// directories, and the input must be that of podrun's plugin.
+// FuzzParse parses libcni files with arbitrary content. podrun uses the results in paths and as
+// a plugin's input. So they must be a sandbox ID, a network name and absolute directories, and
+// the input must be that of podrun's plugin.
 func FuzzParse(f *testing.F) {
 	own := `{"kind":"cniCacheV1","containerId":"0123456789abcdef","config":"eyJwbHVnaW5zIjpbeyJ0eXBlIjoicG9kcnVuLW5ldCIsImJyaWRnZSI6ImIifSx7ImlwYW0iOnsidHlwZSI6Imhvc3QtbG9jYWwiLCJkYXRhRGlyIjoiL2EifX1dfQ==","ifName":"eth0","networkName":"podrun-1","netns":"/ns",
 		"cniArgs":[["K8S_POD_UID","u"]],"capabilityArgs":{"portMappings":[{"HostPort":1}]},"result":{"ips":[{"address":"10.64.0.2/24"}]}}`

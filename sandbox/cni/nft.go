@@ -18,15 +18,14 @@ type nftTable struct {
 }
 
 // nftTables are these tables (containernetworking/plugins since 1.6: portmap's
-// portmap_nftables.go, ipMasqBackend's pkg/ip/ipmasq_nftables_linux.go; bridge's
-// macspoofchk, pkg/link/spoofcheck.go, since 1.1). The last one may also contain the host's
-// own rules.
+// portmap_nftables.go, ipMasqBackend's pkg/ip/ipmasq_nftables_linux.go; bridge's macspoofchk,
+// pkg/link/spoofcheck.go, since 1.1). The last one may also have rules of the host.
 var nftTables = []nftTable{
 	{"ip", "cni_hostport"}, {"ip6", "cni_hostport"}, {"inet", "cni_hostport"},
 	{"inet", "cni_plugins_masquerade"}, {"bridge", "nat"},
 }
 
-// nftListing contains the required fields of the output of nft -j (libnftables-json(5)).
+// nftListing has the fields of the output of nft -j that podrun needs (libnftables-json(5)).
 type nftListing struct {
 	Nftables []struct {
 		Table *nftTable `json:"table"`
@@ -40,17 +39,17 @@ type nftListing struct {
 	} `json:"nftables"`
 }
 
-// nftNames matches names that do not require quoting in a script.
+// nftNames matches names that need no quotes in a script.
 var nftNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_.-]*$`) })
 
-// masqueraded matches the comment of a masquerading rule: a hash of the network's name and a hash
-// of the interface and the sandbox, then all three in plain text, truncated at nftables' limit.
+// masqueraded matches the comment of a masquerading rule. The comment has a hash of the network's
+// name, and a hash of the interface and the sandbox. Then all three follow in plain text,
+// truncated at nftables' limit.
 var masqueraded = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{16}), net: .*, if: ([^ ,]+), id: ([0-9a-f]*)$`)
 })
 
-// tablesOf returns the elements of nftTables that occur in the output of nft -j list
-// tables.
+// tablesOf returns the elements of nftTables that occur in the output of nft -j list tables.
 func tablesOf(listing []byte) ([]nftTable, error) {
 	var l nftListing
 	if err := json.Unmarshal(listing, &l); err != nil {
@@ -65,8 +64,8 @@ func tablesOf(listing []byte) ([]nftTable, error) {
 	return out, nil
 }
 
-// nftRemoval converts the output of nft -j list table to a script for nft -f that removes
-// the rules and chains of the given sandboxes; empty if there are none.
+// nftRemoval converts the output of nft -j list table to a script for nft -f. The script
+// removes the rules and chains of the given sandboxes. It is empty if there are none.
 func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, error) {
 	var l nftListing
 	if err := json.Unmarshal(listing, &l); err != nil {
@@ -80,15 +79,16 @@ func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, err
 		}
 		if c := e.Chain; c != nil && c.Family == table.Family && c.Table == table.Name && nftNames().MatchString(c.Name) &&
 			slices.ContainsFunc(sandboxes, func(id string) bool { return strings.HasPrefix(c.Name, "cni-br-iface-"+id+"-") }) {
-			// The rules that refer to the chain are deleted above, because otherwise the chain
-			// could not be deleted.
+			// The rules that refer to the chain are deleted above. Otherwise the chain could not be
+			// deleted.
 			fmt.Fprintf(&chains, "delete chain %s %s %s\n", table.Family, table.Name, c.Name)
 		}
 	}
 	return append(rules.Bytes(), chains.Bytes()...), nil
 }
 
-// isNftComment reports whether a plugin's comment marks its rule as belonging to a sandbox.
+// isNftComment reports whether the comment of a plugin's rule says that the rule belongs to a
+// sandbox.
 func isNftComment(comment, sandbox string) bool {
 	if comment == sandbox || strings.HasPrefix(comment, "macspoofchk-"+sandbox+"-") {
 		return true
@@ -97,6 +97,6 @@ func isNftComment(comment, sandbox string) bool {
 	if m == nil || !strings.HasPrefix(sandbox, m[3]) {
 		return false
 	}
-	// The ID may be truncated, but the hash covers all of it.
+	// The ID may be truncated, but the hash covers the whole ID.
 	return fmt.Sprintf("%x", sha512.Sum512([]byte(m[2]+":"+sandbox)))[:16] == m[1]
 }

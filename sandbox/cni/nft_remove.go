@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// removeNft removes the rules of sandboxes that plugins created with nftables. If the host
-// does not have nft, there are no such rules, because the plugins use it, too.
+// removeNft removes the rules of sandboxes that plugins created with nftables. If the host does
+// not have nft, there are no such rules, because the plugins use nft too.
 func removeNft(ctx context.Context, sandboxes []string) error {
 	nft, err := exec.LookPath("nft")
 	if err != nil {
@@ -21,7 +21,8 @@ func removeNft(ctx context.Context, sandboxes []string) error {
 	defer cancel()
 	listing, err := nftOutput(ctx, nft, "list", "tables")
 	if err != nil {
-		return nil // the kernel does not support nftables, so there are no rules
+		// The kernel does not support nftables, so there are no rules.
+		return nil
 	}
 	tables, err := tablesOf(listing)
 	if err != nil {
@@ -54,7 +55,8 @@ func removeFromTable(ctx context.Context, nft string, table nftTable, sandboxes 
 // nftOutput returns the output of nft -j.
 func nftOutput(ctx context.Context, nft string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // stops nft if it writes more than is read
+	// This stops nft if it writes more than podrun reads.
+	defer cancel()
 	c := exec.CommandContext(ctx, nft, append([]string{"-j"}, args...)...)
 	out, err := c.StdoutPipe()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The listings in testdata are the output of nft 1.0.6 for testdata/rules.nft, which
-// contains the rules of two sandboxes, in the plugins' format, and other rules of the host.
+// The listings in testdata are the output of nft 1.0.6 for testdata/rules.nft. That file has
+// the rules of two sandboxes, in the plugins' format, and other rules of the host.
 var nftListings = map[nftTable]string{
 	{"ip", "cni_hostport"}:             "nft-hostport.json",
 	{"inet", "cni_plugins_masquerade"}: "nft-masquerade.json",
@@ -77,14 +77,16 @@ func TestNftNamesAreNoScript(t *testing.T) {
 func TestIsNftComment(t *testing.T) {
 	const cut = "77b7bb4555981132-164a27bba14a02ea, net: podrun-test-5ccfa06d, if: eth0, id: 56e19cca1259bddc7e655867b80da0ecf320dbebde5e2c5d0326"
 	for comment, want := range map[string]bool{
-		gone:                                    true,
-		here:                                    false,
-		"":                                      false,
-		"macspoofchk-" + gone + "-eth0":         true,
-		"macspoofchk-" + here + "-eth0":         false,
-		cut:                                     true,
-		strings.Replace(cut, "164a", "264a", 1): false, // another sandbox whose ID has the same prefix
-		strings.Replace(cut, "eth0", "eth1", 1): false, // the hash covers the interface, too
+		gone:                            true,
+		here:                            false,
+		"":                              false,
+		"macspoofchk-" + gone + "-eth0": true,
+		"macspoofchk-" + here + "-eth0": false,
+		cut:                             true,
+		// This is another sandbox. Its ID has the same prefix.
+		strings.Replace(cut, "164a", "264a", 1): false,
+		// The hash covers the interface too.
+		strings.Replace(cut, "eth0", "eth1", 1): false,
 		"of the host, id: " + gone:              false,
 	} {
 		if got := isNftComment(comment, gone); got != want {
@@ -93,14 +95,15 @@ func TestIsNftComment(t *testing.T) {
 	}
 }
 
-// With this machine's kernel, in a separate network namespace: the remaining rules equal
-// the rules without those of the sandbox.
+// This test uses this machine's kernel, in a network namespace of its own. After the removal,
+// the rules must equal the rules without those of the sandbox.
 func TestRemoveNft(t *testing.T) {
 	nft := inOwnNetwork(t)
 	if out, err := exec.Command(nft, "-f", "testdata/rules.nft").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for range 2 { // the removal can be repeated
+	// The removal can be repeated.
+	for range 2 {
 		if err := removeNft(t.Context(), []string{gone}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +121,8 @@ func TestRemoveNft(t *testing.T) {
 	}
 }
 
-// inOwnNetwork moves the test's thread to a new network namespace, and returns the path of
-// nft. The thread exits with the test, so that no other test runs in the namespace.
+// inOwnNetwork moves the test's thread to a new network namespace. It returns the path of nft.
+// The thread exits with the test. So no other test runs in the namespace.
 func inOwnNetwork(t *testing.T) (nft string) {
 	t.Helper()
 	nft, err := exec.LookPath("nft")

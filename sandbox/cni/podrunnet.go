@@ -20,11 +20,11 @@ type ownAttachment struct {
 	stdin           []byte  // input of the plugin's ADD
 }
 
-// comment returns the comment of the plugin's rules for the attachment
+// comment returns the comment that the plugin's rules have for the attachment
 // (embedded/bundle/podrun-net).
 func (a ownAttachment) comment() string { return a.sandbox + "/" + a.ifName }
 
-// ownCached contains the fields of libcni's file that a repeated ADD requires.
+// ownCached has the fields of libcni's file that podrun needs to repeat an ADD.
 type ownCached struct {
 	IfName     string `json:"ifName"`
 	NetNS      string `json:"netns"`
@@ -34,8 +34,8 @@ type ownCached struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// parseOwn parses a libcni file; ok is false if the file belongs to another network, or if
-// the network does not use podrun's plugin.
+// parseOwn parses a libcni file. ok is false if the file belongs to another network, or if the
+// network does not use podrun's plugin.
 func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	var c cached
 	var own ownCached
@@ -85,7 +85,7 @@ func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	return a, a.stdin != nil
 }
 
-// ownRules contains the comments of the kernel's rules for one network.
+// ownRules has the comments that the kernel's rules have for one network.
 type ownRules struct {
 	attachments map[uint8][]string // by family: in the plugin's own table
 	forward     map[uint8][]string // in iptables' chain FORWARD; no entry without that chain

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Paths of podrun's own runtime below a root directory (embedded.Layout): the path of the plugin
-// that creates the rules, which is in each unpacked archive, and the directory in which host-local
-// stores allocated addresses.
+// These are paths of podrun's own runtime below a root directory (embedded.Layout). The first is
+// that of the plugin that creates the rules, which is in each unpacked archive. The other is the
+// directory in which host-local stores allocated addresses.
 const (
 	ownPlugin = "runtime/*/cni/" + ownType
 	ownLeases = "runtime/cni/addresses/*"
@@ -17,12 +17,12 @@ const (
 // ownInterface is the name that containerd gives to the interface of a sandbox.
 const ownInterface = "eth0"
 
-// ownConfig is a network configuration with everything that the plugin's DEL reads. DEL finds the
-// rules of a sandbox by the sandbox's ID.
+// ownConfig is a network configuration with everything that the plugin reads for DEL. DEL finds
+// the rules of a sandbox by the sandbox's ID.
 const ownConfig = `{"cniVersion":"1.0.0","name":"podrun","type":"` + ownType + `"}`
 
 // removeOwn removes the rules that podrun's own plugin created for sandboxes. It calls the
-// plugin, because the host may not have a program for nftables.
+// plugin, because the host may have no program for nftables.
 func removeOwn(ctx context.Context, rootDir string, sandboxes []string) error {
 	plugin, err := ownPluginOf(rootDir)
 	if errors.Is(err, errNoPlugin) {

@@ -16,7 +16,7 @@ import (
 )
 
 // readOwn reads the attachments to a network. It omits sandboxes without a network namespace, such
-// as those from before a reboot.
+// as those that existed before a reboot.
 func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) {
 	files, err := filepath.Glob(filepath.Join(dir, network+"-*"))
 	if err != nil {
@@ -26,7 +26,8 @@ func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) 
 	for _, path := range files[:min(len(files), maxResults)] {
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed after it was listed, or not a file
+			// It was removed after it was listed, or is not a file.
+			continue
 		}
 		a, ok := parseOwn(data, network)
 		if !ok {
@@ -63,7 +64,7 @@ func readOwnRules(bridge string) (ownRules, error) {
 	return r, nil
 }
 
-// nftRequest returns a request about a chain; named contains the types of the attributes.
+// nftRequest returns a request about a chain. named has the types of the attributes.
 func nftRequest(message, flags int, family uint8, table, chain string, named [2]int) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|message, flags)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
@@ -85,11 +86,13 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 	return true, nil
 }
 
-// readComments reads the comments of a chain's rules; none if the chain does not exist.
+// readComments reads the comments of a chain's rules. It returns none if the chain does not
+// exist.
 func readComments(family uint8, table, chain string) ([]string, error) {
 	var messages [][]byte
 	var err error
-	for range 3 { // repeated if the rules changed during the read
+	// It is repeated if the rules changed during the read.
+	for range 3 {
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
 		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
@@ -116,9 +119,9 @@ func readComments(family uint8, table, chain string) ([]string, error) {
 	return out, nil
 }
 
-// commentOf returns the comment in a rule's user data, which consists of entries with a
-// type (0 for a comment), a length, and that number of bytes. The data is untrusted,
-// because any program may have written it.
+// commentOf returns the comment in a rule's user data. The data consists of entries. Each has a
+// type (0 for a comment), a length, and this number of bytes. The data is untrusted, because
+// any program may have written it.
 func commentOf(data []byte) string {
 	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
 		value := data[2 : 2+int(data[1])]

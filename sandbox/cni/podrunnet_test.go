@@ -73,8 +73,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// With this machine's kernel, in a separate network namespace, with a plugin that records
-// its calls. The ADD of the real plugin is tested in embedded/bundle/podrun-net.
+// This test uses this machine's kernel, in a network namespace of its own, and a plugin that
+// records its calls. The tests of embedded/bundle/podrun-net cover the ADD of the real plugin.
 func TestRestore(t *testing.T) {
 	nft := inOwnNetwork(t)
 	root, results := t.TempDir(), t.TempDir()

@@ -16,17 +16,17 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// firewallLimit limits each call of a firewall program, which waits for a lock while other
-// programs change rules.
+// firewallLimit limits the time of each call of a firewall program. Such a program waits for a
+// lock while other programs change rules.
 const firewallLimit = 20 * time.Second
 
 // maxRules limits the output of iptables-save, in bytes.
 const maxRules = 64 << 20
 
-// Remove removes leftovers of network plugins for removed sandboxes: rules and chains,
-// allocated addresses, and attachments. sandboxes lists the sandboxes without a known attachment.
-// The embedded runtime, if there is one, is below rootDir. Remove can be repeated, and continues
-// after errors.
+// Remove removes what network plugins left for removed sandboxes: rules and chains, allocated
+// addresses, and attachments. sandboxes lists the sandboxes that have no known attachment. The
+// embedded runtime, if there is one, is below rootDir. Remove continues after errors. A caller
+// can repeat it.
 func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandboxes []string) error {
 	sandboxes = slices.Clone(sandboxes)
 	for _, a := range attachments {
@@ -63,8 +63,8 @@ func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandb
 	return errors.Join(errs...)
 }
 
-// removeRules removes the iptables rules of sandboxes with program, iptables or ip6tables. If the
-// host does not have the program, there are no such rules, because the plugins use it, too.
+// removeRules removes the iptables rules of sandboxes. program is iptables or ip6tables. If the
+// host does not have the program, there are no such rules, because the plugins use it too.
 func removeRules(ctx context.Context, program string, attachments []Attachment, sandboxes []string) error {
 	save, err := exec.LookPath(program + "-save")
 	if err != nil {
@@ -78,7 +78,8 @@ func removeRules(ctx context.Context, program string, attachments []Attachment, 
 	defer cancel()
 	saved, err := exec.CommandContext(ctx, save).Output()
 	if err != nil || len(saved) > maxRules {
-		return nil // the kernel does not support the tables, so there are no rules
+		// The kernel does not support the tables, so there are no rules.
+		return nil
 	}
 	script := removal(saved, attachments, sandboxes)
 	if len(script) == 0 {
@@ -92,15 +93,17 @@ func removeRules(ctx context.Context, program string, attachments []Attachment, 
 	return nil
 }
 
-// maxLease limits the size of a lease, in bytes: an ID and the name of an interface.
+// maxLease limits the size of a lease, in bytes. A lease has an ID and the name of an
+// interface.
 const maxLease = 4 << 10
 
-// removeLeases removes the files in which host-local records the addresses of sandboxes:
-// the name of each file is the address, and its first line is the ID.
+// removeLeases removes the files in which host-local records the addresses of sandboxes. The
+// name of each file is the address, and its first line is the ID.
 func removeLeases(ctx context.Context, dir string, sandboxes []string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // host-local is not used, or its files are elsewhere
+		// host-local is not used, or its files are elsewhere.
+		return nil
 	}
 	var errs []error
 	for _, e := range entries {

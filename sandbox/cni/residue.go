@@ -1,6 +1,6 @@
-// Package cni finds and removes leftovers of network plugins (CNI) for removed sandboxes.
-// If a plugin is killed during its work, its next run cannot complete that work, because the
-// sandbox's address and network namespace are no longer known.
+// Package cni finds and removes what network plugins (CNI) left for removed sandboxes. If a
+// plugin is killed during its work, its next run cannot complete this work, because the
+// sandbox's address and network namespace are gone.
 package cni
 
 import (
@@ -17,15 +17,15 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Attachment is libcni's record of a sandbox's attachment to a network; it exists from the
+// Attachment is libcni's record of the attachment of a sandbox to a network. It exists from the
 // end of the plugins' ADD to the end of their DEL.
 type Attachment struct {
 	File    string `json:"file"`    // path of the record
 	Network string `json:"network"` // name
 	Sandbox string `json:"sandbox"` // ID
 	Pod     identity.Pod
-	// Managed is true if podrun created the sandbox; RootDir is then the root directory of that
-	// podrun process.
+	// Managed is true if podrun created the sandbox. Then RootDir is the root directory of this
+	// podrun.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
 	// LeaseDirs are the directories in which host-local records allocated addresses.
@@ -54,16 +54,16 @@ type leases struct {
 	} `json:"plugins"`
 }
 
-// defaultLeases is host-local's dataDir if the configuration does not specify one.
+// defaultLeases is host-local's dataDir if the configuration specifies none.
 const defaultLeases = "/var/lib/cni/networks"
 
-// ids matches the IDs that runtimes give to sandboxes; other text is not an ID.
+// ids matches the IDs that runtimes give to sandboxes. Any other text is not an ID.
 var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{12,64}$`) })
 
 // networks matches valid names of networks (CNI specification, section 1).
 var networks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) })
 
-// Parse parses a libcni file; ok is false if it is not the record of a sandbox.
+// Parse parses a libcni file. ok is false if the file is not the record of a sandbox.
 func Parse(file string, data []byte) (a Attachment, ok bool) {
 	var c cached
 	if json.Unmarshal(data, &c) != nil || !ids().MatchString(c.ContainerID) || !networks().MatchString(c.Network) {
@@ -99,8 +99,8 @@ func Parse(file string, data []byte) (a Attachment, ok bool) {
 	return a, true
 }
 
-// chains returns the names that the bridge and portmap plugins give to the chains of a
-// sandbox (containernetworking/plugins, pkg/utils.FormatChainName).
+// chains returns the names that the bridge and portmap plugins give to the chains of a sandbox
+// (containernetworking/plugins, pkg/utils.FormatChainName).
 func chains(network, sandbox string) []string {
 	const length = 28
 	sum := fmt.Sprintf("%x", sha512.Sum512([]byte(network+sandbox)))
@@ -110,10 +110,10 @@ func chains(network, sandbox string) []string {
 // named matches the network and the sandbox in the comment of a rule.
 var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`name: \\?"([^"\\]+)\\?" id: \\?"([0-9a-f]+)\\?"`) })
 
-// removal converts the output of iptables-save to the input of iptables-restore --noflush
-// that removes the rules and chains of the given sandboxes; empty if there are none. A rule
-// is identified by its comment; a chain without comments is identified by its name, which
-// is a hash of network and sandbox.
+// removal converts the output of iptables-save to input for iptables-restore --noflush. This
+// input removes the rules and chains of the given sandboxes. It is empty if there are none. A
+// comment identifies a rule. A chain without comments is identified by its name, which is a
+// hash of network and sandbox.
 func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte {
 	own := map[string]bool{}
 	for _, a := range attachments {
@@ -146,7 +146,8 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 			fmt.Fprintf(w, "-X %s\n", c)
 		}
 		fmt.Fprintln(w, "COMMIT")
-		w.Flush() // cannot fail, because it writes to memory
+		// This cannot fail, because it writes to memory.
+		w.Flush()
 	}
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -167,8 +168,7 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 	return out.Bytes()
 }
 
-// leads reports whether a rule jumps to one of the chains, or belongs to one of the
-// sandboxes.
+// leads reports whether a rule jumps to one of the chains, or belongs to one of the sandboxes.
 func leads(line string, words []string, own map[string]bool, sandboxes []string) bool {
 	if at := slices.Index(words, "-j"); at > 0 && at+1 < len(words) && own[words[at+1]] {
 		return true

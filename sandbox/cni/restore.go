@@ -11,8 +11,8 @@ import (
 )
 
 // Restore restores the rules of a network of podrun's own plugin, for the runtime below
-// rootDir, after another program has removed them: nft flush ruleset, a restarted firewall,
-// iptables-restore. The runtime calls plugins only when a sandbox is created or removed, so
+// rootDir. Another program may remove them: nft flush ruleset, a restart of a firewall, or
+// iptables-restore. The runtime calls plugins only when it creates or removes a sandbox. So
 // running pods would remain without a network. It returns how many sandboxes lacked rules.
 func Restore(ctx context.Context, rootDir, network string) (int, error) {
 	return restore(ctx, rootDir, ResultsDir, network)
@@ -49,8 +49,8 @@ func restore(ctx context.Context, rootDir, results, network string) (int, error)
 // errNoPlugin means that a root directory does not have an embedded runtime.
 var errNoPlugin = errors.New("no " + ownType + " is unpacked")
 
-// ownPluginOf finds podrun's own plugin in any unpacked version, because all versions use
-// the same format of rules.
+// ownPluginOf finds podrun's own plugin in any unpacked version. All versions have the same
+// format of rules.
 func ownPluginOf(rootDir string) (string, error) {
 	plugins, err := filepath.Glob(filepath.Join(rootDir, ownPlugin))
 	if err != nil {
