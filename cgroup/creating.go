@@ -29,8 +29,8 @@ const makingRoot = "root"
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
 // recordCreating records the directories that podrun will create, with their attributes. It ignores
-// errors. If there is an error and podrun is then killed, a later removal misses these directories;
-// there is no other effect.
+// errors. If there is an error and podrun is then killed, a later removal misses these directories.
+// There is no other effect.
 func (p Plan) recordCreating(g Group, missing []string) {
 	if len(missing) == 0 {
 		return

@@ -24,7 +24,7 @@ import (
 )
 
 // live returns the facts of this machine. It also returns settings with a cgroup root for this
-// test and, if PODRUN_CGROUP_DRIVER is set, with this cgroup driver.
+// test. If PODRUN_CGROUP_DRIVER is set, they have this cgroup driver.
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
 	if os.Getuid() != 0 {

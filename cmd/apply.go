@@ -191,8 +191,8 @@ func countOutcomes(results []run.Result) string {
 }
 
 // pruneRest deletes the pods that the manifest no longer contains. It deletes none if the
-// command failed, for two reasons: a pod that did not start may depend on one of them, and a
-// pod that appears to be missing may be defined in a file that is invalid.
+// command failed. A pod that did not start may depend on one of them. And a pod that appears to
+// be missing may be defined in a file that is invalid.
 func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {

@@ -60,8 +60,8 @@ func (f *applyFlags) filesOf(objects *manifest.Objects, named []string) (args []
 	return args
 }
 
-// keptHint returns the hint for pods that remain on this host after a signal. The argument files contains
-// arguments of delete that select the pods; if it is empty, the hint contains their names.
+// keptHint returns the hint for pods that remain on this host after a signal. The argument files has the
+// arguments of delete that select the pods. If it is empty, the hint has their names.
 func keptHint(kept []identity.Pod, files []string) string {
 	var names, namespace []string
 	for _, id := range kept {

@@ -25,9 +25,9 @@ func isContainerID(name string) bool {
 
 // byContainerID returns the container for a command line that has the ID of a container in
 // place of a pod's name, as in crictl. It returns nil if notFound is not the error for a
-// missing pod, if the name is not an ID, or if the argument container names a different
-// container. As in crictl, the beginning of an ID suffices if it is unique, and the namespace
-// matters only if -n or PODRUN_NAMESPACE sets it.
+// missing pod, or if the name is not an ID. It also returns nil if the argument container names
+// a different container. As in crictl, the beginning of an ID suffices if it is unique, and the
+// namespace matters only if -n or PODRUN_NAMESPACE sets it.
 func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound error, namespace, id, container string) (*podContainer, error) {
 	if e, ok := errors.AsType[*problem.Error](notFound); !ok || e.Err != problem.ErrNotFound || !isContainerID(id) {
 		return nil, nil
@@ -49,8 +49,8 @@ func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound er
 	return &found[0], nil
 }
 
-// containersWithID returns the containers whose ID begins with id; an empty namespace
-// selects those of all namespaces.
+// containersWithID returns the containers whose ID begins with id. An empty namespace selects
+// those of all namespaces.
 func containersWithID(ctx context.Context, engine *run.Engine, namespace, id string) ([]podContainer, error) {
 	views, err := engine.Pods(ctx, run.Selector{Namespace: namespace})
 	if err != nil {

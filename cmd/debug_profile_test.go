@@ -7,8 +7,8 @@ import (
 )
 
 // TestDebugProfiles compares with the result of k8s.io/kubectl v0.36.3
-// (pkg/cmd/debug/profiles.go) for an ephemeral container, because that package requires
-// modules that go.mod does not have.
+// (pkg/cmd/debug/profiles.go) for an ephemeral container. It does not call that package,
+// because the package needs modules that go.mod does not have.
 func TestDebugProfiles(t *testing.T) {
 	want := map[string]string{
 		"general":    `{"capabilities":{"add":["SYS_PTRACE"]}}`,

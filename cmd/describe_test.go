@@ -17,9 +17,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// described is a file in testdata/describe: a pod with its status, its journal, and the
-// output of kubectl v1.36.3's describer for them in UTC at tableNow, with podrun as the
-// source of events. One difference is intended: continuation lines of a message are
+// described is a file in testdata/describe. It has a pod with its status and its journal. It
+// also has what kubectl v1.36.3's describer prints for them in UTC at tableNow, with podrun as
+// the source of events. One difference is intended: continuation lines of a message are
 // indented (TestDescribeIndentsMessages).
 type described struct {
 	pod    *corev1.Pod

@@ -19,7 +19,7 @@ func (d *description) volumes(list []corev1.Volume) {
 }
 
 // volume describes the sources that podrun can mount. For a source that podrun never mounts, it
-// writes <unknown>, as kubectl does for sources that kubectl does not know.
+// writes <unknown>. kubectl does the same for sources that it does not know.
 func (d *description) volume(v *corev1.VolumeSource) {
 	kind := func(text string) { d.row(2, "Type:", text) }
 	switch {

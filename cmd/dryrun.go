@@ -73,8 +73,8 @@ type resourceList struct {
 	Items      []any    `json:"items"`
 }
 
-// newEphemeral rejects ephemeral containers of pods that are not on this host, as apply does:
-// an ephemeral container can only be added to an existing pod.
+// newEphemeral rejects ephemeral containers of pods that are not on this host, like apply: an
+// ephemeral container can only be added to an existing pod.
 func newEphemeral(objects *manifest.Objects, layout identity.Layout) problem.List {
 	var out problem.List
 	for _, p := range objects.Pods {

@@ -112,8 +112,8 @@ func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (
 	}
 }
 
-// warnAbout prints the warnings about the settings file; it omits fields that podrun does
-// not use unless -v is set.
+// warnAbout prints the warnings about the settings file. Without -v, it omits fields that
+// podrun does not use.
 func (a *app) warnAbout(r *renderer, notes problem.List) {
 	for _, n := range notes {
 		if n.Reason != nodeconfig.ReasonUnused || a.verbose {

@@ -255,9 +255,9 @@ func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	return pods, nil
 }
 
-// notFound returns the error for a named pod that is not on this host or, if name is
-// empty, for a selection without pods. If name is the name of another resource type, notFound
-// returns the error of notPods.
+// notFound returns the error for a named pod that is not on this host. If name is empty, it
+// returns the error for a selection without pods. If name is the name of another resource type,
+// notFound returns the error of notPods.
 func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)

@@ -19,17 +19,18 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// Intervals at which `get --watch` reads the pods: watchPoll without a supervisor; watchRelist
-// if a supervisor streams events, because some changes cause no event. After an event, `get
-// --watch` waits for eventsSettle before it reads the pods, because events arrive in groups.
+// These are the intervals at which `get --watch` reads the pods. Without a supervisor it is
+// watchPoll. If a supervisor streams events, it is watchRelist, because some changes cause no
+// event. After an event, `get --watch` waits for eventsSettle before it reads the pods, because
+// events arrive in groups.
 const (
 	watchPoll    = time.Second
 	watchRelist  = 5 * time.Second
 	eventsSettle = 100 * time.Millisecond
 )
 
-// watchPods calls show after each change until ctx ends: first with all pods, unless
-// onlyChanges is set, and then with the changed pods.
+// watchPods calls show after each change until ctx ends. The first call has all pods, unless
+// onlyChanges is set. The later calls have the changed pods.
 func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, error), events func(context.Context) (<-chan event.Event, error), onlyChanges bool, show func([]corev1.Pod) error) error {
 	var before map[types.UID]*corev1.Pod
 	var signaled <-chan event.Event
@@ -138,7 +139,7 @@ func (a *app) getSources(ctx context.Context) error {
 	return w.Flush()
 }
 
-// watch prints pods, and then their changes until a signal arrives; on a terminal, it shows them
+// watch prints pods, and then their changes until a signal arrives. On a terminal, it shows them
 // in a live view.
 func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []run.Ref, match func(map[string]string) bool) error {
 	named, missing := resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)

@@ -17,8 +17,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// startWorkflow makes the command write everything, including workflow commands, to stdout:
-// GitHub's runner reads stdout and stderr concurrently, so the order of their lines would be lost.
+// startWorkflow makes the command write everything to stdout, including workflow commands.
+// GitHub's runner reads stdout and stderr concurrently, so the order of lines on both would be
+// lost.
 func (a *app) startWorkflow() {
 	a.surviveBrokenPipes()
 	a.workflow, a.output = workflow.NewWriter(a.raw.Out), ""
@@ -140,7 +141,7 @@ func repositoryFile(name string) string {
 }
 
 // logGroups puts the logs of containers into groups. Each init container that runs alone has its
-// own group; all containers that may run at the same time share one.
+// own group. All containers that may run at the same time share one.
 type logGroups struct {
 	*workflow.Writer
 	groups map[containerKey]*logGroup

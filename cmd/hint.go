@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// hintFor returns the hint of an error or, if the error has none, a hint for the system error
-// that it wraps. It returns "" if there is no hint for either.
+// hintFor returns the hint of an error. If the error has none, it returns a hint for the system
+// error that the error wraps. It returns "" if there is no hint for either.
 func hintFor(err error) string {
 	// The error of a program in a container (Failed) is about the container's files and
 	// permissions, not this host's.

@@ -34,7 +34,7 @@ type inputFlags struct {
 	toCompletion  bool // pods run to completion
 	strictCluster bool
 	relativePaths bool
-	// continueOnError makes load skip invalid files and set invalid; allowEmpty makes it accept an
+	// continueOnError makes load skip invalid files and set invalid. allowEmpty makes it accept an
 	// input without pods.
 	continueOnError, allowEmpty bool
 	invalid                     error
@@ -137,8 +137,8 @@ func isRedirected(in io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// expandFiles converts lists (a.yaml,b.yaml) and quoted patterns (*.yaml) as kubectl does,
-// unless a file has this name.
+// expandFiles converts lists (a.yaml,b.yaml) and quoted patterns (*.yaml) like kubectl. If a
+// file has this name, it keeps the name.
 func expandFiles(names []string) (out []string) {
 	for _, name := range names {
 		if _, err := os.Stat(name); err == nil || strings.Contains(name, "://") {

@@ -10,10 +10,9 @@ import (
 // joinWait is how long joinedOutput waits for attached output that overlaps the log.
 const joinWait = 100 * time.Millisecond
 
-// joinedOutput writes the output of a container from its start to a terminal. Unlike docker,
-// which attaches before the start, a runtime attaches only to a running container, and does not
-// transmit earlier output. The log contains the earlier output, except for a last line without a
-// newline.
+// joinedOutput writes the output of a container from its start to a terminal. docker attaches
+// before the start. But a runtime attaches only to a running container, and does not transmit
+// earlier output. The log contains the earlier output, except for a last line without a newline.
 type joinedOutput struct {
 	to io.Writer
 	// log returns the lines that the log has so far.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// All output of a container is written once and in order, regardless of which part of it the
-// runtime transmitted. log contains two states of the log: before the attach, and when the
+// podrun must write all output of a container once and in order, whatever part of it the
+// runtime has transmitted. log contains two states of the log: before the attach, and when the
 // first attached output arrives.
 func TestJoinedOutput(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -14,19 +14,19 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Without a terminal, podrun prints the progress of a pull at these intervals: first after
-// printAfter, then after each further 10 %, but at least printTenth after the previous line,
-// and at most printEvery after it. If a pull is shorter than printAfter, podrun prints no
-// progress.
+// Without a terminal, podrun prints the progress of a pull at these intervals. The first line
+// comes after printAfter, and each further line after another 10 %. A line comes at the earliest
+// printTenth and at the latest printEvery after the one before it. If a pull is shorter than
+// printAfter, podrun prints no progress.
 const (
 	printAfter = 3 * time.Second
 	printTenth = 2 * time.Second
 	printEvery = 15 * time.Second
 )
 
-// live shows the progress of running pulls. On a terminal, it shows one line per pull, which it
-// redraws below all other output; otherwise it prints occasional lines. The zero value is for
-// output without a terminal. The renderer's mutex guards it.
+// live shows the progress of running pulls. On a terminal, it shows one line per pull, and
+// redraws the lines below all other output. Otherwise it prints occasional lines. The zero
+// value is for output without a terminal. The renderer's mutex guards it.
 type live struct {
 	terminal *os.File // nil without a terminal
 	lines    []liveLine

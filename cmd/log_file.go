@@ -48,8 +48,9 @@ func (f *logFile) close() {
 	}
 }
 
-// lenientWriter writes until the first error, which it reports, and then discards everything: a
-// full disk must not end the output of the containers on the terminal. Calls may be concurrent.
+// lenientWriter writes until the first error. It reports this error and then discards
+// everything, because a full disk must not end the output of the containers on the terminal.
+// Calls may be concurrent.
 type lenientWriter struct {
 	mu     sync.Mutex
 	to     io.Writer

@@ -18,7 +18,7 @@ const (
 	flushLimit = 2 * time.Second
 )
 
-// messageQueue is a writer that never blocks: it writes in the background and, if that takes too long,
+// messageQueue is a writer that never blocks. It writes in the background. If that takes too long, it
 // drops messages and later reports their number. Each call of Write is one message. It is safe for
 // concurrent use.
 type messageQueue struct {

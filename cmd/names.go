@@ -11,19 +11,19 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// podTypes are kubectl's names of the pod resource (plural, singular and short); case is
-// ignored, as in kubectl.
+// podTypes are kubectl's names of the pod resource: plural, singular and short. As in kubectl,
+// case is ignored.
 var podTypes = []string{"pod", "pods", "po"}
 
 func isPodType(word string) bool {
 	return slices.Contains(podTypes, strings.TrimSuffix(strings.ToLower(word), ".v1")) // pods.v1, as in kubectl
 }
 
-// podRefs parses names of pods in all forms that kubectl accepts: NAME, pod/NAME, names after the word
-// pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME. If aloneIsName
-// is true, the single word pod is itself the name of a pod, as in kubectl logs and kubectl exec;
-// otherwise it selects all pods, as in kubectl get. podRefs returns nil if no pod is named. Any other
-// resource type is a usage error.
+// podRefs parses names of pods in all forms that kubectl accepts. These are NAME, pod/NAME, and names
+// after the word pod, pods or po. Workloads are named after their type, as in deploy/NAME or job NAME. If
+// aloneIsName is true, the single word pod is itself the name of a pod, as in kubectl logs and kubectl
+// exec. Otherwise it selects all pods, as in kubectl get. podRefs returns nil if no pod is named. Any
+// other resource type is a usage error.
 func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
 	if len(given) == 0 {
 		return nil, nil

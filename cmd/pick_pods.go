@@ -25,8 +25,8 @@ type pickFlags struct {
 // --all'. If it is empty or contains Pod, it selects all pods.
 type kindFilter []string
 
-// parseSelected parses the arguments of a command that acts on pods: names or, if several is true because
-// --all or -l is set, one list of types.
+// parseSelected parses the arguments of a command that acts on pods. These are names. If several is true
+// because --all or -l is set, they are one list of types.
 func parseSelected(given []string, several bool) (kinds kindFilter, named []run.Ref, err error) {
 	if several && len(given) == 1 {
 		kinds, err = kindsOf(given[0])

@@ -114,7 +114,7 @@ func volumeTexts(v prepare.PlanView) []string {
 	return out
 }
 
-// startText describes which containers podrun creates early or starts in parallel; it returns ""
+// startText describes which containers podrun creates early or starts in parallel. It returns ""
 // if there are none.
 func startText(v prepare.PlanView) string {
 	switch v.StartOrder {

@@ -122,8 +122,8 @@ func (s *podSummary) addApps(pod *corev1.Pod, sidecars podSummary) {
 	}
 }
 
-// endReason returns how a container ended: the runtime's reason or, if there is none, the
-// signal or exit code.
+// endReason returns how a container ended: the runtime's reason. If there is none, it returns
+// the signal or the exit code.
 func endReason(end *corev1.ContainerStateTerminated) string {
 	switch {
 	case end.Reason != "":

@@ -88,7 +88,7 @@ both definitions refer to a ConfigMap or Secret, it keeps its current data.`,
 	return c
 }
 
-// undoChange returns the change that restores a revision in the history of a pod; 0 is the previous
+// undoChange returns the change that restores a revision in the history of a pod. 0 is the previous
 // revision.
 func undoChange(e *run.Engine, revision int64) definitionChange {
 	return definitionChange{

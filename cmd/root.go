@@ -56,7 +56,7 @@ type app struct {
 	allowKubelet bool
 	// commandLine describes this invocation in locks, so that other podrun processes can name it.
 	commandLine string
-	// typed are the arguments after translate has converted them to commands and flags of podrun;
+	// typed are the arguments after translate has converted them to commands and flags of podrun.
 	// dashAdded is set if translate added the -- of exec.
 	typed     []string
 	dashAdded bool
@@ -71,8 +71,8 @@ type app struct {
 	input *manifest.Objects
 	// quiet omits events and other messages that are not results or problems (-q).
 	quiet bool
-	// messages are the messages that podrun writes to stderr in the background; nil if it writes
-	// in the foreground.
+	// messages are the messages that podrun writes to stderr in the background. It is nil if
+	// podrun writes in the foreground.
 	messages *messageQueue
 	// jsonMessages is set if messages on stderr are JSON lines.
 	jsonMessages bool

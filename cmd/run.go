@@ -99,9 +99,9 @@ its pod (--keep) and that pod has ended, run replaces it and prints a warning.`,
 	return c
 }
 
-// runPullLimit is the default --pull-timeout of run: by default, run has no --timeout, and a
-// registry that is down must not block a CI job until the job's own limit expires. It equals
-// apply's default --timeout.
+// runPullLimit is the default --pull-timeout of run. By default, run has no --timeout, but a
+// registry that is down must not block a CI job until the job's own limit. It equals apply's
+// default --timeout.
 const runPullLimit = 10 * time.Minute
 
 // check validates the values of flags.
@@ -127,7 +127,7 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	return nil
 }
 
-// prepare determines whether the command line names an image or manifests; if it names an
+// prepare determines whether the command line names an image or manifests. If it names an
 // image, prepare creates the pod.
 func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []string, err error) {
 	if f.keep && c.Flags().Changed("rm") && f.remove {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// interact changes the pod for -i and -t as `kubectl run` does, and returns the name of
-// the container to attach to, or "" without these flags.
+// interact changes the pod for -i and -t like `kubectl run`. It returns the name of the
+// container to which podrun must attach, or "" without these flags.
 func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects) (string, error) {
 	if !f.stdin && !f.tty {
 		return "", nil
@@ -53,7 +53,7 @@ type attacher struct {
 }
 
 // start does what logReader.start does, for one run of a container. With a terminal, it reads
-// the output from the attached streams; otherwise from the log, which also contains the output
+// the output from the attached streams. Otherwise it reads the log, which also has the output
 // from before podrun attached.
 func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	if log.Container != i.container {

@@ -21,7 +21,7 @@ type logReader struct {
 	merger *podlog.Merger
 	warn   func(error)
 	prefix func(run.Log) string
-	// If json is set, it receives each line as a JSON object among podrun's own objects; if it is
+	// If json is set, it receives each line as a JSON object among podrun's own objects. If it is
 	// nil, lines are not changed.
 	json io.Writer
 	// groups, if not nil, puts the logs into groups of a GitHub workflow; mu protects it.
@@ -125,7 +125,7 @@ func (l *logLines) Write(data []byte) (int, error) {
 }
 
 // start reads a container's log until the container has exited. The caller must call the
-// returned function when all containers have stopped; the function waits until the log has been
+// returned function when all containers have stopped. The function waits until the log has been
 // read.
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	var wg sync.WaitGroup

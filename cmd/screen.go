@@ -198,8 +198,8 @@ func (s screen) line(cells []cell) string {
 	return b.String()
 }
 
-// wrap breaks lines that are wider than the terminal between words, and indents the
-// continuation lines to the line's second column, if it has one.
+// wrap breaks lines that are wider than the terminal between words. It indents the continuation
+// lines to the line's second column, if the line has one.
 func (s screen) wrap(text string) string {
 	if s.width <= 0 {
 		return text

@@ -142,9 +142,9 @@ func TestOneRuntime(t *testing.T) {
 	}
 }
 
-// TestSettingsFileUnreadable checks a settings file that exists but is unreadable: every
-// command that requires settings reports an error with the file's name, and no other command
-// does.
+// TestSettingsFileUnreadable covers a settings file that exists but is unreadable. Every
+// command that needs settings must report an error with the file's name, and no other command
+// may.
 func TestSettingsFileUnreadable(t *testing.T) {
 	// a directory, because root can read any file
 	dir := t.TempDir()

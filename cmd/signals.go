@@ -179,10 +179,10 @@ func (a *app) printAbandoned() {
 		Hint: "run 'podrun get' to show them, or 'podrun delete NAME' to remove them"})
 }
 
-// surviveBrokenPipes lets a command that changes pods finish its work although the reader of
-// its output has exited (podrun restart web | head -3); podrun discards its later output. By
-// default, the Go runtime ends a process that writes to a broken pipe on standard output or
-// error.
+// surviveBrokenPipes is for a command that changes pods. If the reader of its output exits
+// (podrun restart web | head -3), the command finishes its work, and podrun discards the later
+// output. By default, the Go runtime ends a process that writes to a broken pipe on standard
+// output or error.
 func (a *app) surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // from now on, a write to a broken pipe returns EPIPE
 	for _, w := range []*io.Writer{&a.raw.Out, &a.raw.Err} {

@@ -22,8 +22,8 @@ type tableOptions struct {
 	KnownAt    map[types.UID]time.Time // maps UIDs of pods to the time since which their states may have changed unobserved
 	NoHeaders  bool
 	Notes      io.Writer // for the footnote that explains KnownAt; nil for none
-	// LabelColumns are label keys, each of which adds a column with its values;
-	// ShowLabels adds a column with all labels.
+	// LabelColumns are label keys. Each adds a column with its values. ShowLabels adds a column
+	// with all labels.
 	LabelColumns []string
 	ShowLabels   bool
 }

@@ -10,10 +10,9 @@ import (
 
 // escape replaces what a terminal would interpret: control characters (C0, DEL and C1,
 // including the CSI U+009B) and bytes that are not UTF-8. ESC and CR are escaped as in
-// kubectl's WriteEscaped (k/k#101695, CVE-2021-25743), which replaces no other
-// characters; the rest is escaped as in Go. Newlines and tabs are kept, as are
-// bidirectional controls, as in kubectl: they change only the order in which characters
-// are displayed.
+// kubectl's WriteEscaped (k/k#101695, CVE-2021-25743), which replaces no other characters. All
+// others are escaped as in Go. Newlines and tabs are kept, as are bidirectional controls, as in
+// kubectl: they change only the order in which characters are displayed.
 func escape(text string) string {
 	if !strings.ContainsFunc(text, controlsTerminal) && utf8.ValidString(text) {
 		return text
@@ -77,9 +76,9 @@ func (w textWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escapeJSON escapes characters that encoding/json leaves in strings: the control characters
-// DEL and C1, and the noncharacters and the byte order mark, which YAML parsers reject. The
-// strings keep their values.
+// escapeJSON escapes characters that encoding/json leaves in strings: DEL and the control
+// characters C1, and characters that YAML parsers reject (the noncharacters and the byte order
+// mark). The strings keep their values.
 func escapeJSON(data []byte) []byte {
 	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !strings.ContainsFunc(string(data), unprintable) {

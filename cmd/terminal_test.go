@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// hostile contains everything that a terminal would interpret: a title by OSC and BEL, a
-// carriage return, a line that imitates podrun's, CSI as ESC [ and as U+009B, DEL, a byte
-// that is CSI in Latin-1, a backspace.
+// hostile has everything that a terminal would interpret: a title by OSC and BEL, a carriage
+// return, a line that imitates podrun's, CSI as ESC [ and as U+009B, DEL, a byte that is CSI in
+// Latin-1, a backspace.
 const hostile = "a\x1b]0;title\x07b\rc\npodrun: forged\n\x1b[2Jd\u009b31me\x7ff\x9bg\bh\ti"
 
 func TestEscape(t *testing.T) {
@@ -46,9 +46,9 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestD4NothingSteersTheTerminal checks that podrun escapes text from containers, registries,
-// manifests and other processes wherever it prints text, and that none of their lines can be
-// mistaken for a line of podrun.
+// TestD4NothingSteersTheTerminal covers text from containers, registries, manifests and other
+// processes. podrun must escape it wherever it prints it, and no line of it may look like a
+// line of podrun.
 func TestD4NothingSteersTheTerminal(t *testing.T) {
 	pod := corev1.Pod{}
 	pod.Name, pod.Namespace = "web", "default"

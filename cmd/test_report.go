@@ -34,8 +34,8 @@ type testReport struct {
 	suites []junit.Suite // of the pods, once they have ended
 }
 
-// openReport writes a report which states that the run did not end; close replaces it. This way,
-// if podrun is killed, the report of an earlier run does not remain, and podrun refuses an
+// openReport writes a report which states that the run did not end; close replaces it. So if
+// podrun is killed, the report of an earlier run does not remain. And podrun refuses an
 // unwritable path before it starts the pod. openReport returns nil without -o junit.
 func openReport(path string) (*testReport, error) {
 	if path == "" {

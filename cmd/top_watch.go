@@ -17,8 +17,8 @@ import (
 // topPause is the time between two measurements of `top --watch`.
 const topPause = time.Second
 
-// watchUsage measures the usage until ctx ends. On a terminal it shows the usage in a live view;
-// otherwise it prints all pods after each measurement, with the headings only once.
+// watchUsage measures the usage until ctx ends. On a terminal it shows the usage in a live view.
+// Otherwise it prints all pods after each measurement, but the headings only once.
 func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messages *heldMessages, sel run.Selector, measure func(context.Context) ([]serve.PodUsage, error)) error {
 	repeat := func(ctx context.Context, show func([]serve.PodUsage) error) error {
 		for {

@@ -107,8 +107,8 @@ func (a *app) writeTrace(t trace.Trace) error {
 	}
 }
 
-// writeNoFollow writes a file without following symlinks: in a directory that other users can
-// write to, such as /tmp, another user may have created the name as a link to any file. It does
+// writeNoFollow writes a file without following symlinks. In a directory that other users can
+// write, such as /tmp, another user may have created the name as a link to any file. It does
 // follow the kernel's links to the standard streams.
 func writeNoFollow(name string, data []byte) error {
 	f, err := createNoFollow(name)

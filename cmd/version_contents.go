@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/sbom"
 )
 
-// maxContents limits the size of the embedded runtime's documents in bytes; it is 20 times
+// maxContents limits the size of the embedded runtime's documents in bytes. It is 20 times
 // their actual size.
 const maxContents = 16 << 20
 

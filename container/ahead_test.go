@@ -7,7 +7,8 @@ import (
 )
 
 // TestCreatesAfter checks that podrun may create a container before the previous one has started or
-// completed, unless the previous one can change something that is read when the container is created.
+// completed. It may not if the previous one can change something that is read when the container is
+// created.
 func TestCreatesAfter(t *testing.T) {
 	type change func(in *Input, c *corev1.Container)
 	none := func(*Input, *corev1.Container) {}

@@ -103,9 +103,9 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
-// setTarget puts an ephemeral container into the PID namespace of its target, unless it already
-// shares the PID namespace of the pod or the host (generateLinuxContainerConfig in
-// pkg/kubelet/kuberuntime).
+// setTarget puts an ephemeral container into the PID namespace of its target. It does not if
+// the container already shares the PID namespace of the pod or the host
+// (generateLinuxContainerConfig in pkg/kubelet/kuberuntime).
 func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if n := sc.NamespaceOptions; late.TargetID != "" && n.GetPid() == runtimeapi.NamespaceMode_CONTAINER {
 		n.Pid, n.TargetId = runtimeapi.NamespaceMode_TARGET, late.TargetID

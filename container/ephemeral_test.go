@@ -12,7 +12,7 @@ import (
 )
 
 // The config of an ephemeral container must be like that of an app container with the same
-// definition, except for the target's PID namespace (generateLinuxContainerConfig in
+// definition. Only the target's PID namespace is different (generateLinuxContainerConfig in
 // pkg/kubelet/kuberuntime). The kubelet's recordings contain no ephemeral containers, because
 // the kubelet refuses them in static pods.
 func TestEphemeral(t *testing.T) {

@@ -107,8 +107,8 @@ func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 }
 
 // seccomp returns the container's seccomp profile, or else the pod's, or else the one that the
-// node's settings select. It refuses two kinds of Localhost profiles: one without a name, because
-// the container would run unconfined (CVE-2023-2431), and one that is outside of the directory for
+// node's settings select. It refuses a Localhost profile without a name, because the container
+// would run unconfined (CVE-2023-2431). It also refuses one that is outside of the directory for
 // profiles.
 func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
 	var profile *corev1.SeccompProfile

@@ -12,8 +12,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestNetworkIsReleasedToTheEnd checks that the end of a command does not interrupt the calls
-// that release a sandbox's network (faults.md, F6), and that they outlive it by at most 5 s.
+// TestNetworkIsReleasedToTheEnd covers the calls that release a sandbox's network (faults.md,
+// F6). The end of a command must not interrupt them. They may outlive the command by at most 5
+// s.
 func TestNetworkIsReleasedToTheEnd(t *testing.T) {
 	for method, call := range map[string]func(*cri.Client, context.Context, string) error{
 		"StopPodSandbox": (*cri.Client).StopPodSandbox, "RemovePodSandbox": (*cri.Client).RemovePodSandbox,

@@ -14,8 +14,8 @@ func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (
 	return resp.GetImage(), err
 }
 
-// ImageDetails reads an image and its configuration; if the image is not present, the response
-// contains none.
+// ImageDetails reads an image and its configuration. If the image is not present, the response
+// has none.
 func (c *Client) ImageDetails(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})

@@ -25,8 +25,8 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 // that its next run does not remove. While the runtime is busy with the sandbox, StopPodSandbox
 // repeats the call.
 //
-// It first kills the running containers, as the kubelet does (killPodWithSyncResult in
-// pkg/kubelet/kuberuntime): CRI-O would send TERM to them and wait until the call's deadline. A
+// It first kills the running containers, like the kubelet (killPodWithSyncResult in
+// pkg/kubelet/kuberuntime). CRI-O would send TERM to them and wait until the call's deadline. A
 // caller that grants a grace period must stop the containers itself before.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {

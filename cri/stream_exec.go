@@ -24,8 +24,8 @@ type Streams struct {
 	Out, Err io.Writer
 	// TTY means that the process has a terminal. Out then receives all of its output.
 	TTY bool
-	// Sizes delivers the sizes of the user's terminal, which podrun applies to the process's
-	// terminal; nil if there are none.
+	// Sizes delivers the sizes of the user's terminal. podrun applies them to the process's
+	// terminal. It is nil if there are none.
 	Sizes <-chan TerminalSize
 }
 

@@ -21,8 +21,8 @@ const portForwardProtocol = "portforward.k8s.io"
 // Forwarded is a connection to a TCP port of a sandbox.
 //
 // Each Forwarded uses a separate connection to the runtime. On a shared connection, one slow
-// reader would delay the others, and with containerd 1.6, twenty concurrent streams block
-// forever (measured; k/k#117493 is similar).
+// reader would delay the others. With containerd 1.6, twenty concurrent streams block forever
+// (measured; k/k#117493 is similar).
 type Forwarded struct {
 	conn    net.Conn
 	session httpstream.Connection

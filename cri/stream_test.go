@@ -161,8 +161,8 @@ func raw(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String() + "/exec/token"
 }
 
-// TestExecNotStreamed covers a server that does not connect the streams: the command must not
-// run, and the error must state that.
+// TestExecNotStreamed covers a server that does not connect the streams. The command must not
+// run, and the error must say why.
 func TestExecNotStreamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

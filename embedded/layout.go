@@ -3,7 +3,7 @@
 // starts, stops and removes it. Package embedded does not depend on pods.
 //
 // The runtime is an unmodified containerd from the archive in the binary. It runs as a separate
-// daemon, which continues to run when podrun exits; podrun finds it again by its files. Each
+// daemon, which continues to run when podrun exits. podrun finds it again by its files. Each
 // root directory has its own runtime, with a separate socket, state, bridge and subnet.
 package embedded
 
@@ -107,6 +107,6 @@ func (l Layout) Bridge() string { return "podrun-" + l.ID() }
 func (l Layout) Cgroup() string { return "podrun-runtime-" + l.ID() }
 
 // Unit is the daemon's unit on hosts with systemd. Each start uses a different word in the name
-// of the unit: as long as the cgroup of a transient service contains shims, systemd keeps the
-// service, and rejects another one of the same name.
+// of the unit. As long as the cgroup of a transient service has shims, systemd keeps the
+// service and rejects another one of the same name.
 func (l Layout) Unit(word string) string { return l.Cgroup() + "-" + word + ".service" }

@@ -77,8 +77,8 @@ func ReadSocket(ctx context.Context, endpoint string, within time.Duration) Sock
 }
 
 // CheckHost returns an error if the embedded runtime cannot run on this host. need is the
-// space, in bytes, that the runtime requires on the root directory's file system; 0 if it is
-// already unpacked. The error is of kind Refused.
+// space, in bytes, that the runtime needs on the root directory's file system. It is 0 if the
+// runtime is already unpacked. The error is of kind Refused.
 func CheckHost(ctx context.Context, l Layout, need int64) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}

@@ -14,7 +14,7 @@ import (
 const unitWithin = 30 * time.Second
 
 // spawnUnit starts containerd as a transient service with the settings of containerd's own unit
-// file. With Delegate=, systemd does not manage its cgroup; with KillMode=process, systemd
+// file. With Delegate=, systemd does not manage its cgroup. With KillMode=process, systemd
 // terminates only containerd, and not the shims. Neither a restart of podrun.service nor the
 // end of a login session affects it. The service leaves nothing in systemd when it ends.
 func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {

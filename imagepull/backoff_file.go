@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so that
-// repeated commands contact a registry no more often than one long command does. The file is not in
-// the pod's directory, because podrun removes that directory if the image is not available.
+// backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json. So
+// repeated commands contact a registry no more often than one long command. The file is not in the
+// pod's directory, because podrun removes that directory if the image is not available.
 type backOffDir struct{ dir string }
 
 // remembered is the entry for one image in such a file.

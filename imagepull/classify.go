@@ -101,7 +101,7 @@ func expression(text string) func() *regexp.Regexp {
 }
 
 // Classify returns the class of an error of PullImage. It looks at the text of the runtime's error
-// first and, only if no text matches, at the gRPC code, because containerd and CRI-O return nearly
+// first. If no text matches, it looks at the gRPC code, because containerd and CRI-O return nearly
 // all failures with code Unknown. It returns Transient for an unknown error and "" for nil.
 func Classify(err error) Class {
 	if err == nil {

@@ -51,7 +51,7 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, pulled bool, unl
 // newLimiter limits the rate of the pulls of all pods: burst pulls may start at once, and then qps
 // per second. A qps of 0 means no limit. If a pull exceeds registryPullQPS, the kubelet makes it
 // fail and backs off for 10 s. podrun waits instead, even if ctx's deadline will expire before the
-// wait is over. The error is then the same as for any other pull that takes too long;
+// wait is over. The error is then the same as for any other pull that takes too long.
 // rate.Limiter.Wait would fail immediately.
 func newLimiter(qps float64, burst int) *rate.Limiter {
 	if qps <= 0 {
@@ -132,8 +132,8 @@ func (p *Puller) succeed(key backOffKey) {
 }
 
 // fail records the reason of a failed pull that podrun will retry. The next attempt uses the
-// record, and so do commands that show the pod. If the registry requested a delay that is not
-// shorter than the back-off, fail returns this delay; otherwise it returns 0.
+// record, and so do commands that show the pod. If the registry requested a delay that is at
+// least as long as the back-off, fail returns this delay. Otherwise it returns 0.
 func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
 	for _, c := range image.Containers {

@@ -42,7 +42,7 @@ type Image struct {
 	Name string `json:"name"` // the name as written in the first container
 	Ref  string `json:"ref"`  // the reference for the runtime: with a tag or a digest
 	// Policy is the strictest policy of the containers. If one container has Always, podrun pulls
-	// the image for all of them; Never applies only if all containers have it.
+	// the image for all of them. Never applies only if all containers have it.
 	Policy     corev1.PullPolicy `json:"policy"`
 	Containers []Container       `json:"containers"`
 }
@@ -56,9 +56,9 @@ type Container struct {
 }
 
 // New plans the pod's images. For each name that cannot be parsed, it returns a problem (reason
-// InvalidImageName); the plan contains the other images. The pod must have its defaults, so
-// that each container has its pull policy. runtimeHandler is the handler of the pod's
-// RuntimeClass; "" means the runtime's default.
+// InvalidImageName). The plan has the other images. The pod must have its defaults, so that
+// each container has its pull policy. runtimeHandler is the handler of the pod's RuntimeClass;
+// "" means the runtime's default.
 func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
 	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
 	var problems problem.List

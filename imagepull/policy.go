@@ -10,8 +10,8 @@ import (
 )
 
 // once makes one attempt, with the calls in the kubelet's order. It inspects the image unless
-// the policy is Always, pulls it if it is missing, inspects it again for its size, and inspects
-// it under its name as written to determine its user.
+// the policy is Always, and pulls it if it is missing. It inspects the image again for its
+// size, and then under its name as written to determine its user.
 func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
 	var found *runtimeapi.Image

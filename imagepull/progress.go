@@ -90,8 +90,8 @@ func (l look) open() map[string]bool {
 
 // transfer is one call of PullImage, as podrun observes it from outside. containerd does not report
 // to which call an ingest belongs. podrun attributes the blobs of a manifest to a pull if the
-// manifest belongs to the pull's repository and either arrived after the pull began or, if the pull
-// resumes an earlier one, has blobs that are being fetched.
+// manifest belongs to the pull's repository and arrived after the pull began. If the pull resumes
+// an earlier one, the manifest may be older, but some of its blobs must be in transfer.
 type transfer struct {
 	from     source
 	registry string // includes the port

@@ -44,8 +44,8 @@ type Options struct {
 	Verify    Verification
 	// Emit receives the containers' events; it may be nil.
 	Emit event.Sink
-	// Warn receives a warning when the first pull of an image has failed and podrun will retry it;
-	// it may be nil.
+	// Warn receives a warning when the first pull of an image has failed and podrun will retry it.
+	// It may be nil.
 	Warn func(problem.List)
 	// Progress receives the progress of the pulls at intervals; it may be nil.
 	Progress event.Sink
@@ -53,7 +53,7 @@ type Options struct {
 	// of the pull, including waits. It may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
 	// If containerd's store receives no new data for StallTimeout, podrun cancels the pull and
-	// retries it; 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
+	// retries it. 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
 	// supported.
 	StallTimeout time.Duration
 }

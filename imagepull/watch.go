@@ -155,7 +155,7 @@ func (w *watcher) round(ctx context.Context) {
 
 // giveUp cancels a pull that has stalled, or whose registry does not respond.
 //
-// While another pull receives content, no pull counts as stalled: containerd limits the requests
+// While another pull receives content, no pull counts as stalled. containerd limits the requests
 // of all pulls together (max_concurrent_downloads, core/remotes/docker), so one pull may wait
 // for another with its ingests open. Therefore podrun may detect a stall late, but it never
 // cancels a pull that only waits.

@@ -23,11 +23,12 @@ var systemClasses = map[string]int32{
 }
 
 // WithClasses returns the pod with the fields that an API server sets because of the pod's
-// PriorityClass and RuntimeClass (plugin/pkg/admission/{priority,runtimeclass}): priority and
-// preemption policy, overhead, node selector and tolerations. If a class is missing or
-// contradicts the pod, this is a problem of the manifest. If a PriorityClass is missing but
-// spec.priority is set, as in a pod that was exported from a cluster, WithClasses keeps the
-// priority. It does not report a missing RuntimeClass, because prepare.RuntimeHandler does.
+// PriorityClass and RuntimeClass (plugin/pkg/admission/{priority,runtimeclass}). These are
+// priority and preemption policy, overhead, node selector and tolerations. If a class is
+// missing or contradicts the pod, this is a problem of the manifest. If a PriorityClass is
+// missing but spec.priority is set, as in a pod that was exported from a cluster, WithClasses
+// keeps the priority. It does not report a missing RuntimeClass, because prepare.RuntimeHandler
+// does.
 func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	out := pod.DeepCopy()
 	var problems problem.List
@@ -43,8 +44,8 @@ func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	return out, problems
 }
 
-// setPriority sets the priority of spec.priorityClassName or, if that is empty, of the input's
-// default PriorityClass.
+// setPriority sets the priority of spec.priorityClassName. If this is empty, it sets the
+// priority of the input's default PriorityClass.
 func setPriority(spec *corev1.PodSpec, classes map[string]*schedulingv1.PriorityClass, bad func(field, reason, message, hint string)) {
 	name := spec.PriorityClassName
 	class := classes[name]

@@ -77,9 +77,9 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 	l.add(l.applyValidation(p))
 }
 
-// meant returns the hint for an unknown field. The hint is a field with a very similar name, or
-// else the level at which a field with this name exists, or else a field with a less similar
-// name. If there is none of these, it is "".
+// meant returns the hint for an unknown field. The hint is a field with a very similar name. If
+// there is none, it is the level at which a field with this name exists, or else a field with a
+// less similar name. If there is none of these, it is "".
 func meant(t reflect.Type, path []string) string {
 	similar := similarField(t, path)
 	if similar == "" || edits(strings.ToLower(similar), strings.ToLower(path[len(path)-1])) > 1 {

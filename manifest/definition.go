@@ -10,9 +10,8 @@ import (
 )
 
 // Definition is the object of the input that defines a pod: either a Pod, or a workload from
-// whose pod template podrun created the pod. A checkpoint contains it in a field of the pod's
-// document, because older releases ignore an unknown field, but refuse a document of another
-// kind.
+// whose pod template podrun created the pod. A checkpoint has it in a field of the pod's
+// document. Older releases ignore an unknown field, but refuse a document of another kind.
 type Definition struct {
 	Kind string // Pod, or the kind of a workload
 	// Workload is the workload as JSON, without its pod template and its status; nil for a Pod. It

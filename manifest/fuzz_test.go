@@ -7,8 +7,8 @@ import (
 )
 
 // FuzzLoad checks that for any input, Load returns without a panic, and either reports problems
-// or returns at least one pod. Each pod must have the properties on which podrun relies: it has
-// a name, and a UID that is safe in a path, and does not change when its checkpoint is written
+// or returns at least one pod. Each pod must have the properties on which podrun relies. It has
+// a name and a UID that is safe in a path. It does not change when its checkpoint is written
 // and read.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{

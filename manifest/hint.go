@@ -42,8 +42,8 @@ func supported(detail string) (values []string) {
 
 var quoted = lazy(`"([^"]*)"`)
 
-// validName returns the RFC 1123 subdomain that the author of a name probably intended; "" if
-// there is none.
+// validName returns the RFC 1123 subdomain that the author of a name probably intended. It
+// returns "" if there is none.
 func validName(name string) string {
 	name = strings.Trim(notInName().ReplaceAllString(strings.ToLower(name), "-"), "-.")
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestReadKustomization checks that the source is the output of kustomize or, if that is not
-// installed, of kubectl.
+// TestReadKustomization checks that the source is the output of kustomize. If that is not
+// installed, it is the output of kubectl.
 func TestReadKustomization(t *testing.T) {
 	bin := t.TempDir()
 	// The host may have a kubectl.

@@ -66,7 +66,7 @@ type level struct {
 }
 
 // below returns the path to the nearest field of this name in a struct or in the structs below
-// it; "" if there is none.
+// it. It returns "" if there is none.
 func below(t reflect.Type, name string) string {
 	next, seen := []level{{"", t}}, map[reflect.Type]bool{t: true}
 	for depth := 0; depth <= levelDepth && len(next) > 0; depth++ {

@@ -44,7 +44,7 @@ type Options struct {
 	// returns five random characters for generateName; if it is nil, generateName is refused
 	Suffix func() string
 	// WorkingDir is the absolute working directory. If it is set, Load resolves relative hostPaths
-	// against the directory of their file; if it is empty, Load refuses them.
+	// against the directory of their file. If it is empty, Load refuses them.
 	WorkingDir string
 	// RestartPolicy replaces the restartPolicy of every pod, unless it is empty.
 	RestartPolicy corev1.RestartPolicy

@@ -47,7 +47,7 @@ func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 }
 
 // capabilities warns about names that are not capabilities. containerd adds CAP_ to the
-// beginning of each name, and ignores the result if it is unknown: drop: [CAP_NET_RAW] drops
+// beginning of each name, and ignores the result if it is unknown. So drop: [CAP_NET_RAW] drops
 // nothing. The API does not check names, because a newer kernel may have more capabilities.
 func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
 	if sc == nil || sc.Capabilities == nil {

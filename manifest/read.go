@@ -33,11 +33,11 @@ type ReadOptions struct {
 	HTTPClient *http.Client
 }
 
-// Read reads the arguments of the command line. Each is a file, a directory (with its *.yaml,
-// *.yml and *.json in the order of their names, without subdirectories and files whose names
-// begin with a dot), "-" for standard input, or an https URL. A file may be a FIFO, such as a
-// shell's <(command). The *problem.Error contains a problem for every argument that Read cannot
-// read. If ctx ends, the error wraps the cause instead.
+// Read reads the arguments of the command line. Each is a file, a directory, "-" for standard
+// input, or an https URL. In a directory, Read takes *.yaml, *.yml and *.json in the order of
+// their names. It omits subdirectories and files whose names begin with a dot. A file may be a
+// FIFO, such as a shell's <(command). The *problem.Error contains a problem for every argument
+// that Read cannot read. If ctx ends, the error wraps the cause instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file was specified"), Hint: "specify a file, a directory, an https URL, or - for standard input"}

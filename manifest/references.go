@@ -8,9 +8,9 @@ import (
 )
 
 // References returns the objects to which the pod of a checkpoint refers, without the pod, in a form that
-// an API server accepts. It omits two kinds of objects: volumes that podrun made for claims (--pvc,
-// --pvc-dir), because their names are not valid, and claims that podrun made because the input did not
-// contain them. If another claim is bound to such a volume, References returns the claim unbound.
+// an API server accepts. It omits volumes that podrun made for claims (--pvc, --pvc-dir), because their
+// names are not valid. It also omits claims that podrun made because the input did not have them. If
+// another claim is bound to such a volume, References returns the claim unbound.
 func (c Checkpoint) References() *Objects {
 	out := c.Objects()
 	out.Pods = nil

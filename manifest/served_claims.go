@@ -61,19 +61,19 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 }
 
 // servedName returns the name of the PersistentVolume of a claim that ServeClaims binds. No
-// volume of an input, and no other claim's volume, has this name, because the API does not
-// allow '_' in the names of volumes, namespaces and claims. The names of volume.Provision
-// differ from it, too.
+// volume of an input, and no other claim's volume, has this name. The API does not allow '_' in
+// the names of volumes, namespaces and claims. The names of volume.Provision differ from it,
+// too.
 func servedName(namespace, claim string) string { return "pvc_" + namespace + "_" + claim }
 
 // earlierServedName returns the name that earlier releases used. It is ambiguous: a-b/c and a/b-c
 // have the same name.
 func earlierServedName(namespace, claim string) string { return "pvc-" + namespace + "-" + claim }
 
-// KeepServedNames returns o with volume names from c, the checkpoint of the existing pod. If an
-// earlier release named the volume of a claim that ServeClaims binds, and the volume is
-// otherwise the same, the volume keeps its name, because the name is part of the path at which
-// the volume is mounted. KeepServedNames does not change o.
+// KeepServedNames returns o with volume names from c, the checkpoint of the existing pod. An
+// earlier release may have named the volume of a claim that ServeClaims binds. If the volume is
+// otherwise the same, it keeps this name, because the name is part of the path at which the
+// volume is mounted. KeepServedNames does not change o.
 func (c Checkpoint) KeepServedNames(o *Objects) *Objects {
 	out := *o
 	for _, was := range c.Claims {

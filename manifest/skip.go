@@ -56,7 +56,7 @@ const CustomKinds = "custom"
 
 // isCustom reports whether an object is a custom resource: its API group must be a domain that
 // is not Kubernetes' own. Kubernetes' groups have no dot (apps, batch), or are subdomains of
-// k8s.io or kubernetes.io, which are reserved for reviewed APIs (KEP-2337); a group such as
+// k8s.io or kubernetes.io, which are reserved for reviewed APIs (KEP-2337). A group such as
 // cluster.x-k8s.io is custom. A custom kind may have the name of a Kubernetes kind (Job of
 // batch.volcano.sh/v1alpha1).
 func isCustom(h header) bool {

@@ -131,7 +131,7 @@ func documentStart(text []byte) int {
 }
 
 // firstContent returns the offset of the first byte that is not part of white space, a comment
-// or a separator; -1 if there is none.
+// or a separator. It returns -1 if there is none.
 func firstContent(text []byte) int {
 	pos := 0
 	for line := range bytes.Lines(text) {

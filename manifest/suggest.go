@@ -38,7 +38,7 @@ func nearest(word string, names []string) string {
 }
 
 // edits returns the edit distance of two words, in bytes. An edit inserts, removes or replaces a
-// letter, or exchanges two adjacent letters, because that is a single typing mistake (Pdo for
+// letter, or exchanges two adjacent letters. The latter is a single typing mistake (Pdo for
 // Pod).
 func edits(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}

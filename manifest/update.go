@@ -83,8 +83,8 @@ func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 
 // keepResources returns the pod with its previous resources. The result is the part of a change
 // that an API server treats as an update, without the resize. It ignores a resize policy that
-// contains only the default: defaulting adds this policy for each new resource of a container,
-// and the API server's validation of a resize ignores it, too.
+// has only the default. Defaulting adds this policy for each new resource of a container, and
+// the API server's validation of a resize ignores it too.
 func keepResources(will, was *core.Pod) *core.Pod {
 	kept := will.DeepCopy()
 	kept.Spec.Resources = was.Spec.Resources

@@ -364,7 +364,7 @@ func (s *scanner) blockScalar() bool {
 }
 
 // contentIndent returns the indentation of the lines that follow. It is that of the first line
-// that is not empty, or of an empty line before it if that one is indented more.
+// that is not empty. If an empty line before it is indented more, it is that of the empty line.
 func (s *scanner) contentIndent() int {
 	most := max(s.indent()+1, 1)
 	for i := s.pos; ; {

@@ -11,7 +11,7 @@ import (
 
 // Apply starts pods and waits until each has reached o.Wait or, if that is not set, until it is
 // started. It validates and admits all of them before the first side effect. If Apply returns an
-// error without results, it has started no pod: the error is of kind Refused (with every reason),
+// error without results, it has started no pod. The error is of kind Refused (with every reason),
 // Deadline or Runtime, or it is the cause that ended ctx. Otherwise it has started the pods
 // concurrently, each with its own rollback. Each pod has one result, with its error, in the order
 // of objects.

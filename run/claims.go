@@ -22,11 +22,11 @@ type Claim struct {
 	Pods   []string // names of the pods that use it
 }
 
-// Claims lists the claims of a namespace that have directories of their own; namespace "" means
-// all namespaces. It lists the claims that pods of this root directory use, and the claims that
-// have a directory in --pvc-dir even if no pod uses them. They are ordered by namespace, name
-// and path. Claims omits pods whose checkpoints cannot be read. It omits claims without their
-// own directories, because they have no state apart from their pods.
+// Claims lists the claims of a namespace that have directories of their own. The namespace ""
+// means all namespaces. It lists the claims that pods of this root directory use, and the
+// claims that have a directory in --pvc-dir even if no pod uses them. They are ordered by
+// namespace, name and path. Claims omits pods whose checkpoints cannot be read. It omits claims
+// without their own directories, because they have no state apart from their pods.
 func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	pods, err := store.StoredPods(s.Layout())
 	if err != nil {

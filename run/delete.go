@@ -25,7 +25,7 @@ type DeleteOptions struct {
 	// kept if another pod uses one of its claims, unless Delete deletes that pod, too. If several
 	// deleted pods share a claim, the last one deletes its directory.
 	DeleteVolumes bool
-	// Basics are facts that are read while the command searches for the pods; if Basics is nil,
+	// Basics are facts that are read while the command searches for the pods. If Basics is nil,
 	// Delete reads the facts.
 	Basics *Basics
 	// Found means that the user selected the pods by name, and that all were found as complete
@@ -65,11 +65,11 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// Delete removes pods and everything that podrun created for them, and returns one result
-// per pod. An interrupted removal can be repeated. Each result has the pod's final status
-// and the exit states of its containers, unless another command removed the pod. The error is of
-// kind Runtime or Deadline if the facts about the host could not be read; in that case nothing was
-// removed. Errors of single pods are in the results.
+// Delete removes pods and everything that podrun created for them, and returns one result per pod.
+// An interrupted removal can be repeated. Each result has the pod's final status and the exit
+// states of its containers, unless another command removed the pod. The error is of kind Runtime
+// or Deadline if the facts about the host could not be read. Then Delete has removed nothing.
+// Errors of single pods are in the results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()

@@ -43,8 +43,8 @@ type DoctorOptions struct {
 	// NoRuntime explains why the engine has no runtime; nil if it has one.
 	NoRuntime error
 	// Embedded is the state of the embedded runtime; empty if another one is used. Collision lists
-	// the networks of this host that overlap the embedded runtime's pod subnet; it is empty if
-	// none does.
+	// the networks of this host that overlap the pod subnet of the embedded runtime. It is empty
+	// if none does.
 	Embedded, Collision string
 }
 
@@ -169,8 +169,8 @@ func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 	return r
 }
 
-// Refusal returns an error of kind Refused if this host cannot run pods at all, or not all of the
-// examined pods; otherwise nil.
+// Refusal returns an error of kind Refused if this host cannot run pods, or cannot run all of the
+// examined ones. Otherwise it returns nil.
 func (d Diagnosis) Refusal() error {
 	var checks []string
 	for _, f := range d.Findings {

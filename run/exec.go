@@ -22,8 +22,8 @@ type ExecTarget struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
-	// If podrun chose one of several containers of the pod, Among lists all of them, with init
-	// containers marked; otherwise it is empty.
+	// If podrun chose one of several containers of the pod, Among lists all of them and marks init
+	// containers. Otherwise it is empty.
 	Among []string
 	// Stdin and TTY are the settings of the container's main process.
 	Stdin, TTY bool
@@ -126,7 +126,7 @@ const (
 
 // Exec runs a command in a container and returns its exit code. It streams the command's
 // output. With a Timeout and without In, the output is available only after the command has
-// ended: only the CRI call ExecSync kills a command that exceeds its timeout, and that call
+// ended. Only the CRI call ExecSync kills a command that exceeds its timeout, and this call
 // supports neither streaming nor a terminal. If the runtime does not support streaming, Exec
 // also uses ExecSync for a command without In.
 //

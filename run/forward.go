@@ -24,7 +24,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// maxForwarded limits the number of connections that are forwarded at the same time; further
+// maxForwarded limits the number of connections that are forwarded at the same time. Further
 // connections wait to be accepted.
 const maxForwarded = 1024
 
@@ -44,8 +44,8 @@ type ForwardPort struct {
 type ForwardOptions struct {
 	Namespace, Name string
 	Ports           []ForwardPort
-	// Addresses are the addresses of this host to listen on: IP addresses, or localhost,
-	// which means 127.0.0.1 and, if the host has it, ::1.
+	// Addresses are the addresses of this host to listen on. They are IP addresses or localhost.
+	// The latter means 127.0.0.1 and, if the host has it, ::1.
 	Addresses []string
 	// Listening is called for each address when podrun listens on it. Failed is called when podrun
 	// could not forward a connection.

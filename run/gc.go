@@ -104,8 +104,8 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 	return nil
 }
 
-// leftovers finds the leftovers of one root directory and, if shared is true, those that
-// belong to no root directory.
+// leftovers finds the leftovers of one root directory. If shared is true, it also finds those
+// that belong to no root directory.
 func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -342,7 +342,7 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 }
 
 // listLeftovers lists what GC would remove, for a report. It returns nothing if blind is set,
-// or if the host cannot be read; another part of the report contains that error.
+// or if the host cannot be read. In the latter case, another part of the report has the error.
 func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
 	if blind {
 		return nil

@@ -68,8 +68,8 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	return out, nil
 }
 
-// onePerName drops pods without a checkpoint, which an interrupted removal leaves behind, if
-// another pod has the same name: `get` shows one pod per name. GC lists and removes the dropped
+// An interrupted removal may leave a pod without a checkpoint. If another pod has the same
+// name, onePerName drops it: `get` shows one pod per name. GC lists and removes the dropped
 // pods, and a delete by name removes all pods of that name.
 func onePerName(pods []Known) []Known {
 	shown := map[string]bool{}
@@ -88,9 +88,9 @@ func onePerName(pods []Known) []Known {
 	})
 }
 
-// knownAt returns the time of the last probe of a running pod that has probes and that no
-// process supervises. It is zero until the shortest probe period has passed: before that, a
-// kubelet would have no newer results either.
+// knownAt is for a running pod that has probes and that no process supervises. It returns the
+// time of the pod's last probe. It is zero until the shortest probe period has passed: before
+// that, a kubelet would have no newer results either.
 func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
 	period := lifecycle.ProbePeriod(k.Pod, obs)
 	if period == 0 {

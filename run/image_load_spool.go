@@ -88,7 +88,8 @@ func sizeOf(f *os.File) int64 {
 }
 
 // spool copies input that can be read only once into an unnamed file in dir. The caller passes the
-// root directory as dir, because it has space for images; a temporary directory may be in memory.
+// root directory as dir, because this has space for images. A temporary directory may be in
+// memory.
 func spool(dir string, r io.Reader) (*os.File, error) {
 	f, err := unnamed(dir)
 	if err != nil {

@@ -26,8 +26,9 @@ type LogsRequest struct {
 }
 
 // Logs finds the log files of a pod's containers, in the order of its spec. The error is of
-// kind Failed if the pod, or the requested instance of the container, is not found, Usage
-// if the pod has no such container, and Runtime if the runtime does not respond.
+// kind Failed if the pod, or the requested instance of the container, is not found. It is of
+// kind Usage if the pod has no such container, and of kind Runtime if the runtime does not
+// respond.
 func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	seen, err := e.observePod(ctx, r.Namespace, r.Name)
 	if err != nil {

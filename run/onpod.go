@@ -68,10 +68,9 @@ func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, 
 	return s, nil
 }
 
-// WithTimeout returns a context that ends after a command's --timeout, with a
-// problem.TimeoutError as its cause; a limit of 0 means none. The operations of Engine apply their
-// limits themselves: WithTimeout is for calls to the runtime that a command makes before the
-// operation.
+// WithTimeout returns a context that ends after a command's --timeout. Its cause is then a
+// problem.TimeoutError. A limit of 0 means none. The operations of Engine apply their limits
+// themselves: WithTimeout is for calls to the runtime that a command makes before the operation.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return WithRest(ctx, limit, 0)
 }

@@ -33,15 +33,15 @@ type Referred struct {
 		runtime.Object
 		metav1.Object
 	}
-	// Lost is an error if podrun kept the data of a Secret in memory only and has lost it;
-	// otherwise Lost is nil.
+	// Lost is an error if podrun kept the data of a Secret only in memory and has lost it.
+	// Otherwise Lost is nil.
 	Lost error
 
 	applied time.Time // when the pod that has this copy was applied
 }
 
 // ReferredObjects reads the ConfigMaps and Secrets that were applied together with the pods of a
-// namespace; "" means all namespaces. They are sorted by kind, namespace and name. It does not call
+// namespace. "" means all namespaces. They are sorted by kind, namespace and name. It does not call
 // the runtime. Each pod has its own copy of an object. If the copies differ, ReferredObjects returns
 // the one that was applied last. It omits the objects of pods whose checkpoints cannot be read.
 func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, error) {

@@ -27,8 +27,8 @@ func (r Ref) String() string {
 
 // Resolve returns the name of the pod that a reference names. It reads the pod's checkpoint, but does
 // not call the runtime. An error, of kind Failed, means that the pod of this name exists, but an object
-// of another kind defines it. If the pod has no readable checkpoint, or an older release created it,
-// the kind of its definition is not known, and Resolve returns the name anyway. Namespace "" means all
+// of another kind defines it. If the pod has no readable checkpoint, or if an older release created it,
+// the kind of its definition is unknown. Then Resolve returns the name anyway. Namespace "" means all
 // namespaces.
 func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err error) {
 	if r.Kind == "" || r.Kind == "Pod" {

@@ -14,7 +14,7 @@ import (
 // sandboxes, within their grace periods, and starts them again. A pod that fails to start remains
 // on this host, without containers, and can be restarted. The results and the error are those of
 // Apply; the error is of kind Failed if a checkpoint was not found. If another command deletes a
-// pod before Restart owns it, the pod's result is an error; if another command changes a pod,
+// pod before Restart owns it, the pod's result is an error. If another command changes a pod,
 // Restart uses the new definition.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.Force = true

@@ -183,8 +183,8 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 }
 
 // recordUnlessOther records a choice, unless another podrun process has recorded a different
-// one since this process read the record: if two commands are the first and run concurrently,
-// they must agree. The layout's lock must be held.
+// one since this process read the record. If the first two commands run concurrently, they must
+// make the same choice. The layout's lock must be held.
 func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
 	now, err := embedded.ReadChoice(ctx, r.layout)
 	switch {

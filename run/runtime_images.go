@@ -71,8 +71,8 @@ type dropped struct {
 // maxDropped limits the number of archives that are examined.
 const maxDropped = 1024
 
-// newImages returns the archives that have not been loaded yet, and the records of those that have
-// been loaded, by name.
+// newImages returns the archives that have not been loaded yet. It also returns the records of the
+// other ones by name.
 func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	entries, err := os.ReadDir(r.layout.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

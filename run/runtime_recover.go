@@ -37,8 +37,8 @@ func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 	return record, err
 }
 
-// recoverChoice determines which runtime the pods of the root directory use; it returns nil
-// if there are no pods. The argument lost is the error from reading the record.
+// recoverChoice determines which runtime the pods of the root directory use. It returns nil if
+// there are no pods. The argument lost is the error from reading the record.
 func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choice, error) {
 	layout := r.settings.Layout()
 	stored, err := store.StoredPods(layout)

@@ -42,8 +42,8 @@ type PodUsage struct {
 const topInterval = 1100 * time.Millisecond
 
 // Top measures the usage of the running pods that match, by namespace and name. It requests the
-// usage from the running supervisor or, if there is none, from the runtime, and takes a second
-// sample if the first one has no rates. The error is of kind Runtime.
+// usage from the running supervisor. If there is none, it requests it from the runtime. If the
+// first sample has no rates, it takes a second one. The error is of kind Runtime.
 func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, error) {
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {

@@ -85,8 +85,8 @@ func (v Volume) hint(paths map[string]Path) string {
 	return "create the directory: 'mkdir -p " + path + "'"
 }
 
-// problem explains why podrun can neither use a path, because it is not of the required type, nor
-// create it. It returns "" if the path has that type, or if podrun can create it.
+// problem says why podrun cannot use a path. The path does not have the required type, and podrun
+// cannot create it. It returns "" if the path has that type, or if podrun can create it.
 func (h *HostPath) problem(path string, found Path) string {
 	if h.Type == corev1.HostPathUnset {
 		return ""

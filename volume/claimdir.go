@@ -15,9 +15,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Names in the directory of all claims that do not belong to a claim: that of a directory that
-// does not have its mode yet, and those of directories that podrun is deleting. No claim has a
-// directory whose name begins with a dot.
+// These names in the directory of all claims do not belong to a claim. One is that of a
+// directory that does not have its mode yet. The others are those of directories that podrun is
+// deleting. No claim has a directory whose name begins with a dot.
 const (
 	newClaimName     = ".new"
 	deletedClaimName = ".deleted-"

@@ -39,7 +39,7 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 // mountByProgram runs mount(8), which runs mount.nfs. Only mount.nfs implements the negotiation
 // with the server. On a host with systemd, it uses a systemd scope, like the kubelet, so that
 // daemons that mount.nfs starts (rpc.statd) outlive podrun. It does not mount with mount-utils,
-// because that package takes no context: if a server did not respond, the call would block
+// because that package takes no context. If a server did not respond, the call would block
 // forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
 	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)

@@ -55,8 +55,8 @@ func ProvisionedFor(name string) (namespace, claim string, ok bool) {
 	return namespace, claim, ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(claim)) == 0
 }
 
-// ProvisionedPath returns the directory of a PersistentVolume that Provision returned; "" for
-// any other PersistentVolume.
+// ProvisionedPath returns the directory of a PersistentVolume that Provision returned. It
+// returns "" for any other PersistentVolume.
 func ProvisionedPath(pv *corev1.PersistentVolume) string {
 	if _, _, ok := ProvisionedFor(pv.Name); !ok || pv.Spec.Local == nil || filepath.Base(pv.Spec.Local.Path) != pv.Name {
 		return ""

@@ -1,8 +1,8 @@
 // Package copytar writes local files to a tar stream, and extracts a stream that a container
 // produced. Such a stream may be hostile. Whatever names and links are in the stream, copytar
 // never writes outside the destination (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246,
-// CVE-2019-11249, CVE-2019-11251), and never writes more bytes than the stream contains. Local
-// files may belong to a user who changes them during the copy. copytar then still reads nothing
+// CVE-2019-11249, CVE-2019-11251). It never writes more bytes than the stream has. Local files
+// may belong to a user who changes them during the copy. copytar then still reads nothing
 // outside the directory.
 package copytar
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// FuzzUnpack checks that whatever bytes are unpacked, nothing is written outside the
-// destination, only files and directories without special bits are created, and no more bytes
-// are written than were sent.
+// FuzzUnpack unpacks arbitrary bytes. Unpack must write nothing outside the destination. It
+// must create only files and directories without special bits, and must write no more bytes
+// than were sent.
 func FuzzUnpack(f *testing.F) {
 	seed := func(entries ...tar.Header) []byte {
 		var out bytes.Buffer

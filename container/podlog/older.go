@@ -84,7 +84,7 @@ func closeAll(files []*olderFile) {
 }
 
 // readOlder writes the requested part of the rotated files. Without Tail, this is everything.
-// With Tail, it is as many of the last lines as the current file lacks; have is the number of
+// With Tail, it is as many of the last lines as the current file lacks. have is the number of
 // lines in the current file. If a rotation has split a line, the line counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")

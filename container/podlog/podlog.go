@@ -3,9 +3,9 @@
 // one container, and Mux those of several.
 //
 // Package podlog does not use k8s.io/cri-client/pkg/logs. That package queries the runtime at each
-// end of file, ends up to a second after the container, stops at the first line that is not in the
-// CRI format, mixes parts of long lines with other lines, and opens the new file of a rotated log
-// before it has read the old one to its end.
+// end of file, and ends up to a second after the container. It stops at the first line that is not
+// in the CRI format, and mixes parts of long lines with other lines. It opens the new file of a
+// rotated log before it has read the old one to its end.
 package podlog
 
 import (
@@ -50,7 +50,7 @@ type Source struct {
 
 	// Exited is closed when the container has exited. Alive reports whether the container is still
 	// running. Stream calls it when there is nothing to read, at most four times a second. Alive
-	// reports whether the container still runs; it is called when there is nothing to read, at most
+	// reports whether the container still runs. It is called when there is nothing to read, at most
 	// four times a second. The exit of the container ends a Follow. If both fields are nil, only
 	// the end of the context does.
 	Exited <-chan struct{}
@@ -76,7 +76,7 @@ type Output struct {
 // Stream writes the log of a container. It begins with the oldest of the rotated files, whether
 // it is compressed or not. (The kubelet reads only the current file, so `kubectl logs` shows
 // almost nothing after a rotation.) Stream returns nil when it has written everything. If the
-// context ends, it returns an error that wraps the context's cause; if there is no log, it
+// context ends, it returns an error that wraps the context's cause. If there is no log, it
 // returns fs.ErrNotExist.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
@@ -210,9 +210,9 @@ func (s *stream) piece(p piece) error {
 	return nil
 }
 
-// openLog opens a log file. It accepts only regular files, because opening a pipe would hang, a
-// device never ends, and a symlink may lead to a file that the reader must not see. Refusing
-// symlinks does no harm, because runtimes report the path of the file itself.
+// openLog opens a log file. It accepts only regular files. Opening a pipe would hang, a device
+// never ends, and a symlink may lead to a file that the reader must not see. Refusing symlinks
+// does no harm, because runtimes report the path of the file itself.
 func openLog(path string) (*os.File, error) {
 	return hostfile.OpenNoFollow(path)
 }

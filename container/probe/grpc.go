@@ -16,9 +16,9 @@ import (
 )
 
 // runGRPC queries a health service (grpc.health.v1.Health). SERVING is a success; everything
-// else is a failure. It does not use k8s.io/kubernetes/pkg/probe/grpc, for two reasons: that
-// package cannot be canceled, and it sends the user agent kube-probe/1.36 only in binaries whose
-// linker flags set the version.
+// else is a failure. It does not use k8s.io/kubernetes/pkg/probe/grpc. That package cannot be
+// canceled, and it sends the user agent kube-probe/1.36 only in binaries whose linker flags set
+// the version.
 func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf("", podIP, g.Port)
 	if err != nil {

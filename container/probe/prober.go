@@ -17,11 +17,11 @@ type Options struct {
 	Exec Exec
 	// Emit receives the kubelet's Unhealthy and ProbeWarning events. It may be nil.
 	Emit event.Sink
-	// Report is called when the value of a probe changes. Either a startup or readiness probe has
-	// passed (ok), or a readiness probe has failed, or a startup or liveness probe has failed,
-	// which means that the container must be killed. message describes the kill, or is the output
-	// of a readiness probe that failed. Results already includes the change. Several goroutines
-	// call Report. It must not block for long, and must not call Stop. It may be nil.
+	// Report is called when the value of a probe changes. If ok is true, a startup or readiness
+	// probe has passed. Otherwise a readiness probe has failed, or podrun must kill the container
+	// because a startup or liveness probe has failed. message describes the kill, or is the output of a readiness
+	// probe that failed. Results already includes the change. Several goroutines call Report. It
+	// must not block for long, and must not call Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
 	// Probed receives the outcome of each probe. At that time, Results already includes its
 	// effect. Several goroutines call it. It must not block. It may be nil.

@@ -26,13 +26,13 @@ type Image struct {
 
 	// Entrypoint and Cmd are the command that a container runs if the container's config specifies
 	// none. If there is no command, or if the shell does not support it, the container runs until
-	// it is stopped, and then exits with code 0.
+	// it is stopped. It then exits with code 0.
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// For an image in a registry: how long a pull takes, a channel that the test must close before
-	// a pull returns (nil for none), the error with which a pull fails, how often it fails (0
-	// means always), and the credentials that it requires.
+	// These are for an image in a registry: how long a pull takes, a channel that the test must
+	// close before a pull returns (nil for none), the error with which a pull fails, how often it
+	// fails (0 means always), and the credentials that it needs.
 	PullDelay          time.Duration
 	PullUntil          <-chan struct{}
 	PullErr            error

@@ -121,8 +121,8 @@ func (rt *Runtime) launch(c *container) error {
 	return nil
 }
 
-// programOf returns the program of a container: the scripted behavior or, if there is none, the
-// container's command, which the shell runs. rt.mu must be held.
+// programOf returns the program of a container: the scripted behavior. If there is none, it
+// returns the container's command, which the shell runs. rt.mu must be held.
 func (rt *Runtime) programOf(c *container) (program, error) {
 	if b, ok := rt.scripted(c); ok {
 		if b.StartErr != "" {

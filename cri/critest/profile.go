@@ -168,7 +168,7 @@ func (p Profile) notRunning(c *container, doing string) error {
 }
 
 // stopGrace returns how long a container may take to exit if a call with this deadline removes it
-// or stops its sandbox. CRI-O computes this time (server/utils.go, stopTimeoutFromContext); a
+// or stops its sandbox. CRI-O computes this time (server/utils.go, stopTimeoutFromContext). A
 // second of it is for the sandbox's own container.
 func (p Profile) stopGrace(deadline time.Time, limited bool) time.Duration {
 	switch {

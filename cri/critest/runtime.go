@@ -1,6 +1,6 @@
 // Package critest is a small container runtime for tests. Its Runtime implements the Container
-// Runtime Interface as containerd 1.6 does, or as the profile of another runtime describes
-// (profile.go): sandboxes and containers have the same states, names are reserved, and containers
+// Runtime Interface like containerd 1.6, or like the runtime that a profile describes
+// (profile.go). Sandboxes and containers have the same states, names are reserved, and containers
 // run, write logs and exit by themselves. It changes nothing on the host except log files and the
 // files in a container's mounts.
 //
@@ -9,7 +9,7 @@
 // on a unix socket to a program under test. Both use the same interceptor (gate.go), which records
 // the call and applies the faults that the test has set (fault.go).
 //
-// A container runs a Behavior that the test has set (behavior.go); otherwise, a small shell
+// A container runs a Behavior that the test has set (behavior.go). Otherwise, a small shell
 // (package ash) interprets the container's command.
 package critest
 

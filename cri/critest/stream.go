@@ -117,7 +117,7 @@ type asked interface {
 
 // converse waits until the client has opened the streams, or gone ends. It then serves the streams,
 // and sends the status that serve returns to the client. Faults for streams have their own methods,
-// ExecStream and AttachStream. Hang and Slow apply before the connection is upgraded; the others
+// ExecStream and AttachStream. Hang and Slow apply before the connection is upgraded. The others
 // apply after the streams have been served.
 func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
 	f := rt.strikeStream(method)

@@ -118,7 +118,7 @@ func (s *suite) testContainerEnds(t *testing.T) {
 }
 
 // If the program is missing, there are two cases. Either the start fails, and the container has
-// exited; or CreateContainer fails, and there is no container.
+// exited. Or CreateContainer fails, and there is no container.
 func (s *suite) testNotStarted(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "/no/such/program")

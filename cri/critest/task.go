@@ -12,10 +12,9 @@ import (
 )
 
 // LeaveTask simulates a StartContainer whose client was killed. containerd can then leave a
-// created container in this state: it reports the container as exited, the container's task was
-// created and never started, and containerd cannot remove the container. A client that is
-// connected through Serve can delete the task. LeaveTask returns false if there is no such
-// container.
+// created container in this state: containerd reports it as exited, its task was created and
+// never started, and containerd cannot remove it. A client that is connected through Serve can
+// delete the task. LeaveTask returns false if there is no such container.
 func (rt *Runtime) LeaveTask(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package archive contains the container runtime of podrun-bundle. It is a zstd-compressed tar
 // with containerd, its shim, runc, network plugins and the pause image (docs/bundle.md). It is
-// linked only with the build tag podrun_bundle; `make bundle` writes the files that such a
+// linked only with the build tag podrun_bundle. `make bundle` writes the files that such a
 // build embeds.
 package archive
 

@@ -162,9 +162,9 @@ PARTICULAR PURPOSE. See the GNU General Public License for more details.
 You should have received a copy of the GNU General Public License along with this
 program. If not, see <https://www.gnu.org/licenses/>.`
 
-// TestLicenses checks that the texts in a package's directory, in the parents of this directory
-// and in the package's module are found, and that texts of packages that are not linked are
-// not. Equal texts must be printed once.
+// TestLicenses checks which texts are found. These are the texts in a package's directory, in
+// the parents of this directory and in the package's module, but not those of packages that are
+// not linked. Equal texts must be printed once.
 func TestLicenses(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{

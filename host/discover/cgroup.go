@@ -178,7 +178,7 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 
 // chooseDriver selects the cgroup driver. The first of these that is known applies: the driver in
 // the flag; the runtime's driver, because podrun and the runtime must use the same one; systemd,
-// if it is process 1 and cgroup v2 is mounted, as distributions configure it; cgroupfs.
+// if it is process 1 and cgroup v2 is mounted, which is how distributions configure it; cgroupfs.
 func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
 	case s.CgroupDriver != "":

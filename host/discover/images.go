@@ -12,7 +12,7 @@ import (
 )
 
 // readImages requests images by name from the runtime. It omits images that are not present or
-// that the runtime does not report: podrun checks them again when a container starts.
+// that the runtime does not report. podrun checks them again when a container starts.
 func readImages(ctx context.Context, client *cri.Client, names []string) map[string]host.Image {
 	if client == nil || len(names) == 0 {
 		return nil

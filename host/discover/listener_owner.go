@@ -13,7 +13,7 @@ import (
 )
 
 // procSockets reads /proc/net. It is for kernels without sock_diag. These files do not show
-// whether a wildcard socket of IPv6 also occupies the IPv4 port; procSockets assumes that it
+// whether a wildcard socket of IPv6 also occupies the IPv4 port. procSockets assumes that it
 // does.
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
@@ -73,8 +73,8 @@ func parseProcSocket(local, inode string) (socket, error) {
 }
 
 // nameOwners sets PID and Process of the sockets that have wanted ports. It walks /proc only if
-// there is such a socket. If it cannot find the owner of a socket, because the owner is in
-// another PID namespace or has exited, the socket has no process name. Its port is occupied
+// there is such a socket. A socket has no process name if procSockets cannot find its owner.
+// The owner may be in another PID namespace or may have exited. Its port is occupied
 // nevertheless.
 func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
 	// maps the text of a link to the indexes of the sockets

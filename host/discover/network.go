@@ -42,9 +42,9 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 
 // nodeAddresses returns the node's IPs and the link of its default route. Configured addresses have
 // precedence. If none is configured, nodeAddresses returns one address, like the kubelet. It is the
-// address of the default route's link, IPv4 before IPv6; or else the first global unicast address
-// of the host; or else 127.0.0.1. (The kubelet first tries the addresses of the hostname. On a
-// single host, these are often 127.0.1.1, or come from a stale DNS record.)
+// address of the default route's link, IPv4 before IPv6. If there is none, it is the first global
+// unicast address of the host, or else 127.0.0.1. (The kubelet first tries the addresses of the
+// hostname. On a single host, these are often 127.0.1.1, or come from a stale DNS record.)
 func nodeAddresses(addresses []string) ([]string, string, error) {
 	link, addr, err := defaultRoute()
 	if err != nil {

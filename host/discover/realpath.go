@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// volumePaths resolves the symlinks in the paths of volumes, if there are any, and in the paths
-// with which admission compares them.
+// volumePaths resolves the symlinks in the paths of volumes. If there are any such paths, it
+// also resolves those with which admission compares them.
 func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) map[string]string {
 	if len(volumes) == 0 {
 		return nil

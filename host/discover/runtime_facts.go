@@ -226,8 +226,8 @@ func parseContainerdConfig(config string) containerdConfig {
 var crioPause = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*pause_image\s*=\s*"([^"]+)"`) })
 
 // sandboxImage returns the pause image in the verbose status. containerd 1.x reports it as
-// sandboxImage. containerd 2.x moved it to pinnedImages in the configuration of the image service;
-// depending on the version, the status has both or neither. The result is "" if the runtime does
+// sandboxImage. containerd 2.x moved it to pinnedImages in the configuration of the image service.
+// Depending on the version, the status has both or neither. The result is "" if the runtime does
 // not report the image.
 func sandboxImage(config string) string {
 	var c struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParseConfig checks that parseConfig parses or refuses any docker config, that each entry
-// has credentials, and that an error reveals nothing except the name of a registry.
+// FuzzParseConfig checks that parseConfig parses or refuses any docker config. Each entry must
+// have credentials, and an error must reveal nothing except the name of a registry.
 func FuzzParseConfig(f *testing.F) {
 	for _, seed := range []string{
 		`{"auths":{"registry.example":{"auth":"dXNlcjpwYXNz"},"https://index.docker.io/v1/":{"username":"u","password":"p"}}}`,

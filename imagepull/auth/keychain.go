@@ -22,8 +22,8 @@ type Keychain struct {
 	Files    []string // docker configs that may be missing
 	// .dockercfg files, which are read only if none of Files exists
 	Legacy []string
-	// ProviderConfig is a CredentialProviderConfig, and ProviderDir is the directory of its
-	// plugins; "" means none.
+	// ProviderConfig is a CredentialProviderConfig. ProviderDir is the directory of its plugins;
+	// "" means none.
 	ProviderConfig, ProviderDir string
 
 	mu        sync.Mutex
@@ -31,8 +31,8 @@ type Keychain struct {
 	failed    error // error of reading ProviderConfig
 }
 
-// HostFiles returns the paths of this host's credentials in the order in which podrun tries them:
-// first the paths to which docker login writes, then those in which the kubelet searches
+// HostFiles returns the paths of this host's credentials in the order in which podrun tries them.
+// First come the paths to which docker login writes, then those in which the kubelet searches
 // (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is $HOME. If one of
 // them is "", HostFiles omits its paths. legacy contains the paths of .dockercfg files. The
 // kubelet also searches its working directory. podrun does not, because users may run podrun in

@@ -133,7 +133,7 @@ func (l *Lease) callUnless(ctx context.Context, over func() bool, slow func(cont
 }
 
 // Lost reports whether another process has become the owner of the pod since this one last held
-// the pod's lock, whether the pod no longer exists, or whether its checkpoint is corrupt.
+// the pod's lock. It also reports true if the pod is gone or its checkpoint is corrupt.
 func (l *Lease) Lost() bool {
 	now, err := l.Lock.Current()
 	return err == nil && now != l.Lock.Seen || l.Removed() || l.Pace.Corrupt()
@@ -271,8 +271,8 @@ func (l *Lease) BeforeStart() error {
 	return err
 }
 
-// longestOutage is how long a waiting command tolerates an unavailable runtime; restarting the runtime takes
-// less.
+// longestOutage is how long a waiting command tolerates an unavailable runtime. A restart of the runtime
+// takes less time.
 const longestOutage = time.Minute
 
 // Refresh observes the pod again. If the runtime is unavailable or the pod cannot be read, it keeps the last

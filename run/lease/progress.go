@@ -23,8 +23,8 @@ func (p *Progress) Wait() {
 	}
 }
 
-// Acting returns the time at which the worker acquired its pod's lock; zero if the worker does
-// not hold the lock.
+// Acting returns the time at which the worker acquired its pod's lock. The time is zero if the
+// worker does not hold the lock.
 func (p *Progress) Acting() time.Time {
 	if ns := p.since.Load(); ns != 0 {
 		return time.Unix(0, ns)

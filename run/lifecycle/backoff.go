@@ -8,8 +8,8 @@ import (
 )
 
 // The kubelet's back-off for crashing containers: no delay before the first restart, then 10 s,
-// doubling up to 300 s. The delay is reset once a container has run for 10 minutes, even if the
-// longest delay is configured to be longer or shorter (pkg/kubelet/kubelet.go,
+// doubling up to 300 s. Once a container has run for 10 minutes, podrun resets the delay, even
+// if the longest delay is configured to be longer or shorter (pkg/kubelet/kubelet.go,
 // initialCrashLoopBackOff, MaxCrashLoopBackOff and HasExpiredFunc of crashLoopBackOff).
 const (
 	firstRestartDelay = 10 * time.Second

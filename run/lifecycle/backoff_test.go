@@ -99,8 +99,9 @@ func TestBackOffLimits(t *testing.T) {
 	}
 }
 
-// TestBackOffOfChangedContainer (conformance C4): the exit of the previous definition does not delay a
-// new one, and a stored delay of zero means no delay, however often the container was restarted before.
+// TestBackOffOfChangedContainer (conformance C4) checks that the exit of the previous definition does
+// not delay a new one. And if the stored delay is zero, there must be no delay, however often the
+// container was restarted before.
 func TestBackOffOfChangedContainer(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	obs := statusObserved(t, 1, "a#9=1")

@@ -34,10 +34,10 @@ func (g Goal) Debugs() string {
 	return name
 }
 
-// ParseGoal parses the value of --for or --wait as kubectl wait does: case is ignored, and a
-// condition must be True unless the value specifies another status (condition=Ready=False). The
-// conditions of Deployments and Jobs stand for those of their pod: Available means the condition
-// Ready; Complete and Failed mean phases. Of kubectl's jsonpath conditions, only the phase is
+// ParseGoal parses the value of --for or --wait like kubectl wait. Case is ignored. A condition
+// must be True unless the value specifies another status (condition=Ready=False). The conditions
+// of Deployments and Jobs stand for those of their pod. Available means the condition Ready;
+// Complete and Failed mean phases. Of kubectl's jsonpath conditions, only the phase is
 // supported: jsonpath={.status.phase}=Running. The error lists the valid goals.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
@@ -131,11 +131,11 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
 }
 
-// StartedGoal reports whether the pod has started: its init containers have completed, every app
-// container was started in the current sandbox, and every postStart hook has finished. A container in
-// mine, which this command started, counts as started even if it has terminated since. Any other
-// container that has terminated must first be restarted, if the restartPolicy requires it. If the pod
-// has not started, waiting describes what is missing.
+// StartedGoal reports whether the pod has started. Its init containers must have completed, every app
+// container must have been started in the current sandbox, and every postStart hook must have
+// finished. A container in mine, which this command started, counts as started even if it has
+// terminated since. Any other container that has terminated must first be restarted, if the
+// restartPolicy requires it. If the pod has not started, waiting describes what is missing.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

@@ -78,8 +78,8 @@ func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
 	return k
 }
 
-// AfterShutdown returns k without the record of the shutdown, because the pod runs again: the host has
-// booted, or the shutdown was canceled.
+// AfterShutdown returns k without the record of the shutdown. The pod runs again, because the host has
+// booted or the shutdown was canceled.
 func (k Kept) AfterShutdown() Kept {
 	if !k.ShutDown.IsZero() {
 		k.Phase, k.Reason, k.Message, k.ShutDown = "", "", "", time.Time{}
@@ -87,8 +87,8 @@ func (k Kept) AfterShutdown() Kept {
 	return k
 }
 
-// disrupted returns the time at which podrun evicted or stopped the pod because of the node; zero if
-// it did neither.
+// disrupted returns the time at which podrun evicted or stopped the pod because of the node. It is
+// zero if podrun did neither.
 func (k Kept) disrupted() time.Time {
 	if k.Evicted != nil && k.Evicted.ForNode {
 		return k.Evicted.At
@@ -251,7 +251,7 @@ func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) 
 }
 
 // ProbePeriod returns the shortest period of the startup and readiness probes of the pod's running
-// containers; 0 if there are none.
+// containers. It is 0 if there are none.
 func ProbePeriod(pod *corev1.Pod, obs *Observed) (shortest time.Duration) {
 	if pod == nil {
 		return 0

@@ -78,7 +78,7 @@ type World struct {
 	// Unhealthy maps container IDs to the containers whose startup or liveness probe has reached
 	// its failure threshold.
 	Unhealthy map[string]Unhealthy
-	// Since is the pod's start time, from which activeDeadlineSeconds counts; it is zero if the pod
+	// Since is the pod's start time, from which activeDeadlineSeconds counts. It is zero if the pod
 	// has not been started yet.
 	Since time.Time
 	// GroupLost is true if the pod's cgroup existed and no longer does. The kubelet kills such a
@@ -90,12 +90,12 @@ type World struct {
 	// CreateAhead contains the names of the init containers that podrun may create while the previous
 	// one runs.
 	CreateAhead map[string]bool
-	// CreatedAhead is the ID of the container that this process has created before its turn; empty if there
-	// is none.
+	// CreatedAhead is the ID of the container that this process has created before its turn. It is empty if
+	// there is none.
 	CreatedAhead string
 	// DebugOnly is true if Next plans only actions for ephemeral containers.
 	DebugOnly bool
-	// BackOff are the node's delays before an exited container is started again; the zero value means
+	// BackOff has the node's delays before an exited container is started again. The zero value means
 	// the kubelet's defaults.
 	BackOff RestartBackOff
 }
@@ -116,9 +116,9 @@ type Unhealthy struct {
 // Next decides which actions a pod requires. It is pure and contains the complete lifecycle logic. The
 // caller executes the actions, observes the pod and calls Next again.
 //
-// The order is the kubelet's: first the sandbox; then the init containers, each of which must succeed
-// before the next one starts; among them the sidecars (KEP-753), which are started in turn and kept
-// running; then the app containers in list order.
+// The order is the kubelet's. The sandbox is first. Then the init containers follow; each must succeed
+// before the next one starts. Among them are the sidecars (KEP-753), which podrun starts in turn and
+// keeps running. The app containers follow in the order of the list.
 func Next(pod *corev1.Pod, w World) Decision {
 	if w.Observed.Kept.Terminal() {
 		// The pod has ended, even if the runtime has lost the records of its containers.
@@ -186,8 +186,8 @@ func (d *Decision) ephemeral(pod *corev1.Pod, w World) {
 	}
 }
 
-// deadline returns when activeDeadlineSeconds expires; zero if the pod has no deadline or has not been
-// started.
+// deadline returns when activeDeadlineSeconds expires. It is zero if the pod has no deadline or has
+// not been started.
 func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	if pod.Spec.ActiveDeadlineSeconds == nil || since.IsZero() {
 		return time.Time{}
@@ -238,7 +238,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 }
 
 // nextRunning plans a running container, and reports whether it requires no action. If the definition
-// of the container has changed, nextRunning replaces it; the API allows changes of the image only.
+// of the container has changed, nextRunning replaces it. The API allows changes of the image only.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
 		d.replace(pod, have, w, Action{Why: "its definition changed",
@@ -276,8 +276,8 @@ func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Actio
 	d.start(pod, have.Name, w, kill.Why)
 }
 
-// start plans the start of a container. As in the kubelet, if a container was created but not started,
-// that counts as a run, unless podrun created it before its turn.
+// start plans the start of a container. As in the kubelet, a container that was created but not
+// started counts as a run, unless podrun created it before its turn.
 func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	var attempt uint32
 	if last := w.Observed.Newest(name); last != nil {

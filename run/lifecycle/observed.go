@@ -63,10 +63,10 @@ type Container struct {
 	// has not reported the exit yet. It is set only if podrun and the runtime see the same process
 	// IDs.
 	ProcessExited bool `json:"-"`
-	// User is the identity with which the container's first process was started; nil if the runtime does
-	// not report it (containerd 1.x).
+	// User is the identity with which the container's first process was started. It is nil if the
+	// runtime does not report it (containerd 1.x).
 	User *corev1.ContainerUser `json:"user,omitempty"`
-	// Actual contains the container's current resources; nil if the runtime does not report them
+	// Actual has the container's current resources. It is nil if the runtime does not report them
 	// (containerd 1.6).
 	Actual *Actual `json:"actual,omitempty"`
 
@@ -168,8 +168,8 @@ func (o *Observed) Newest(name string) *Container {
 	return nil
 }
 
-// Latest returns the newest container with the given name in any sandbox; nil if there is none, or if it
-// was created before the last restart of all containers.
+// Latest returns the newest container with the given name in any sandbox. It returns nil if there is
+// none, or if the container was created before the last restart of all containers.
 func (o *Observed) Latest(name string) *Container {
 	if c := o.Newest(name); c != nil && !o.Restarted[c.ID] {
 		return c
@@ -206,8 +206,8 @@ func (o *Observed) SetHook(containerID string, s HookState) {
 	o.Hooks[containerID] = s
 }
 
-// StartTime returns the pod's start time: the time at which podrun first accepted it or, if that is not
-// recorded, the creation time of its oldest sandbox; zero if neither is known.
+// StartTime returns the pod's start time. This is the time at which podrun first accepted it. If it is
+// not recorded, StartTime returns the creation time of the oldest sandbox, or zero if there is none.
 func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		return t.Time

@@ -18,8 +18,8 @@ const (
 	// restart (KEP-1287). podrun ignores the container's restart policy.
 	RestartChanged RestartCause = "Changed"
 	// RestartUnhealthy means that the container's startup or liveness probe failed. podrun starts the
-	// container again unless its restart policy is Never; a container without a policy has the pod's. podrun
-	// ignores its restart rules.
+	// container again unless its restart policy is Never. A container without a policy has the pod's policy.
+	// podrun ignores its restart rules.
 	RestartUnhealthy RestartCause = "Unhealthy"
 	// RestartSandbox means that podrun starts the pod over in a new sandbox, unless the pod's restart
 	// policy is Never. podrun ignores the containers' own policies.

@@ -191,11 +191,11 @@ func (r *interrupted) exit(id string) {
 }
 
 // TestInterruptedRestart kills two podrun processes after any of their steps, and checks which
-// containers are started again, for all restart policies and exit codes, and also if the new
-// container cannot be created. If a container was killed for a change or a resize, it is always
-// started again. If it was killed because of a probe, it is started again unless its policy is
-// Never; a container without a policy has the pod's. If it was killed for a new sandbox, it is
-// started again unless the pod's policy is Never (computePodActions in
+// containers are started again. It does so for all restart policies and exit codes, and also if
+// the new container cannot be created. If a container was killed for a change or a resize, it
+// is always started again. If it was killed because of a probe, it is started again unless its
+// policy is Never. A container without a policy has the pod's policy. If it was killed for a
+// new sandbox, it is started again unless the pod's policy is Never (computePodActions in
 // pkg/kubelet/kuberuntime).
 func TestInterruptedRestart(t *testing.T) {
 	cells := 0
@@ -222,7 +222,7 @@ func TestInterruptedRestart(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// restarts runs two processes that are killed and a third one that is not, and checks whether
+// restarts runs two processes that are killed and a third one that is not. It checks whether
 // container a was started again.
 func (r *interrupted) restarts(cause string, policy corev1.RestartPolicy, own string, first, second int) {
 	died := r.process(first)

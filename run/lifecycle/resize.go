@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Resources are the resources of a container that can be resized in place (KEP-1287): CPU in
-// milli-CPUs, memory in bytes; 0 means not set.
+// Resources are the resources of a container that can be resized in place (KEP-1287). CPU is in
+// milli-CPUs, memory in bytes, and 0 means not set.
 type Resources struct {
 	CPURequest    int64 `json:"cpuRequest,omitempty"`
 	CPULimit      int64 `json:"cpuLimit,omitempty"`
@@ -53,8 +53,8 @@ type Resize struct {
 }
 
 // BeginResize returns the resize from one definition of a pod (was) to another one with the same
-// containers (will); nil if CPU and memory do not change. If podrun had not yet applied an earlier
-// resize to a container, the container still has the resources from before that resize.
+// containers (will). It returns nil if CPU and memory do not change. If podrun had not yet applied
+// an earlier resize to a container, the container still has the resources from before that resize.
 func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	if !Resizes(was, will) {
 		return nil

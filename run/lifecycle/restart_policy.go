@@ -5,9 +5,9 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// startsAgain reports whether podrun starts an exited container again: either podrun killed it in order
-// to restart it, or the container's restart policy and rules (KEP-5307), or else the pod's policy,
-// require it.
+// startsAgain reports whether podrun starts an exited container again. It does if it killed the
+// container in order to restart it. Otherwise the container's restart policy and rules decide
+// (KEP-5307). If the container has none, the pod's policy decides.
 func (o *Observed) startsAgain(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	switch o.pendingRestart(have).Cause {
 	case RestartChanged, RestartSandbox:

@@ -8,11 +8,11 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// Suppose a command waits until a pod is ready, and a container of the pod is crashing: the command
-// must not succeed because podrun observed the container between its start and its exit. The kubelet,
-// too, reports such a container as ready if it has no probe. But the kubelet observes containers only
-// once a second (the relist period of PLEG in pkg/kubelet), so a container that exits at once usually
-// never becomes ready.
+// Suppose that a command waits until a pod is ready, and that a container of the pod is crashing. The
+// command must not succeed because podrun observed the container between its start and its exit. The
+// kubelet, too, reports such a container as ready if it has no probe. But the kubelet observes
+// containers only once a second (the relist period of PLEG in pkg/kubelet), so a container that exits
+// at once usually never becomes ready.
 const (
 	// firstSettle is how long a container without a readiness or startup probe must run before it
 	// counts as ready.
@@ -28,9 +28,9 @@ type Unsettled struct {
 	Why   string
 }
 
-// FindUnsettled returns the container of a pod whose remaining time is longest before a command may
-// report the pod as ready; nil if no container must run longer. A container that was restarted after an
-// exit must run longer than it did before that exit, up to longestSettle. Until may be in the past: the
+// FindUnsettled returns the container that must run longest before a command may report its pod as
+// ready. It returns nil if no container must run longer. A container that was restarted after an exit
+// must run longer than it did before that exit, up to longestSettle. Until may be in the past: the
 // container has then run long enough, but was observed before that, and may have exited since.
 func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 	var out *Unsettled

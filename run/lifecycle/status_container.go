@@ -54,8 +54,8 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	return out
 }
 
-// ephemeralStatuses returns the ephemeral containers' statuses, sorted by name. They are
-// never ready, and Started is not set, because they have no probes (UpdatePodStatus in
+// ephemeralStatuses returns the ephemeral containers' statuses, sorted by name. They are never
+// ready. Started is not set, because they have no probes (UpdatePodStatus in
 // pkg/kubelet/prober).
 func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus

@@ -53,8 +53,9 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	return corev1.PodFailed
 }
 
-// neverStarted reports whether no container of the pod is running although some have yet to
-// start: an init container has not succeeded, or an app container or sidecar has never run.
+// neverStarted reports whether no container of the pod runs although some have yet to start. An
+// init container has yet to start if it has not succeeded, and an app container or sidecar if
+// it has never run.
 func (t *tally) neverStarted() bool {
 	return t.running == 0 && (t.initPending || t.waiting > 0)
 }
@@ -126,8 +127,8 @@ func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerSta
 	}
 }
 
-// ended returns the last exit of a container that is not running; nil if the container is running or
-// never ran.
+// ended returns the last exit of a container that does not run. It returns nil if the container runs
+// or never ran.
 func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	switch {
 	case s.State.Running != nil:

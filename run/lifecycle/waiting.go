@@ -59,8 +59,8 @@ func (o *Observed) WithStartFailure(name string, f Failure) Kept {
 	return k
 }
 
-// CurrentStartFailures returns the start failures of containers that are not running and that have not
-// been created again since the failure; nil if there are none.
+// CurrentStartFailures returns the start failures of containers that do not run, and that have not
+// been created again since the failure. It returns nil if there are none.
 func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 	for name, f := range o.Kept.StartFailures {
 		if c := o.Newest(name); c != nil && (c.State == Running || c.ID != f.Newest) {

@@ -45,7 +45,7 @@ func TestNodeLockIsHandedOn(t *testing.T) {
 }
 
 // TestNodeLockTurnEndsWithContext checks that the timeout of a command also limits its wait for another
-// pod of the same process, which may in turn be waiting for another process.
+// pod of the same process. That pod may be waiting for another process.
 func TestNodeLockTurnEndsWithContext(t *testing.T) {
 	n := lockNode(t)
 	if err := n.turn.take(t.Context()); err != nil {

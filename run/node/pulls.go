@@ -67,8 +67,8 @@ func (n *Node) pullLimit() time.Duration {
 	return n.PullLimit
 }
 
-// imageRecords returns the directory for records of image credentials (KEP-2535); "" if the feature
-// gate is off.
+// imageRecords returns the directory for records of image credentials (KEP-2535). It returns "" if
+// the feature gate is off.
 func (n *Node) imageRecords() string {
 	if !n.Settings.Gate(gateSecretPulled, true) {
 		return ""

@@ -11,7 +11,7 @@ import (
 )
 
 // The intervals at which a Hub lists the runtime's pods. It lists them at fastestRelist while the state
-// changes or while it cannot watch a container's process; otherwise the interval increases to
+// changes, or while it cannot watch a container's process. Otherwise the interval increases to
 // slowestRelist. While the runtime is unavailable, the interval is first fastestRetry and increases to
 // slowestRetry.
 const (

@@ -97,7 +97,7 @@ func (h *Hub) take(listed map[string]states) (soon bool) {
 }
 
 // compare does what take does, except for the call of Report. If the runtime has become
-// available again, down is the time at which it had become unavailable; otherwise down is zero.
+// available again, down is the time at which it had become unavailable. Otherwise down is zero.
 func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 type Known struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // from the checkpoint; nil if the checkpoint is missing or corrupt
-	// Definition is the object that defines the pod; nil if the pod has no readable checkpoint, or if an
-	// older release wrote it.
+	// Definition is the object that defines the pod. It is nil if the pod has no readable checkpoint, or
+	// if an older release wrote the checkpoint.
 	Definition *manifest.Definition
-	// Broken explains why the checkpoint cannot be read, and how to fix it; nil if the checkpoint is
-	// readable or missing. podrun can only show and delete such a pod.
+	// Broken says why the checkpoint cannot be read, and how to fix it. It is nil if the checkpoint
+	// is readable or missing. podrun can only show and delete such a pod.
 	Broken error
 	// LostSecrets is an error if podrun kept the pod's Secrets in memory only and has lost them:
 	// podrun cannot start a container of the pod until the pod is applied again. Otherwise LostSecrets

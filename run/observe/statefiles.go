@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// readRestarted reads the IDs of the containers that ended with the last restart of all containers; nil
-// if there was none.
+// readRestarted reads the IDs of the containers that ended with the last restart of all containers. It
+// returns nil if there was none.
 func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 	ids, err := store.ReadJSON[[]string](l.Restarted(uid), "the record of containers that were restarted together")
 	if err != nil || ids == nil {

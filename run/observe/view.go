@@ -26,8 +26,8 @@ type HostInfo struct {
 	BackOff lifecycle.RestartBackOff
 }
 
-// HandlerOf returns the runtime handler of the pod's sandbox; "" for the default handler or if there is
-// no sandbox.
+// HandlerOf returns the runtime handler of the pod's sandbox. It returns "" for the default handler, or
+// if there is no sandbox.
 func HandlerOf(obs *lifecycle.Observed) string {
 	if s := obs.Sandbox(); s != nil {
 		return s.Handler

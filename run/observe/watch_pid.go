@@ -21,9 +21,9 @@ type pidWatch struct {
 
 // watchPID watches a container's process if the runtime reports its pid, and if the pid identifies a
 // process of the container on this host. A runtime in another PID namespace, or one that runs virtual
-// machines, reports pids that mean nothing on this host. When the process exits, watchPID calls onExit,
-// which may be nil, in another goroutine, but never after stop has returned. The caller must call stop,
-// and must not then hold a lock that onExit acquires.
+// machines, reports pids that mean nothing on this host. When the process exits, watchPID calls onExit
+// in another goroutine, but never after stop has returned. onExit may be nil. The caller must call
+// stop, and must not then hold a lock that onExit acquires.
 func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if pid <= 0 {

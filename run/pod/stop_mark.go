@@ -18,8 +18,8 @@ func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
 	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark.Bytes(), 0o600)
 }
 
-// WasStopped returns the error for a command whose pod another command stopped before or during a
-// wait; nil if none did.
+// WasStopped returns the error for a command if another command stopped its pod before or during
+// a wait. It returns nil if none did.
 func (p *Pod) WasStopped() error {
 	data, err := store.ReadState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {

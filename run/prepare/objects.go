@@ -105,8 +105,8 @@ func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manife
 	return len(bound) > 0
 }
 
-// objectProblems returns the problems of an update that changes ConfigMaps and Secrets: immutable objects
-// must not change, and environment variables of running containers keep their old values.
+// objectProblems returns the problems of an update that changes ConfigMaps and Secrets. Immutable objects
+// must not change. Environment variables of running containers keep their old values.
 func (t Target) objectProblems(was ExistingPod) problem.List {
 	if t.Change != ChangeUpdate {
 		return nil

@@ -145,7 +145,7 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 }
 
 // dropMissingDNS drops the warning about the missing cluster DNS if the pod has dnsPolicy
-// ClusterFirst only by default: on a host without a cluster, such a pod does not require cluster DNS.
+// ClusterFirst only by default. On a host without a cluster, such a pod does not need cluster DNS.
 func (p *Plan) dropMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
 }

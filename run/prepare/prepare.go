@@ -67,8 +67,8 @@ type Target struct {
 
 	UID   string       // of the pod, determined before the pod is planned
 	since *metav1.Time // creation time of the existing pod, if the pod keeps its UID
-	// live are the changed objects whose new content a running pod receives without a restart; frozen
-	// are the immutable ones among them.
+	// live has the changed objects whose new content a running pod receives without a restart. frozen
+	// has the immutable ones among them.
 	live, frozen []string
 	// hostUsers explains why a new pod does not have a user namespace by default.
 	hostUsers string

@@ -31,8 +31,8 @@ func (p *Plan) CreatesAhead(previous, name string) bool {
 }
 
 // createsAhead does what CreatesAhead does, for two containers of the plan. With CRI-O it returns
-// false, because CRI-O, unlike containerd, prepares a container's process and mounts when it
-// creates the container.
+// false. CRI-O, unlike containerd, prepares a container's process and mounts when it creates the
+// container.
 func (p *Plan) createsAhead(before, c *container.Plan) bool {
 	return p.StartOrder == nodeconfig.StartInOrder && p.Runtime == host.Containerd && c.CreatesAfter(*before)
 }

@@ -91,8 +91,8 @@ func idMapped(v corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-// harmless are the capabilities that have the same effect inside a user namespace as outside:
-// those that the Pod Security Standard "baseline" allows.
+// harmless are the capabilities that have the same effect inside a user namespace as outside.
+// These are the ones that the Pod Security Standard "baseline" allows.
 var harmless = []corev1.Capability{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
 
 func whyContainer(c *corev1.Container) string {

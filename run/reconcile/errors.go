@@ -80,8 +80,8 @@ func ReadHostError(ctx context.Context, err error) error {
 }
 
 // explain returns the error of an operation on the pod that ended with err. Failures of containers take
-// precedence. Otherwise, if the context has ended, the error is the cause of that, because the error of
-// a canceled call explains nothing.
+// precedence. Otherwise, if the context has ended, the error is the context's cause, because the error
+// of a canceled call explains nothing.
 func (l *loop) explain(ctx context.Context, err error) error {
 	if err != nil && len(l.start.Failures) > 0 {
 		return errors.Join(l.start.Failures...)

@@ -92,7 +92,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 }
 
 // nextAhead returns the second action if podrun creates its container while the container of the first
-// action starts; otherwise nil. Both actions are executed without a wait in between.
+// action starts. Otherwise it returns nil. Both actions are executed without a wait in between.
 func (l *loop) nextAhead(actions []lifecycle.Action, now time.Time) *lifecycle.Action {
 	if len(actions) < 2 || actions[0].Verb != lifecycle.StartContainer || actions[1].Verb != lifecycle.StartContainer {
 		return nil
@@ -194,7 +194,7 @@ func (l *loop) objectOf(a lifecycle.Action) string {
 	return l.pod.Plan.ID.String() + " " + a.Container
 }
 
-// graceOf returns the grace period of a KillContainer action: the action's own or, if it has none, the
+// graceOf returns the grace period of a KillContainer action. If the action has none, it returns the
 // pod's.
 func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {

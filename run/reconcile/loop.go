@@ -35,7 +35,7 @@ type loop struct {
 	// reportedBackOff are the IDs of containers whose back-off podrun has reported.
 	reportedBackOff map[string]bool
 	logs            logStreams
-	// corrupt becomes true when the pod's checkpoint is found to be corrupt; the pointer may be
+	// corrupt becomes true when the pod's checkpoint is found to be corrupt. The pointer may be
 	// nil (Supervision.Corrupt).
 	corrupt *atomic.Bool
 	// the last error of a supervised pod that podrun reported
@@ -191,7 +191,8 @@ func (l *loop) holds(ctx context.Context, goal lifecycle.Goal, owns bool, d *lif
 	}
 }
 
-// If the goal is that the pod is ready, unsettled returns a container that may be crash looping; otherwise nil.
+// If the goal is that the pod is ready, unsettled returns a container that may be in a crash loop. Otherwise it
+// returns nil.
 func (l *loop) unsettled(goal lifecycle.Goal) *lifecycle.Unsettled {
 	if ready, is := goal.Readiness(); !is || !ready {
 		return nil

@@ -22,9 +22,9 @@ type policy struct {
 	// down, provided that the pod's restart policy allows that. While the node shuts down, no
 	// supervisor works on the pod.
 	resume bool
-	// ephemeral returns the pod whose ephemeral containers the operation starts; nil if the operation
-	// starts none. A command starts only the ephemeral containers in its input, so that it does not
-	// fail because of others that cannot be started.
+	// ephemeral returns the pod whose ephemeral containers the operation starts. It returns nil if
+	// the operation starts none. A command starts only the ephemeral containers in its input, so that
+	// it does not fail because of others that cannot be started.
 	ephemeral func() *corev1.Pod
 	// exitFrom is true if the command has the flag --exit-code-from.
 	exitFrom bool

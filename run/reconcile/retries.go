@@ -30,7 +30,7 @@ func stepOf(a lifecycle.Action) string {
 }
 
 // retries contains the delayed steps of a supervised pod. The zero value, which commands use, delays
-// nothing: if a step of a command fails, the command does not retry it.
+// nothing. If a step of a command fails, the command does not retry it.
 type retries struct {
 	steps   map[string]retry
 	decided time.Time // when the worker last decided which actions to execute
@@ -75,8 +75,8 @@ func (r *retries) delay(a lifecycle.Action, now time.Time) bool {
 	return (a.Verb == lifecycle.StartContainer || a.Verb == lifecycle.ResizePod) && r.held(stepOf(a), now)
 }
 
-// next returns the time at which the first of the steps that were delayed by the last decision may
-// be retried; zero if none was. On a busy host, that time may already have passed.
+// next returns the time at which podrun may retry the first of the steps that the last decision
+// delayed. It returns zero if there is none. On a busy host, that time may already have passed.
 func (r *retries) next() time.Time {
 	var next time.Time
 	for _, one := range r.steps {

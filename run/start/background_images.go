@@ -102,8 +102,8 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	return wait
 }
 
-// If Turn has started waiting for the image, present returns the result of that wait when it
-// has ended; otherwise it returns the result of Images.present.
+// If Turn waits for the image or has waited for it, present returns the result of that wait.
+// Otherwise it returns the result of Images.present.
 func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 	wait := i.byName[name]
 	if wait == nil {

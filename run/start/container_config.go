@@ -91,8 +91,8 @@ func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 	}, nil
 }
 
-// targetID returns the ID of the container whose process namespace an ephemeral container shares; "" if
-// there is none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
+// targetID returns the ID of the container whose process namespace an ephemeral container shares. It
+// returns "" if there is none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
 func (c configs) targetID(name string) (string, error) {
 	target := lifecycle.FindContainer(c.pod.Spec(), name).Target
 	if target == "" {
@@ -169,8 +169,8 @@ func commandFailed(failure *problem.Error) *problem.Error {
 	return failure
 }
 
-// cause returns an error's text as the kubelet shows it in events and statuses: without the object and
-// the step, which events and statuses already name, and without the gRPC code.
+// cause returns the text of an error as the kubelet shows it in events and statuses. It has no object
+// and no step, because events and statuses already name them. It also has no gRPC code.
 func cause(e *problem.Error) string {
 	if e.Err == nil {
 		var messages []string

@@ -74,8 +74,8 @@ func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 // ensureVolumes creates the volumes if they do not exist.
 func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
-// If an earlier podrun process ended after it had created the sandbox of a new pod, but before it made the
-// checkpoint durable and started a container, syncCheckpoint makes the checkpoint durable.
+// An earlier podrun process may have created the sandbox of a new pod and ended before it made the
+// checkpoint durable. Then syncCheckpoint makes the checkpoint durable.
 func (st *Starter) syncCheckpoint(context.Context, *batch) error {
 	if st.durable {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// reasonStartError and codeStartError are the reason and exit code that containerd reports for a
+// containerd reports the reason reasonStartError and the exit code codeStartError for a
 // container whose program cannot be executed (internal/cri/server/container_start.go).
 const (
 	reasonStartError = "StartError"

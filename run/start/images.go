@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Images manages the images of a pod's containers: the first pulls, which begin when the pod is admitted,
-// and the later pulls for restarts.
+// Images manages the images of a pod's containers. The first pulls begin when the pod is admitted. Later
+// pulls are for restarts.
 type Images struct {
 	puller *node.Puller // nil for an operation that starts no containers
 	first  *imagepull.Pulls
@@ -104,7 +104,7 @@ type ImageWaiter interface {
 	reset()
 }
 
-// ForegroundImages waits for images without the pod's lock, because a pull may take long, and other
+// ForegroundImages waits for images without holding the pod's lock. A pull may take long, and other
 // commands may need to act on the pod.
 type ForegroundImages struct{ starter *Starter }
 

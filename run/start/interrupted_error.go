@@ -7,9 +7,9 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// interruptedError returns the error of a step on a container if the context ended during the step; cause is
-// the cause of that. If the runtime reported why the step failed, the error includes the runtime's message: the
-// end of the context is then not the reason.
+// interruptedError returns the error of a step on a container if the context ended during the step. cause is
+// the context's cause. If the runtime reported why the step failed, the error includes the runtime's message:
+// the end of the context is then not the reason.
 func (st *Starter) interruptedError(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause

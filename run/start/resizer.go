@@ -22,8 +22,8 @@ type Resizer struct {
 	fail func(error)
 }
 
-// Resize sets the resources of the pod's cgroup and its running containers to those of the spec, in the
-// kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime): first increases of the pod's cgroup,
+// Resize sets the resources of the pod's cgroup and its running containers to those of the spec. The
+// order is the kubelet's (doPodResizeAction in pkg/kubelet/kuberuntime): increases of the pod's cgroup,
 // then the containers, then decreases of the pod's cgroup. Unlike the kubelet, it sets CPU and memory
 // of a container with one call. It returns an error only for an interruption. If the runtime or the
 // kernel refuses a change, Resize records the failure in the pod's status, and podrun retries the
@@ -77,7 +77,7 @@ func (r *Resizer) tryResize(ctx context.Context) error {
 	return r.pod.KeepResize(&done)
 }
 
-// growth returns the number of bytes by which the memory limit of a container increases; it is negative
+// growth returns the number of bytes by which the memory limit of a container increases. It is negative
 // if the limit decreases. Resize begins with the containers that shrink.
 func (r *Resizer) growth(c lifecycle.Container) int64 {
 	want := lifecycle.ResourcesOf(r.pod.Spec(), lifecycle.FindContainer(r.pod.Spec(), c.Name).Container)

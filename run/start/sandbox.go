@@ -52,9 +52,9 @@ func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 // makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
 // has been started yet, podrun may create volumes concurrently with the sandbox, because
 // Volumes.ensure checks them later. Otherwise it must create them first: a podrun process that finds
-// a sandbox assumes that the sandbox's volumes exist. It always creates two kinds of volumes first:
-// slow ones, which it creates without the pod's lock, and host volumes, because podrun must not
-// create the sandbox if they are missing.
+// a sandbox assumes that the sandbox's volumes exist. It always creates two kinds of volumes first.
+// It creates slow ones without the pod's lock. And if host volumes are missing, podrun must not
+// create the sandbox.
 func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = st.lease.Fresh()
 	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.DependsOnHost() {
@@ -231,7 +231,7 @@ func (st *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	return nil
 }
 
-// sandboxHint returns a hint for errors of runtimes that are known to be hard to understand; "" for
+// sandboxHint returns a hint for errors of runtimes that are hard to understand. It returns "" for
 // other errors.
 func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()

@@ -9,7 +9,7 @@ import (
 )
 
 // If a sandbox could not be created because the runtime could not pull its sandbox image, sandboxImage
-// returns that image; otherwise "".
+// returns this image. Otherwise it returns "".
 func sandboxImage(err error) string {
 	if m := unpulled().FindStringSubmatch(err.Error()); m != nil {
 		return m[1] + m[2]

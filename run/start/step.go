@@ -33,7 +33,7 @@ func (st *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 	return run(ctx, st, sandboxSteps, &newSandbox{attempt: a.Attempt})
 }
 
-// Containers starts one container, or several in parallel: it first creates all of them concurrently, and then
+// Containers starts one container, or several in parallel. It first creates all of them concurrently, and then
 // starts all of them concurrently. Next is the container to create while they start; nil if there is none. The
 // caller then starts it with the next call, or calls Ahead.Drop. It returns an error only if it is interrupted.
 // If a container fails, Containers records the error in Failures, and failed contains the container's name.

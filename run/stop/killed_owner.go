@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// A call that the runtime executes for a podrun process may complete after that process was killed:
-// the runtime cancels the call, but if the call is almost complete, it still has its effect. The owner
+// A call that the runtime executes for a podrun process may complete after this process was killed.
+// The runtime cancels the call, but a call that is almost complete still has its effect. The owner
 // record shows whether an owner was killed a short time ago (store.PodLock.Killed). Only then do later
 // owners wait for such effects.
 
@@ -104,7 +104,7 @@ func (r *Remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 
 // removeUnreleased removes what network plugins left behind for sandboxes whose stop was
 // interrupted and that have been removed. The DEL of a later stop succeeds, but does not remove
-// these leftovers: to find its rule, the bridge plugin reads the address from the interface, and
+// these leftovers. To find its rule, the bridge plugin reads the address from the interface, but
 // the first DEL has already removed the interface.
 func (r *Remover) removeUnreleased(ctx context.Context) error {
 	if len(r.lease.Lock.Unreleased) == 0 {

@@ -159,8 +159,8 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 }
 
 // keepRemoved records how the containers of a stopped pod exited, because the removal deletes them
-// from the runtime before it removes the pod's directory. It ignores two errors, because they must not
-// prevent a removal: the file system is not writable, or a newer podrun version wrote the state file.
+// from the runtime before it removes the pod's directory. Two errors must not prevent a removal, so it
+// ignores them: the file system is not writable, or a newer podrun version wrote the state file.
 func (r *Remover) keepRemoved() error {
 	if !r.Stop.Removes || len(r.Pod.Observed.Containers) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 
 // stopRetryTimeout is how long podrun retries a failed call that stops or removes an object. (The kubelet
 // retries forever.) If a container's shim does not respond, containerd on a busy machine takes seconds to
-// detect that the container has exited: more than 5 s in a virtual machine with a third of a CPU. The pauses
-// between attempts double, because calls fail immediately while the runtime is restarting.
+// detect that the container has exited. In a virtual machine with a third of a CPU, it took more than 5 s.
+// The pauses between attempts double, because calls fail immediately while the runtime is restarting.
 const (
 	stopRetryTimeout = 15 * time.Second
 	firstStopPause   = 100 * time.Millisecond

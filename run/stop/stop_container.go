@@ -19,8 +19,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is the minimum time that a container gets to stop, even if its preStop hook, or the
-// containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
+// minimumGrace is the minimum time that a container gets to stop. The container gets it even if its
+// preStop hook, or the containers before it, have used up the pod's grace period (kubelet,
+// minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
 
 // stop describes how to stop one container.

@@ -80,7 +80,7 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 }
 
 // ReadCheckpoint reads a pod's checkpoint for a caller that will change the pod. It returns nil if there is
-// none. The error is of kind Refused if a newer version of podrun wrote one of the pod's state files; other
+// none. The error is of kind Refused if a newer version of podrun wrote one of the pod's state files. Other
 // errors are those of ViewCheckpoint.
 func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	if err := checkSchemas(layout, uid); err != nil {
@@ -213,9 +213,9 @@ func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error
 }
 
 // Sweep removes leftovers of killed podrun processes. These are empty pod directories without a
-// checkpoint, which no command finds, and the locks, owner records, claims and reservations of
-// pods and processes that no longer exist. The caller must hold the node's lock, because podrun
-// creates every pod's directory under that lock.
+// checkpoint, which no command finds. They are also the locks, owner records, claims and
+// reservations of pods and processes that are gone. The caller must hold the node's lock,
+// because podrun creates every pod's directory under that lock.
 func Sweep(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

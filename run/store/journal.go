@@ -83,7 +83,7 @@ func (j *Journal) Inherit(events []event.Event) {
 
 // Open opens the journal in the pod's directory and writes the buffered events. On a file system that
 // is full or read-only, it continues to buffer and returns nil, because delete must not depend on a
-// journal; Close then returns the error.
+// journal. Close then returns the error.
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -143,8 +143,8 @@ func TestJournalLosesNoLine(t *testing.T) {
 	}
 }
 
-// TestJournalDoesNotWaitForAStoppedPodrun checks that a process that is stopped while it replaces
-// the file does not delay writers for long, and that no event is lost when it continues.
+// TestJournalDoesNotWaitForAStoppedPodrun covers a process that is stopped while it replaces the
+// file. Writers must not wait long, and no event may be lost when the process continues.
 func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)
@@ -207,8 +207,8 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestJournalThatIsNone covers three kinds of files: podrun replaces a file that is not a
-// journal, skips lines that are not events, and reads only the end of a huge file.
+// TestJournalThatIsNone covers three kinds of files. podrun must replace a file that is not a
+// journal, skip lines that are not events, and read only the end of a huge file.
 func TestJournalThatIsNone(t *testing.T) {
 	event1 := `{"time":"2026-01-02T03:00:00Z","namespace":"default","pod":"web","uid":"u1","reason":"Kept","message":""}` + "\n"
 	for name, test := range map[string]struct {

@@ -80,8 +80,8 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 }
 
 // compact replaces a journal that is too long with a journal of its newest events. It does
-// nothing if another podrun process is currently writing, or if a step fails, because it is
-// called again for the next event.
+// nothing if another podrun process is writing, or if a step fails, because it is called again
+// for the next event.
 func (j *Journal) compact() {
 	info, err := j.file.Stat()
 	if err != nil || info.Size() <= maxJournal {

@@ -37,7 +37,7 @@ const (
 
 // Lock acquires the lock at path. It waits until ctx ends. It writes who into the file. If it has
 // waited for half a second, it calls waiting once with the name of the holder. waiting may be nil. If
-// --timeout ends the wait, the error is a *problem.Error of kind Deadline; otherwise it wraps the
+// --timeout ends the wait, the error is a *problem.Error of kind Deadline. Otherwise it wraps the
 // cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
@@ -138,7 +138,7 @@ func FlockFile(path string, flags int) (*os.File, error) {
 }
 
 // LockWaitEnded returns the error for a wait for a lock, after ctx has ended. holder is a result of
-// ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline; otherwise
+// ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline. Otherwise
 // it wraps the cause of ctx.
 func LockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))

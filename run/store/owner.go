@@ -95,8 +95,8 @@ type OwnerRecord struct {
 	// does, or a command that waits for the pod. Any other command takes over such a pod, because it
 	// cannot wait for the owner to finish (Operates).
 	Attends bool `json:"attends,omitempty"`
-	// Origin describes where the pod's definition comes from; nil if an older version of podrun created
-	// the pod.
+	// Origin describes where the pod's definition comes from. It is nil if an older version of podrun
+	// created the pod.
 	Origin *Origin `json:"origin,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 }
 
 // lateCalls is how long after a kill the runtime may still complete a call of the killed process. A
-// runtime cancels the call when the connection closes; cri.BusyFor is the limit for a runtime that
+// runtime cancels the call when the connection closes. cri.BusyFor is the limit for a runtime that
 // does not.
 const lateCalls = 10 * time.Second
 
@@ -174,7 +174,7 @@ func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 // Origin describes where the definition of a pod on this host comes from. It belongs to the incarnation
 // of the pod: podrun records it when the definition takes effect, and removes it with the owner record
 // when the pod is deleted. A version of podrun that does not support this field drops the field when it
-// writes the record, so that an origin never describes another definition.
+// writes the record. So an origin never describes another definition.
 type Origin struct {
 	// Command is the command that last applied the pod: OriginApply, OriginRun or OriginServe. If
 	// it is OriginServe, the pod came from the file in its source record (SourceRecord).
@@ -204,9 +204,9 @@ func (r *OwnerRecord) FromSource() bool {
 	return r != nil && r.Origin != nil && r.Origin.Command == OriginServe
 }
 
-// Operates reports whether the owner, if it is live, performs an operation that ends by itself, so
-// that another command can wait for it. To stop, replace or remove a pod is such an operation; to
-// supervise it is not.
+// Operates reports whether the owner, if it is live, performs an operation that ends by itself.
+// Another command can wait for such an operation. To stop, replace or remove a pod is such an
+// operation; to supervise it is not.
 func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
 // Removes reports whether a command has begun to remove the pod and will not create it again.

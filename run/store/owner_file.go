@@ -116,8 +116,7 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 }
 
 // removeEndedClaims removes the claim files of two kinds of processes: those that were killed before
-// they wrote the owner record, and those whose owner record no longer exists. The pod's lock must be
-// held.
+// they wrote the owner record, and those whose owner record is gone. The pod's lock must be held.
 func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 	// If this fails, the sweep tries again.
 	entries, _ := os.ReadDir(layout.Claims())
@@ -179,8 +178,8 @@ func sweepClaims(layout identity.Layout) error {
 	})
 }
 
-// claimText returns the content of a claim file. It names the incarnation of the pod, and states
-// whether the command requires the pod to exist, as apply does, or only observes it, as wait does.
+// claimText returns the content of a claim file. It names the incarnation of the pod. It also says
+// whether the command requires the pod to exist, like apply, or only observes it, like wait.
 func claimText(keeps bool, incarnation string) string {
 	if keeps {
 		return "keeps " + incarnation

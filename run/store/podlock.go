@@ -222,8 +222,9 @@ func (l *PodLock) CheckOwned() error {
 // fresh means that the pod is new; keeps means that the command requires that the pod exists. The
 // lock must be held.
 //
-// If podrun cannot write a generation, or if the current generation belongs to a pod with another
-// UID, a removal owns the pod without a generation, and keeps the lock instead (Pinned).
+// podrun may be unable to write a generation, or the current generation may belong to a pod with
+// another UID. Then a removal owns the pod without a generation, and keeps the lock instead
+// (Pinned).
 func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	before, err := l.Owner()
 	if err != nil && !l.Removal {

@@ -35,10 +35,9 @@ var ErrNoPodDir = errors.New("the pod has no directory")
 const maxPodState = 3 * maxState
 
 // ReadPodState reads the state of a pod. If a part is missing, it is zero. If a part is corrupt,
-// ReadPodState also returns an error. The part is then zero, too, except for a corrupt resize: it
-// is an empty Resize, so that podrun sets the resources of the pod's cgroup again. That is
-// harmless if the cgroup already has them. If a newer version of podrun wrote the file, there are
-// no errors.
+// ReadPodState also returns an error. The part is then zero too. Only a corrupt resize becomes an
+// empty Resize, so that podrun sets the resources of the pod's cgroup again. That is harmless if
+// the cgroup already has them. If a newer version of podrun wrote the file, there are no errors.
 func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 	s, _, errs := readPodState(l, uid)
 	return s, errs
@@ -195,8 +194,8 @@ func legacyState(l identity.Layout, uid string) []string {
 	return []string{l.LegacyProbes(uid), l.LegacyResize(uid)}
 }
 
-// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them, so
-// if one cannot be removed, it has no effect; the next update tries again.
+// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them. So
+// if podrun cannot remove one, this has no effect, and the next update tries again.
 func removeLegacyState(l identity.Layout, uid string) {
 	for _, file := range legacyState(l, uid) {
 		if os.Remove(file) == nil {

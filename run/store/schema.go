@@ -98,7 +98,7 @@ func StateNewer(path string) bool {
 }
 
 // stateFiles returns the state files of a pod that have a schema version. It omits two files: the
-// journal, because its lines are independent, and userns, which has the kubelet's format.
+// journal, because its lines are independent, and userns, because it has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
 		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.Restarted(uid), l.PendingRestarts(uid), l.State(uid), l.LegacyProbes(uid), l.LegacyResize(uid),

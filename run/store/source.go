@@ -17,8 +17,8 @@ import (
 // record after the file was removed.
 type SourceRecord struct {
 	Path string `json:"path"`
-	// Hash is the hash of the pod, and of the objects to which it refers, with the content that the
-	// file had when a supervisor last applied it; "" if no supervisor has applied it. A supervisor
+	// Hash is the hash of the pod, and of the objects to which it refers, as they were in the file
+	// when a supervisor last applied it. It is "" if no supervisor has applied it. A supervisor
 	// applies a file only if the hash differs, so that changes that commands made remain.
 	Hash string `json:"hash"`
 	// Documents are separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web");

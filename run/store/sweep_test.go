@@ -114,7 +114,7 @@ func lockFiles(t *testing.T, layout identity.Layout) []string {
 }
 
 // TestSweepReadsAllPodsForManyLocksOnly covers an apply. It holds the lock of its new pod, which has no
-// directory yet, and must not read the names of all pods because of this one lock.
+// directory yet. Because of this one lock, it must not read the names of all pods.
 func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 	layout := testLayout(t)
 	for n := range 2 * sweepShare {

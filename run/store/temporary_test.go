@@ -9,8 +9,9 @@ import (
 )
 
 // TestNoTemporaryFileIsLeft covers a process that was killed while it wrote the owner record or
-// created a claim, for example because its cgroup was out of memory: it leaves a temporary file. The
-// removal of the pod must also remove this file, but not the files of other pods.
+// created a claim, for example because its cgroup was out of memory. Such a process leaves a
+// temporary file. The removal of the pod must also remove this file, but not the files of other
+// pods.
 func TestNoTemporaryFileIsLeft(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}

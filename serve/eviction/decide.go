@@ -22,7 +22,7 @@ type Decision struct {
 	// again.
 	Conditions []corev1.NodeConditionType
 	Until      map[corev1.NodeConditionType]time.Time
-	// Met are the thresholds whose resources must be reclaimed now, in this order; empty if
+	// Met has the thresholds whose resources must be reclaimed now, in this order. It is empty if
 	// nothing must be reclaimed.
 	Met []Threshold
 }

@@ -17,10 +17,10 @@ const maxEntries = 4 << 20
 // errEnough stops the count if a directory has more than maxEntries files.
 var errEnough = errors.New("too many files")
 
-// ReadDisk measures the disk usage of a directory as du does: blocks, and inodes including that
-// of the directory. A file with several names counts once. It does not follow symlinks or enter
-// mounts. It counts at most 4,194,304 entries. If the directory does not exist, the usage is
-// zero. The error is that of ctx, or an I/O error.
+// ReadDisk measures the disk usage of a directory like du. It counts blocks and inodes,
+// including the inode of the directory. A file with several names counts once. It does not
+// follow symlinks or enter mounts. It counts at most 4,194,304 entries. If the directory does
+// not exist, the usage is zero. The error is that of ctx, or an I/O error.
 func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

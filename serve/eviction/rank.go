@@ -18,9 +18,9 @@ func Critical(pod *corev1.Pod) bool {
 }
 
 // Rank sorts pods in the order of eviction for a signal. It omits critical pods. For memory and
-// disk, pods that use more than they request come first; then the order is by priority, and
-// then by the usage beyond the request. For process IDs, the order is by priority, and then by
-// the number of processes.
+// disk, pods that use more than they request come first. Then priority decides, and then the
+// usage beyond the request. For process IDs, the order is by priority, and then by the number
+// of processes.
 func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
 	slices.SortStableFunc(out, func(a, b Candidate) int {
@@ -80,8 +80,8 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 }
 
 // disk returns a pod's usage of the file system of a signal. If images are on a separate file
-// system, that file system contains the layers, and the node's contains logs and volumes.
-// Otherwise, all of these count.
+// system, this file system has the layers, and the node's has logs and volumes. Otherwise, all
+// of these count.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk

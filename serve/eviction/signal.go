@@ -1,7 +1,7 @@
 // Package eviction computes the node's pressure from the resource usage of the host and its
-// pods, and decides what to reclaim and which pod to evict, as the kubelet's eviction manager
-// does (pkg/kubelet/eviction, v1.36). It is pure, except for the files of the package that read
-// the disk.
+// pods. It decides what to reclaim and which pod to evict. All of this is like the kubelet's
+// eviction manager (pkg/kubelet/eviction, v1.36). It is pure, except for the files of the
+// package that read the disk.
 package eviction
 
 import (
@@ -15,8 +15,8 @@ import (
 // Signal is the kubelet's name of the resource of a threshold.
 type Signal string
 
-// The signals, except the kubelet's containerfs and allocatableMemory: containers are on the
-// file system of the node or of the images, and no cgroup limits the memory of all pods
+// These are the signals, except the kubelet's containerfs and allocatableMemory. Containers are
+// on the file system of the node or of the images, and no cgroup limits the memory of all pods
 // together.
 const (
 	MemoryAvailable   Signal = "memory.available"

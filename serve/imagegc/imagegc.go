@@ -94,10 +94,10 @@ func PolicyOf(s nodeconfig.Settings) Policy {
 // Off reports whether a policy turns off the removal of images, as in the kubelet.
 func (p Policy) Off() bool { return p.High == 100 && p.MaxAge == 0 }
 
-// Unused returns the images that podrun may remove to free disk space, in the order of removal:
-// the least recently used first; of images that were last used at the same time, the one that
-// was detected first. It omits images that were first observed less than MinAge ago, because a
-// pod may be about to use them.
+// Unused returns the images that podrun may remove to free disk space, in the order of removal.
+// The least recently used image is first. If two were last used at the same time, the one that
+// was detected first comes first. It omits images that were first observed less than MinAge
+// ago, because a pod may be about to use them.
 func Unused(images []Image, r Records, p Policy, now time.Time) []Image {
 	out := unused(images, r)
 	return slices.DeleteFunc(out, func(i Image) bool { return now.Sub(r.Images[i.ID].Detected) < p.MinAge })
@@ -124,7 +124,7 @@ func unused(images []Image, r Records) []Image {
 }
 
 // Surplus returns how many bytes must be freed on the images' disk. If the usage has reached the
-// high threshold, these are the bytes above the low threshold; otherwise it returns 0. If the disk
+// high threshold, these are the bytes above the low threshold. Otherwise it returns 0. If the disk
 // is unknown, it also returns 0.
 func Surplus(p Policy, fs host.Filesystem) int64 {
 	if fs.CapacityBytes <= 0 || usedPercent(fs) < int64(p.High) {

@@ -141,9 +141,9 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest selects a connection of a phase to close: the oldest connection of the client that has
-// the most connections in that phase. It removes the connection from the list and returns it.
-// If there is no connection in the phase, it returns nil.
+// oldest selects a connection of a phase to close. It finds the client that has the most
+// connections in this phase, and selects the client's oldest one. It removes the connection
+// from the list and returns it. If there is no connection in the phase, it returns nil.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0

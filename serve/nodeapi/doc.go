@@ -7,7 +7,7 @@
 // lock or delay other requests. If a client does not read a stream, the Server disconnects the
 // client. Workers report the operations that Metrics counts, independently of scrapes.
 //
-// Three files decide about access: socket.go sets the owner and mode of the unix socket,
+// Three files decide about access. socket.go sets the owner and mode of the unix socket.
 // outside_containers.go detects a client that runs in a container, and proxy.go refuses exec,
 // attach and port-forward to such a client.
 package nodeapi

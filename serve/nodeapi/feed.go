@@ -19,7 +19,7 @@ type Feed struct {
 	watchers map[*Watcher]bool
 }
 
-// Watcher receives events. C is closed if the watcher reads too slowly; the watcher then does
+// Watcher receives events. C is closed if the watcher reads too slowly. The watcher then does
 // not receive the events after those in C.
 type Watcher struct {
 	C    <-chan event.Event

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// clientEnv is an environment variable with the socket to which the test binary connects as a
-// client; see TestMain.
+// clientEnv is an environment variable with a socket. The test binary connects to it as a
+// client, see TestMain.
 const clientEnv = "PODRUN_TEST_CLIENT"
 
 func TestMain(m *testing.M) {

@@ -9,15 +9,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The interval over which Rates computes a rate. A shorter interval would reflect the
-// scheduler's ticks rather than the load; a longer one would make the average outdated.
+// The interval over which Rates computes a rate. A shorter interval would show the scheduler's
+// ticks rather than the load. With a longer one, the average would be outdated.
 const (
 	shortestInterval = 500 * time.Millisecond
 	longestInterval  = 30 * time.Second
 )
 
 // Rates computes UsageNanoCores from successive summaries. It does not use the rates of the
-// runtime: containerd 1.7 computes the rate since the previous request of any client, and reports
+// runtime. containerd 1.7 computes the rate since the previous request of any client, and reports
 // 0 for the first request (pkg/cri/sbserver, getUsageNanoCores). The zero value is ready to use.
 // It is safe for concurrent use.
 type Rates struct {
@@ -25,9 +25,9 @@ type Rates struct {
 	last map[rated]sample
 }
 
-// rated identifies the subject of a sample: a container of a pod; the pod itself, if the
-// container is empty; or the node, if both are empty. A restarted container is a different
-// subject.
+// rated identifies the subject of a sample. This is a container of a pod. If the container is
+// empty, it is the pod itself. If both are empty, it is the node. A restarted container is a
+// different subject.
 type rated struct {
 	uid, container string
 	started        int64 // ns since 1970

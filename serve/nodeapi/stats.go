@@ -42,7 +42,7 @@ type StatsInput struct {
 // name. The usage of a pod is that of its cgroup or, if that is unknown, the sum of its
 // containers' usage. It omits exited containers, as the kubelet does (pkg/kubelet/stats,
 // removeTerminatedContainers). If a running container has no statistics, the summary has only
-// its name. UsageNanoCores is the runtime's value, if it reports one; Rates replaces it with
+// its name. UsageNanoCores is the runtime's value, if it reports one. Rates replaces it with
 // the usage between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}

@@ -38,7 +38,7 @@ func sumUp(p *statsapi.PodStats, now time.Time) {
 	}
 }
 
-// containerStats returns the statistics of one container; created is its creation time in
+// containerStats returns the statistics of one container. created is its creation time in
 // nanoseconds since 1970.
 func containerStats(s *runtimeapi.ContainerStats, created int64) statsapi.ContainerStats {
 	c := statsapi.ContainerStats{Name: s.GetAttributes().GetLabels()[identity.LabelContainerName], StartTime: metav1.NewTime(time.Unix(0, created)),

@@ -25,17 +25,17 @@ const (
 type Change struct {
 	Kind ChangeKind
 	Pod  Pod // the current pod; for Remove, the previous one
-	// Objects contains only this pod and the objects to which it can refer, as the input of
-	// run.Engine.Apply; nil for Remove.
+	// Objects has only this pod and the objects to which it can refer, as the input of
+	// run.Engine.Apply. It is nil for Remove.
 	Objects *manifest.Objects
 	// What lists what an Update or Reconcile changes: paths of fields (spec.containers[0].image),
 	// objects (ConfigMap shop/web), or "source file".
 	What []string
 }
 
-// Diff returns the changes between two merges: first the removed pods, in their previous order;
-// then the others, in their current order. For the first merge, before is nil: all pods are
-// added.
+// Diff returns the changes between two merges. The removed pods come first, in their previous
+// order. The others follow, in their current order. For the first merge, before is nil: all
+// pods are added.
 func Diff(before, after *Desired) []Change {
 	if before == nil {
 		before = &Desired{Shared: &manifest.Objects{}}

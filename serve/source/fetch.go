@@ -31,7 +31,7 @@ type answer struct {
 	unchanged bool // the content still has the ETag that was sent in the request
 	data      []byte
 	etag      string
-	// retryAfter is how long a server that refused the request asks clients to wait; 0 means the
+	// retryAfter is how long a server that refused the request asks clients to wait. 0 means the
 	// usual interval.
 	retryAfter time.Duration
 }

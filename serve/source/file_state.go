@@ -109,10 +109,10 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	return f
 }
 
-// age returns how long the file has been unchanged. f is the file's previous state. It relies
-// only on podrun's own observations in these cases: the clock may have jumped, a modification
-// time may be in the future, and the kernel may show a truncated file with its new size but its
-// old modification time.
+// age returns how long the file has been unchanged. f is the file's previous state. In these
+// cases it relies only on podrun's own observations: the clock may have jumped; a modification
+// time may be in the future; the kernel may show a truncated file with its new size but its old
+// modification time.
 func (r rules) age(f *File, o observation) time.Duration {
 	seen := r.now.Sub(f.since)
 	if f.print != o.print {
@@ -164,9 +164,9 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	return objects, cut(append(refused, problems...))
 }
 
-// withoutNoPod drops the problem that a file contains no pod, because a file in a directory may
-// contain, for example, only ConfigMaps. podrun still refuses a file without any object, because
-// the file may be truncated.
+// withoutNoPod drops the problem that a file has no pod. A file in a directory may have only
+// ConfigMaps, for example. podrun still refuses a file without any object, because the file may
+// be truncated.
 func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
 	var out problem.List
 	for i, p := range problems {

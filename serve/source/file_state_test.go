@@ -142,8 +142,8 @@ spec:
 	}
 }
 
-// podrun uses at most as many objects of a directory as it accepts in one command, regardless
-// of the order of the files.
+// podrun must use at most as many objects of a directory as it accepts in one command, whatever
+// the order of the files is.
 func TestFileOverLimit(t *testing.T) {
 	r := rules{now: epoch.Add(time.Hour), settle: time.Second}
 	o := observation{name: "f.yaml", data: []byte(pod("web", "a")), print: print{modified: epoch.UnixNano()}}

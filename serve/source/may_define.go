@@ -6,8 +6,8 @@ import (
 
 // MayDefine reports whether the file at path may still define a pod, and why. The pod was started
 // from that file, but no file is known to define it now. If the file may define it, podrun must not
-// remove the pod. The possible reasons are: the directory cannot be read; it appeared only a moment
-// ago, so that an editor may be replacing the file; it is no longer a manifest directory; or the
+// remove the pod. These are the possible reasons: the directory cannot be read; it appeared only a
+// moment ago, so an editor may be replacing the file; it is no longer a manifest directory; or the
 // file has not been valid since podrun started.
 func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	path = encodable(path)

@@ -8,8 +8,8 @@ import (
 )
 
 // A user who can write a manifest can start a privileged pod. podrun refuses files that every
-// user can write to, and keeps their pods. If another user or group can write to a file, podrun
-// prints a warning or, if sources are strict, refuses the file.
+// user can write to, and keeps their pods. If another user or group can write a file, podrun
+// must print a warning. If sources are strict, podrun must refuse the file.
 func TestReadWritableByOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: changes the owner of files")

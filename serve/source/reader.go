@@ -28,7 +28,7 @@ type Options struct {
 	// Settle is how long a file that looks incomplete may take to become complete; 0 means 1 s.
 	Settle time.Duration
 	// If a read of a directory makes no progress for this time, for example on a dead NFS mount,
-	// the directory is Unreachable; 0 means 10 s.
+	// the directory is Unreachable. 0 means 10 s.
 	Stall time.Duration
 	// Identities are the identities (Dir.Identity) of the directories that an earlier process has
 	// read, by absolute path. With them, podrun distinguishes an empty mount point from an empty

@@ -158,7 +158,7 @@ func (d *Dir) kind() string {
 	return "directory"
 }
 
-// printable returns a path in a form that is safe to print on a terminal: it quotes control
+// printable returns a path in a form that is safe to print on a terminal. It quotes control
 // characters and bytes that are not UTF-8. From a URL, it removes the user, the query and the
 // fragment, which may be credentials.
 func printable(path string) string {

@@ -36,8 +36,8 @@ type Situation struct {
 	Run bool
 	// FromSource is true if the pod came from its source, and no command has applied it since.
 	// podrun then deletes the pod when its source is removed. Unclaimed is true if the pod's
-	// origin is unknown, and one of two conditions holds: the pod equals its source's definition,
-	// or its checkpoint is corrupt.
+	// origin is unknown and either the pod equals its source's definition, or its checkpoint is
+	// corrupt.
 	FromSource, Unclaimed bool
 	// Stopped is true if a command has stopped the pod, and no command has started it since.
 	Stopped bool
@@ -164,9 +164,10 @@ func Decide(s Situation) Step {
 }
 
 // replacesCorrupt reports whether podrun replaces a pod that has a corrupt checkpoint, with its
-// source's definition. If the source has not changed since it was applied, podrun keeps two kinds
-// of pods: a pod that a command has applied since, because a replacement would delete its volumes;
-// and a pod that has terminated without being evicted, because its replacement would run again.
+// source's definition. If the source has not changed since podrun applied it, podrun keeps two
+// kinds of pods. The first are pods that a command has applied since: a replacement would delete
+// their volumes. The second are pods that have terminated without being evicted: their replacement
+// would run again.
 func (s Situation) replacesCorrupt() bool {
 	if s.Source != Present || s.Stopped || s.ShutDown {
 		return false
@@ -206,8 +207,9 @@ func (s Situation) afterEviction() Step {
 	return Step{Do: Apply, Force: !s.Broken}
 }
 
-// changed reports whether podrun must apply the source's definition: it differs from the
-// applied one, contains Secrets that the pod has lost, or equals a pod whose origin is unknown.
+// changed reports whether podrun must apply the source's definition. It must if the definition
+// differs from the applied one, has Secrets that the pod has lost, or equals a pod whose origin
+// is unknown.
 func (s Situation) changed() bool {
 	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
 }

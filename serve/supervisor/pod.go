@@ -18,7 +18,7 @@ import (
 type pod struct {
 	s  *Supervisor
 	id identity.Pod // identity without the UID, which may change
-	// changed receives a signal when the source or the settings may have changed; owner receives
+	// changed receives a signal when the source or the settings may have changed. owner receives
 	// one when the pod's state on disk may have changed.
 	changed, owner chan struct{}
 	progress       lease.Progress
@@ -32,8 +32,8 @@ type pod struct {
 
 	// the last failure of each step; it has no entry for a step that succeeded
 	failures map[Verb]failure
-	// unstarted explains why podrun could not apply the pod, if the pod is not on this host;
-	// otherwise it is nil.
+	// unstarted says why podrun could not apply the pod, if the pod is not on this host. Otherwise
+	// it is nil.
 	unstarted *store.Unstarted
 	// why podrun cannot read the checkpoint; nil if it can
 	corrupt *Corrupt

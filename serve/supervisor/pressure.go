@@ -24,16 +24,15 @@ import (
 
 // Stats reads the resource usage on which evictions are based.
 type Stats interface {
-	// Node reads the available memory, the file systems and the process IDs of the host; it may
+	// Node reads the available memory, the file systems and the process IDs of the host. It may
 	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
 	// Pods reads the resource usage of pods, by UID. It omits pods whose usage it cannot read.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
 }
 
-// The intervals at which podrun checks the node, and the local storage limits of pods, as in
-// the kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod in its
-// configuration).
+// At these intervals, podrun checks the node and the local storage limits of pods, as in the
+// kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod in its configuration).
 const (
 	examineEvery = 10 * time.Second
 	measureEvery = time.Minute

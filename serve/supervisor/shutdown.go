@@ -43,7 +43,7 @@ type shuttingDown struct {
 
 func (d *shuttingDown) begun() bool { return d.now.Load() }
 
-// The delay before a failed or closed connection is opened again; its initial value is the
+// After this delay, podrun opens a failed or closed connection again. The initial value is the
 // kubelet's dbusReconnectPeriod.
 const (
 	firstReconnect = time.Second

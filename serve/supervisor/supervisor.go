@@ -34,7 +34,7 @@ type Options struct {
 	// Listed is called after each complete list of the runtime's pods; see observe.Hub.
 	Listed func(at time.Time, took, interval time.Duration)
 	// Evicted is called after each eviction of a pod, with the kubelet's name of the signal that
-	// caused it; it may be nil.
+	// caused it. It may be nil.
 	Evicted func(signal string)
 	// AllowKubelet allows pods on a host with a kubelet.
 	AllowKubelet bool

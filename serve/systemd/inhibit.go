@@ -17,8 +17,8 @@ const defaultDelay = 5 * time.Second
 // needs it to record that pods were stopped, and for calls to the runtime.
 const DelayMargin = 5 * time.Second
 
-// delayDropIn returns the text of the drop-in for the given shutdown periods; nil if logind's
-// default delay suffices.
+// delayDropIn returns the text of the drop-in for the given shutdown periods. It returns nil if
+// logind's default delay is long enough.
 func delayDropIn(periods time.Duration) []byte {
 	if periods <= 0 || periods+DelayMargin <= defaultDelay {
 		return nil

@@ -34,7 +34,7 @@ type InstallOptions struct {
 	// Delay is how long pods may delay a shutdown of the host; 0 for no delay.
 	Delay time.Duration
 	// Settings is a file that Install creates before the service starts, if the file does not
-	// exist; nil for none.
+	// exist. nil means none.
 	Settings *File
 	Created  func() // called when Settings has been created
 }

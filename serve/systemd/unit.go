@@ -44,8 +44,8 @@ type UnitOptions struct {
 //   - Type=notify: READY=1 means that the local sources were read. systemd does not wait for
 //     images, networks or pods, which may take longer than TimeoutStartSec.
 //   - After= does not contain network-online.target, because pods start without a network. It
-//     contains both runtimes, and there is no Wants=: podrun itself waits for the runtime, and
-//     a runtime that is installed but disabled remains disabled.
+//     has both runtimes, and there is no Wants=. podrun itself waits for the runtime, and a
+//     runtime that is installed but disabled remains disabled.
 //   - KillMode=process: podrun's child processes are mount helpers and credential plugins. A
 //     restart of podrun must not kill these half-way. Containers continue to run: they are the
 //     runtime's children and not part of this unit.
@@ -95,7 +95,7 @@ WantedBy=multi-user.target
 
 // hardening is the part of the unit that restricts podrun and its child processes. These are
 // mount helpers, credential plugins, nft and the embedded runtime's network plugin. It does not
-// restrict containers: the runtime starts them, and podrun starts the embedded runtime as a
+// restrict containers, because the runtime starts them. podrun starts the embedded runtime as a
 // transient service of systemd (embedded.Start), which inherits nothing from this unit.
 //
 //   - The unit contains no setting that gives the service its own mount namespace; the unit

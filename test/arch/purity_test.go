@@ -201,8 +201,8 @@ func (c *calls) check(packages, functions []string) []string {
 	return sorted(out)
 }
 
-// effect returns the chain of calls to an effect: "New calls Read, which uses os.Open";
-// "" if there is none.
+// effect returns the chain of calls to an effect, such as "New calls Read, which uses os.Open".
+// It returns "" if there is none.
 func (c *calls) effect(f *types.Func, seen map[*types.Func]bool) string {
 	b := c.bodies[f]
 	if b == nil || seen[f] {

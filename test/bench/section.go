@@ -33,7 +33,7 @@ type section struct {
 }
 
 // sections returns all sections in the order in which they must run. The peak memory is the
-// first, because for a process, the kernel reports at least the memory of its parent.
+// first measurement. For a process, the kernel reports at least the memory of its parent.
 func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 	var all []section
 	for _, s := range scenarios(o.image) {

@@ -145,8 +145,8 @@ func stays(limit time.Duration, list func() []string) []string {
 	return left
 }
 
-// secrets returns the directory in memory with the host's Secrets; "" if there is none
-// (docs/settings.md, Secrets at rest).
+// secrets returns the directory in memory with the host's Secrets. It returns "" if there is
+// none (docs/settings.md, Secrets at rest).
 func (h *host) secrets() string {
 	sum := sha256.Sum256([]byte(h.dir + "/root"))
 	dir := fmt.Sprintf("/run/podrun/secrets/%x", sum[:8])

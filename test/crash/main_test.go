@@ -57,9 +57,9 @@ const (
 	variantImage  = variantNever + variantSuffix
 )
 
-// manifest writes the pod's file. The pod has a volume to mount, init containers, a port to
-// map, and containers that exit on request, or by themselves if ends is set. podrun creates the
-// second init container and the second app container before their turn.
+// manifest writes the pod's file. The pod has a volume to mount, init containers, and a port to
+// map. Its containers exit on request. If ends is set, they exit by themselves. podrun creates
+// the second init container and the second app container before their turn.
 func (h *host) manifest(variant string, ends bool) (string, error) {
 	command, image := "trap 'exit 0' TERM; sleep 600 & wait", os.Getenv("PODRUN_TEST_IMAGE")
 	if ends {

@@ -31,10 +31,10 @@ exec %[2]s "$@"
 }
 
 // TestNetworkOfACutStop covers a DEL of a plugin that is interrupted before it has removed all
-// rules, because the command's deadline and the extra time for the runtime's last call have
-// expired. The next DEL succeeds and does not remove these rules (TestRuntimeFaults, seed 16,
-// where containerd was frozen past the deadline). The test tries a stop; with PODRUN_TORTURE=1,
-// it also tries deletes.
+// rules. The command's deadline and the extra time for the runtime's last call have expired.
+// The next DEL succeeds and does not remove these rules (TestRuntimeFaults, seed 16, where
+// containerd was frozen past the deadline). The test tries a stop; with PODRUN_TORTURE=1, it
+// also tries deletes.
 func TestNetworkOfACutStop(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")

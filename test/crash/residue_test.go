@@ -36,9 +36,9 @@ func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 // sandboxes and containers.
 var sandboxID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// readResidue lists leftovers on the host that belong to sandboxes and containers that the
-// runtime does not know: firewall rules, addresses, results of plugins, network namespaces and
-// interfaces, tasks, shims, snapshots, and containers that containerd's CRI does not list.
+// readResidue lists what is left on the host of sandboxes and containers that the runtime does
+// not know: firewall rules, addresses, results of plugins, network namespaces and interfaces,
+// tasks, shims, snapshots. It also lists containers that containerd's CRI does not list.
 func (o *outside) readResidue(ctx context.Context) []string {
 	found := map[string]bool{}
 	add := func(what, text string) {
@@ -121,7 +121,7 @@ func (o *outside) readResidue(ctx context.Context) []string {
 const lostShim = "lost shim"
 
 // records are leftovers of a container or a sandbox in containerd 2. containerd's CRI does not
-// list the object, which has neither a task nor a process: the kill canceled a call, and
+// list the object, which has neither a task nor a process. The kill canceled a call, and
 // containerd failed to clean up after it (containerd issue 12344). After a restart of
 // containerd, its CRI lists the container again, or removes it.
 var records = []string{"container of containerd", "snapshot", "bundle", "runc's state"}

@@ -106,8 +106,8 @@ func (f fault) name() string { return f.cell.name() + "/" + f.harm.name }
 
 // TestRuntimeFaults kills and freezes a separate containerd in each phase of apply, run and
 // delete. The command must exit in time with a correct code, and the next apply or delete must
-// converge. It tries two faults. With PODRUN_TORTURE=1 it tries all, or one in
-// PODRUN_CRASH_EVERY; PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY select them as in TestCrashSweep.
+// converge. It tries two faults. With PODRUN_TORTURE=1 it tries all of them, or one in
+// PODRUN_CRASH_EVERY. PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY select them as in TestCrashSweep.
 func TestRuntimeFaults(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -213,7 +213,7 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	}
 	// After containerd was frozen, it may not know the state of a sandbox's task for a moment. It
 	// then gives a container the namespaces of process 0 (containerd issue 9160). If a container
-	// exits while containerd is down, containerd 2 may report an unknown exit code as 255; with a
+	// exits while containerd is down, containerd 2 may report an unknown exit code as 255. With a
 	// kubelet, the status is the same.
 	unknown := f.harm.name == "killed" && r.code == 255 && strings.Contains(r.out, "exited with 255 (Unknown)")
 	if unknown || r.code == 125 && strings.Contains(r.out, "lstat /proc/0/ns/") {

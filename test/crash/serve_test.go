@@ -20,8 +20,9 @@ import (
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
 // do runs a command that the sweep kills. serve does not exit by itself. So do waits until the
-// pod runs, changes or removes the pod's file, waits until serve has restarted the container
-// with the other image or has deleted the pod, and terminates serve with SIGTERM.
+// pod runs, and changes or removes the pod's file. Then it waits until serve has restarted the
+// container with the other image or has deleted the pod. At last it terminates serve with
+// SIGTERM.
 func (o *outside) do(h *host, command string, env []string, args ...string) result {
 	command = strings.TrimSuffix(command, legacy)
 	switch {
@@ -71,9 +72,9 @@ func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 	return err
 }
 
-// startLost reports whether the pod has failed because the kill canceled the start of a container whose
-// restart policy is Never and whose process may have run (cri.StartCanceled). Like the kubelet, podrun does
-// not start such a container again.
+// startLost reports whether the pod has failed because the kill canceled the start of a container. The
+// restart policy of this container is Never, and its process may have run (cri.StartCanceled). Like the
+// kubelet, podrun does not start such a container again.
 func (o *outside) startLost(ctx context.Context, h *host) bool {
 	containers, err := o.containers(ctx, h.pod)
 	if err != nil || !h.never {

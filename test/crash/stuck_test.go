@@ -14,8 +14,8 @@ import (
 )
 
 // stick brings a created container of a pod into a state that can result if podrun is killed some
-// milliseconds after StartContainer begins: containerd reports the container as exited, and its
-// task was created but never started.
+// milliseconds after StartContainer begins. In this state, containerd reports the container as
+// exited, and its task was created but never started.
 func (o *outside) stick(ctx context.Context, pod string) (id string, err error) {
 	containers, err := o.containers(ctx, pod)
 	if err != nil {

@@ -120,7 +120,7 @@ func onRuntime(t *testing.T) (*outside, string) {
 }
 
 // TestCrashSweep kills each command at a sample of its steps. The sample is one step in
-// PODRUN_CRASH_EVERY (default 200; with 1, all steps), and PODRUN_CRASH_SEED selects it.
+// PODRUN_CRASH_EVERY (default 200; with 1, all steps). PODRUN_CRASH_SEED selects it.
 // PODRUN_CRASH_ONLY is a regular expression for the names of the cells. PODRUN_CRASH_ROUNDS is
 // how often each cell is tried.
 func TestCrashSweep(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPreempt covers a critical pod that requires the memory of another pod: podrun must stop
-// the other pod within its grace period, and the stopped pod must wait for resources.
+// TestPreempt covers a critical pod that needs the memory of another pod. podrun must stop the
+// other pod within its grace period, and the stopped pod must wait for resources.
 func TestPreempt(t *testing.T) {
 	r := newRig(t)
 	var total int64

@@ -161,7 +161,7 @@ func (s *slowRegistry) count(contains string) int {
 }
 
 // ringAt returns a channel that is closed when the registry has sent the given number of
-// further bytes of blobs; with 0, it is closed at the first request.
+// further bytes of blobs. With 0, it is closed at the first request.
 func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

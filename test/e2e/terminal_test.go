@@ -30,8 +30,8 @@ spec:
 `
 
 // TestTerminal uses processes in containers from a terminal, with exec -it, attach -it and run
-// -it. A process must have the terminal's size, even after a change; keys such as Ctrl-C must
-// reach the process; podrun must pass on exit codes, and restore the terminal at the end.
+// -it. A process must have the terminal's size, even after a change. Keys such as Ctrl-C must
+// reach the process. podrun must pass on exit codes, and restore the terminal at the end.
 func TestTerminal(t *testing.T) {
 	r := newRig(t)
 	if _, err := exec.LookPath("tmux"); err != nil {

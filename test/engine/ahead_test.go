@@ -412,7 +412,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 	}
 }
 
-// TestInitAheadInterrupted covers an interruption while an init container runs: the next command must
+// TestInitAheadInterrupted covers an interruption while an init container runs. The next command must
 // create the following init container again, with the same restart count.
 func TestInitAheadInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -101,8 +101,8 @@ func (r *rig) goneByDelete(name string) {
 	}
 }
 
-// If nothing but a corrupt checkpoint of a pod remains, podrun takes the pod's name from its
-// logs; if there are no logs, it uses the pod's UID.
+// If only a corrupt checkpoint of a pod remains, podrun takes the pod's name from its logs. If
+// there are no logs, it uses the pod's UID.
 func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r := newRig(t)
 	layout := r.layout()

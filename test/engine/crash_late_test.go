@@ -190,9 +190,9 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestTaskOfALateSandbox covers containerd 2, which has a task of a sandbox that it created for
-// a killed podrun, and does not remove the task with the sandbox. The next command must delete
-// the task.
+// TestTaskOfALateSandbox covers containerd 2, which may create a sandbox for a podrun that was
+// killed. It keeps the task of this sandbox, even if the sandbox is removed. The next command
+// must delete the task.
 func TestTaskOfALateSandbox(t *testing.T) {
 	for _, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
@@ -235,9 +235,9 @@ func TestTaskOfALateSandbox(t *testing.T) {
 	}
 }
 
-// TestDeleteAwaitsRelease covers a runtime that is still releasing the network of a sandbox
-// that it was creating for a killed podrun. Delete must remove leftovers of network plugins
-// only after that, because without its rules, the plugins' DEL fails. If the runtime never
+// TestDeleteAwaitsRelease covers a runtime that was creating a sandbox for a killed podrun, and
+// is still releasing the sandbox's network. Delete must remove leftovers of network plugins
+// only after this release. The plugins' DEL fails if its rules are gone. If the runtime never
 // completes, delete must remove them nevertheless.
 func TestDeleteAwaitsRelease(t *testing.T) {
 	for name, releases := range map[string]bool{"released": true, "never released": false} {

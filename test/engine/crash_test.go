@@ -211,7 +211,7 @@ func TestReservationOfKilled(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestSweep covers a podrun that is killed before it has written the checkpoint: it leaves a
+// TestSweep covers a podrun that is killed before it has written the checkpoint. It leaves a
 // directory that no other podrun would find.
 func TestSweep(t *testing.T) {
 	r := newRig(t)

@@ -9,9 +9,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestFindByName checks that podrun queries the runtime only for the named pod, so that the
-// duration of get, delete and similar commands does not depend on the number of pods on the
-// host.
+// TestFindByName checks that podrun queries the runtime only for the named pod. So the duration
+// of get, delete and similar commands does not depend on the number of pods on the host.
 func TestFindByName(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"web", "db", "other"} {

@@ -11,8 +11,8 @@ import (
 
 // TestApplyOfLateStart covers a podrun process that was killed while it started a container. The
 // runtime completes the start while the next apply waits for the container's image. The apply,
-// which had decided to create another container, must decide again; previously, two containers of
-// that name ran.
+// which had decided to create another container, must decide again. Previously, two containers of
+// this name ran.
 func TestApplyOfLateStart(t *testing.T) {
 	for _, tc := range []struct {
 		policy   string

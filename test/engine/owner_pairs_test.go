@@ -16,9 +16,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// pairPod has everything for which commands wait: a slow init container, a hook, an image that
-// must be pulled, and a container that terminates slowly. podrun creates an init container and
-// an app container before their turn.
+// pairPod has everything for which commands wait: a slow init container, a hook, an image to
+// pull, and a container that terminates slowly. podrun creates an init container and an app
+// container before their turn.
 var pairPod = pairPodOf("Always")
 
 func pairPodOf(policy string) string {

@@ -325,7 +325,7 @@ func TestRestartOfAChangedPod(t *testing.T) {
 }
 
 // TestDeleteOfAReplacedPod covers a pod that is replaced before the delete owns it. A delete by
-// name must remove the new pod; a delete by other criteria must remove only the pod that it
+// name must remove the new pod. A delete by other criteria must remove only the pod that it
 // found.
 func TestDeleteOfAReplacedPod(t *testing.T) {
 	for _, byName := range []bool{true, false} {

@@ -157,8 +157,8 @@ func TestCanceledStart(t *testing.T) {
 	}
 }
 
-// TestServeStartsChangedAfterFailures checks that the pod does not terminate if the replacement
-// of a killed container cannot be started, and the next replacement cannot be created.
+// TestServeStartsChangedAfterFailures covers a killed container whose replacement cannot be
+// started, and whose next replacement cannot be created. The pod must not terminate.
 func TestServeStartsChangedAfterFailures(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)

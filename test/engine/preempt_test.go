@@ -56,8 +56,8 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
-// TestPreemptWatched covers a command that waits for a pod that is preempted: it must report
-// that, and must not start the pod again.
+// TestPreemptWatched covers a command that waits for a pod that is preempted. It must report
+// the preemption, and must not start the pod again.
 func TestPreemptWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

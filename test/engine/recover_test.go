@@ -49,9 +49,9 @@ func sameRequests(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
-// TestSandboxInDoubt covers a runtime that responds too late, or that has reserved a name for
-// an object that it does not list. podrun must make a new attempt only after it has removed the
-// old sandbox, and there must never be two.
+// TestSandboxInDoubt covers a runtime that responds too late. It also covers a runtime that has
+// reserved a name for an object that it does not list. podrun must make a new attempt only
+// after it has removed the old sandbox, and there must never be two.
 func TestSandboxInDoubt(t *testing.T) {
 	reserved := status.Error(codes.Unknown, `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`)
 	cni := status.Error(codes.Unknown, `failed to setup network for sandbox "abc": plugin type="bridge" failed (add)`)

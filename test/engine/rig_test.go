@@ -25,9 +25,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestMain hides all programs from the engine, for two reasons: these tests must not depend on
-// this host's firewall rules, and a process that one test starts inherits the locks of the other
-// tests until it executes its program.
+// TestMain hides all programs from the engine. These tests must not depend on this host's
+// firewall rules. And a process that one test starts inherits the locks of the other tests until
+// it executes its program.
 func TestMain(m *testing.M) {
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())
@@ -69,8 +69,8 @@ func newRig(t testing.TB, opts ...critest.Option) *rig {
 	return r
 }
 
-// memoryDir creates a directory in memory if possible, because podrun syncs the files that it
-// writes, and these tests make it do so thousands of times.
+// memoryDir creates a directory in memory if possible. podrun syncs the files that it writes,
+// and these tests make it do so thousands of times.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")

@@ -59,7 +59,7 @@ func (r *rig) nothingInMemory() {
 	}
 }
 
-// TestServeAfterRebootReadsSecretsAgain covers pods whose Secrets were only in memory: serve
+// TestServeAfterRebootReadsSecretsAgain covers pods whose Secrets were only in memory. serve
 // must apply the pod from its directory again, and start its containers with the Secrets. If
 // the directory of a pod cannot be read, the pod must wait for it.
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
@@ -95,7 +95,7 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 }
 
 // TestApplyAfterRebootWithoutSecrets checks that apply restarts the containers of a running
-// pod, and leaves a terminated one as it is, because it no longer requires its Secrets.
+// pod. It must leave a terminated pod as it is, because this no longer needs its Secrets.
 func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	for policy, want := range map[string]run.Outcome{"Always": run.OutcomeUpdated, "Never": run.OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 }
 
 // TestServeRemoteSecretsInMemory checks that podrun does not store a URL's content on disk.
-// After a reboot, while the server does not respond, pods must start from their checkpoints;
-// pods with Secrets must start when the server responds.
+// After a reboot, while the server does not respond, pods must start from their checkpoints.
+// Pods with Secrets must start when the server responds.
 func TestServeRemoteSecretsInMemory(t *testing.T) {
 	r := newRig(t)
 	r.keepSecretsInMemory()

@@ -26,9 +26,9 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// TestServeAPISocketIsOutsideRootDir checks that a volume that contains the root directory
-// gives no access to the API, because the socket is elsewhere, and that podrun's own commands
-// find the socket.
+// TestServeAPISocketIsOutsideRootDir covers a volume that contains the root directory. It must
+// give no access to the API, because the socket is elsewhere. podrun's own commands must find
+// the socket.
 func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	r := newRig(t)
 	apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})

@@ -68,7 +68,7 @@ func TestServeReplacesACorruptPod(t *testing.T) {
 }
 
 // TestServeRestoresACheckpoint covers a checkpoint that becomes corrupt while a supervisor
-// knows the definition: the supervisor must write it again, and the pod must continue to run,
+// knows the definition. The supervisor must write it again, and the pod must continue to run,
 // even if no file defines it.
 func TestServeRestoresACheckpoint(t *testing.T) {
 	for _, filed := range []bool{true, false} {

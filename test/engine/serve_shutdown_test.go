@@ -128,8 +128,8 @@ func (s *serving) ended(name string) {
 	}
 }
 
-// TestServeShutdownOrder checks that pods stop group by group, each group within its period;
-// that podrun refuses new pods; and that the host continues as soon as all pods have stopped.
+// TestServeShutdownOrder checks that pods stop group by group, each group within its period.
+// podrun must refuse new pods, and the host must continue as soon as all pods have stopped.
 func TestServeShutdownOrder(t *testing.T) {
 	shutdownTest(t, map[int32]int64{0: 20, 1000: 5, 2_000_000_000: 10}, func(t *testing.T, s *serving) {
 		s.rt.Script("web", critest.Behavior{Forever: true, TERMAfter: 8 * time.Second})
@@ -199,8 +199,8 @@ func TestServeShutdownOrder(t *testing.T) {
 	})
 }
 
-// TestServeAfterReboot checks that pods that were stopped for a shutdown run again after the
-// boot, according to their restart policy, and that a pod that a user has stopped remains
+// TestServeAfterReboot covers pods that were stopped for a shutdown. After the boot, they must
+// run again according to their restart policy. A pod that a user has stopped must remain
 // stopped.
 func TestServeAfterReboot(t *testing.T) {
 	shutdownTest(t, map[int32]int64{0: 20}, func(t *testing.T, s *serving) {

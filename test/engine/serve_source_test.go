@@ -320,9 +320,9 @@ func TestServeImageLater(t *testing.T) {
 }
 
 // TestServeUpdateOfAMissingImage covers a command that gives a container another image while
-// the pull of the previous one is backing off, and that then fails to start the container. The
-// supervisor continues with the new definition. It must start the container with the new image,
-// and no longer wait for the previous one.
+// the pull of the previous one is backing off. The command then fails to start the container.
+// The supervisor continues with the new definition. It must start the container with the new
+// image, and no longer wait for the previous one.
 func TestServeUpdateOfAMissingImage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		text := podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]")

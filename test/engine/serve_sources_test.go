@@ -12,7 +12,7 @@ import (
 )
 
 // TestServeReloadsSources checks that a reload reads the directories from the settings again.
-// If a directory is no longer a source, serve must keep its pods; if a URL is no longer a
+// If a directory is no longer a source, serve must keep its pods. If a URL is no longer a
 // source, serve must remove its copy.
 func TestServeReloadsSources(t *testing.T) {
 	r := newRig(t)

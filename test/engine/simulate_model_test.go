@@ -76,9 +76,9 @@ type modelRun struct {
 	noted bool
 }
 
-// Time limits for a supervisor: to notice an exit in the fake runtime (which it lists every
-// second) and act; to act after a change, including a grace period of 5 s; and to act after an
-// outage (during which it tries every 5 s).
+// These are time limits for a supervisor. It must notice an exit in the fake runtime, which it
+// lists every second, and act. It must act after a change, including a grace period of 5 s. And
+// it must act after an outage, during which it tries every 5 s.
 const (
 	simNotice = 1500 * time.Millisecond
 	simChange = 40 * time.Second
@@ -121,7 +121,7 @@ func (p *modelPod) forget() {
 	}
 }
 
-// goAway records that the supervisor or the runtime has become unavailable; back records that
+// goAway records that the supervisor or the runtime has become unavailable. back records that
 // it is available again.
 func (m *model) goAway() {
 	m.mu.Lock()
@@ -288,8 +288,8 @@ func (p *modelPod) waits(name string) bool {
 	return p.spec.side && !p.grown && name != "side" && side != nil && !side.running
 }
 
-// lacks describes a container of the pod that is not running and is not waiting for its
-// back-off; it returns "" if there is none.
+// lacks describes a container of the pod that neither runs nor waits for its back-off. It
+// returns "" if there is none.
 func (p *modelPod) lacks(now time.Time) string {
 	names := []string{"side"}
 	if !p.spec.side {

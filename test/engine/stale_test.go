@@ -24,7 +24,7 @@ func TestStaleListOfSandboxes(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestRunNamesTheRuntimeAtItsDeadline covers a runtime that does not respond: like apply, run
+// TestRunNamesTheRuntimeAtItsDeadline covers a runtime that does not respond. Like apply, run
 // must name the runtime, and its exit code must be that of a deadline (the fault matrix,
 // test/fault).
 func TestRunNamesTheRuntimeAtItsDeadline(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// stopOutage makes the runtime refuse connections from the first StopContainer on, as
-// containerd does while it restarts, until the returned function is called. A call takes a
+// stopOutage makes the runtime refuse connections from the first StopContainer on, like a
+// containerd that restarts. It ends when the returned function is called. A call takes a
 // millisecond.
 func (r *rig) stopOutage() (end func()) { return r.outageFrom(&runtimeapi.StopContainerRequest{}) }
 

@@ -56,9 +56,9 @@ func terminationLogsDoNotGrow(t *testing.T) {
 }
 
 // If podrun was killed after it had created a container and before it started it, the container
-// counts as a restart. The kubelet does the same (startContainer in pkg/kubelet/kuberuntime:
-// the count of the newest container plus 1, whatever its state), because the runtime may still
-// reserve its name, and the name of the log file contains the attempt number.
+// counts as a restart. The kubelet does the same (startContainer in pkg/kubelet/kuberuntime):
+// it uses the count of the newest container plus 1, whatever its state is. The runtime may
+// still reserve the name, and the name of the log file has the attempt number.
 func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	r := newRig(t)
 	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))

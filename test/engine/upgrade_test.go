@@ -189,7 +189,7 @@ func TestUpgradeHostname(t *testing.T) {
 }
 
 // TestUpgradeGateOff covers a field whose feature gate was enabled in another Kubernetes
-// version, and which this version drops from a manifest: the field must make no difference.
+// version. This version drops the field from a manifest. The field must make no difference.
 func TestUpgradeGateOff(t *testing.T) {
 	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
 	is := load(t, text).Pods[0].Object

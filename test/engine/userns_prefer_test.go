@@ -27,8 +27,9 @@ func userNSFacts() host.Facts {
 
 const usernsPlain = "containers: [{name: app, image: registry.example/app:1}]"
 
-// TestPreferUserNamespace checks that with userNamespaces: prefer, a new pod without hostUsers
-// gets a user namespace if the host supports it and the pod is compatible with it.
+// TestPreferUserNamespace covers a new pod without hostUsers and the setting userNamespaces:
+// prefer. The pod must get a user namespace if the host supports it and the pod is compatible
+// with it.
 func TestPreferUserNamespace(t *testing.T) {
 	facts := func(change func(*host.Facts)) func(*prepare.Input) {
 		return func(in *prepare.Input) { change(&in.Facts) }

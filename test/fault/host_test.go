@@ -42,8 +42,8 @@ func shortages() []shortage {
 	for n := 4; n <= 40; n++ {
 		codes := failed
 		if n < 8 {
-			// The Go runtime itself requires two descriptors, and those that podrun inherits from the
-			// test's process count, too.
+			// The Go runtime itself needs two descriptors. Those that podrun inherits from the test's
+			// process count too.
 			codes = crashed
 		}
 		out = append(out, shortage{name: fmt.Sprintf("%d descriptors", n), before: fmt.Sprintf("ulimit -n %d", n), codes: codes, rare: n%9 != 5})

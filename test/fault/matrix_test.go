@@ -38,8 +38,8 @@ var mishaps = []mishap{
 }
 
 // hits reports whether the mishap can be applied to a method. EffectThenHang does not apply to
-// streams and GetContainerEvents: exec and attach may run indefinitely, and a runtime may send
-// no events, so a hang cannot be told from normal operation.
+// streams and GetContainerEvents. exec and attach may run without end, and a runtime may send
+// no events, so one cannot distinguish a hang from normal operation.
 func (m mishap) hits(method string) bool {
 	if m.fault.When == critest.EffectThenHang && (strings.HasSuffix(method, "Stream") || method == "GetContainerEvents") {
 		return false
@@ -67,7 +67,7 @@ func (c cell) String() string {
 }
 
 // limit returns the command's --timeout. If a call fails only once and gets a response, the
-// command exits long before a long limit; a short limit would only fail because the machine is
+// command exits long before a long limit. A short limit would fail only if the machine is
 // overloaded.
 func (c cell) limit() time.Duration {
 	if !c.all && !c.mishap.silent {
@@ -282,9 +282,9 @@ func (c cell) wrong(r result) string {
 	return ""
 }
 
-// afterwards is how much longer than its limit a command may take: 5 s for the runtime's last
-// call, 30 s and the grace period for a rollback or the removal after run, 5 s for the last call
-// of that, and a margin for a busy machine.
+// afterwards is how much longer than its limit a command may take. It is 5 s for the runtime's
+// last call, 30 s and the grace period for a rollback or the removal after run, 5 s for the last
+// call of that, and a margin for a busy machine.
 const afterwards = 45 * time.Second
 
 // codes returns the codes with which the command may exit.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// check returns what is wrong with the codes of the commands and the state of the pod at the
-// end; "" if nothing is.
+// check returns what is wrong with the codes of the commands and with the state of the pod at
+// the end. It returns "" if nothing is.
 func (v pairVerdict) check(h *host, harmed time.Time) string {
 	var wants []string
 	for i, m := range []member{v.first, v.second} {

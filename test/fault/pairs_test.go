@@ -79,8 +79,8 @@ const (
 	holdUp = 1500 * time.Millisecond
 	// lead is the time between the first call of the second command and the interruption.
 	lead = 100 * time.Millisecond
-	// pairLimit is the --timeout of a command. A command that may wait for the other one while
-	// that is frozen has frozenLimit; a command that its deadline interrupts has shortLimit.
+	// pairLimit is the --timeout of a command. A command that may wait for the other one while the
+	// other is frozen has frozenLimit. A command that its deadline interrupts has shortLimit.
 	pairLimit, frozenLimit, shortLimit = 30 * time.Second, 6 * time.Second, time.Second
 	// pairSample is the distance between the cells of the short form. It is a prime, so that all
 	// commands, methods and harms occur.

@@ -13,7 +13,7 @@ import (
 )
 
 // TestTokens checks that the credentials of a URL on the command line appear in no file and no
-// message of podrun, because other users can read lock files and the logs of CI jobs.
+// message of podrun. Other users can read lock files and the logs of CI jobs.
 func TestTokens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun serve does not run")

@@ -64,8 +64,8 @@ func TestProcessesRaceForReservations(t *testing.T) {
 	}
 }
 
-// TestProcessesRaceForReservationsAgain does the same with existing pods: they are restarted,
-// or replaced by larger ones, and must be admitted one after the other.
+// TestProcessesRaceForReservationsAgain does the same with existing pods. They are restarted,
+// or replaced with larger ones, and must be admitted one after the other.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")

@@ -35,8 +35,8 @@ type mark struct {
 }
 
 // judge returns the class of a command's result. If a reader marked this output, it is the mark.
-// Otherwise, it is the class that follows from the exit code and the messages or, if none
-// follows, the class of the first trial, which only a reader can change.
+// Otherwise, it is the class that follows from the exit code and the messages. If none follows,
+// it is the class of the first trial. Only a reader can change that.
 func judge(c command, r result, m mark) class {
 	errors := messages(r.output)
 	switch {

@@ -1,8 +1,8 @@
 // Package ash is a small shell for the containers of tests. It interprets scripts with the
 // packages syntax and expand of mvdan.cc/sh, and has the few busybox programs that tests run.
-// It does not use the interpreter of that module, for two reasons: the interpreter connects
-// pipelines with kernel pipes, for which testing/synctest cannot wait, and it does not support
-// a trap for TERM.
+// It does not use the interpreter of that module. That interpreter connects pipelines with
+// kernel pipes, for which testing/synctest cannot wait, and it does not support a trap for
+// TERM.
 //
 // The shell uses only the resources that its Process provides. Every wait in it is for a timer
 // or a channel, so it can run inside testing/synctest.

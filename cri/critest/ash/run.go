@@ -13,7 +13,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell is one shell: either the main shell of a process, or a copy that runs ( ), $( ), a part
+// shell is one shell. It is the main shell of a process, or a copy that runs ( ), $( ), a part
 // of a pipeline, or a job.
 type shell struct {
 	process    *Process

@@ -142,8 +142,8 @@ func parseRule(message []byte) (rule, error) {
 	return r, nil
 }
 
-// parseComment returns the comment in a rule's user data, which consists of entries with
-// a type, a length and a value. Any program may have written them.
+// parseComment returns the comment in a rule's user data. The data consists of entries with a
+// type, a length and a value. Any program may have written them.
 func parseComment(data []byte) string {
 	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
 		value := data[2 : 2+int(data[1])]

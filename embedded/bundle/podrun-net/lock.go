@@ -71,7 +71,7 @@ func lock() (unlock func(), err error) {
 }
 
 // openLock creates and opens lockDir and its parent. Both must belong to root, and other users
-// must have no access, because they could otherwise hold the lock.
+// must have no access. Otherwise they could hold the lock.
 func openLock() (*os.File, error) {
 	var dir *os.File
 	for _, path := range []string{filepath.Dir(lockDir), lockDir} {
