@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// newCreate returns `podrun create`, which does what apply does for new pods, and has kubectl's
+// newCreate returns `podrun create`. It does what apply does for new pods, and has kubectl's
 // generators of manifests as subcommands.
 func newCreate(a *app) *cobra.Command {
 	f := &applyFlags{}

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as applied to ephemeral
-// containers.
+// These are the profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as they apply to
+// ephemeral containers.
 const (
 	profileGeneral    = "general"
 	profileBaseline   = "baseline"

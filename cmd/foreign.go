@@ -20,7 +20,8 @@ import (
 // translate converts a command line of a related tool to podrun's, or returns an error
 // with a hint. Commands of podrun are not changed.
 func translate(root *cobra.Command, args []string) ([]string, error) {
-	if len(args) == 1 && args[0] == "-v" { // --verbose has no meaning without a command
+	// Without a command, --verbose has no meaning.
+	if len(args) == 1 && args[0] == "-v" {
 		return []string{"--version"}, nil
 	}
 	at := wordsAt(root.PersistentFlags(), args)
@@ -189,9 +190,9 @@ func withDash(root *cobra.Command, args []string, exec int) []string {
 	return slices.Insert(slices.Clone(args), exec+1+words[1], "--")
 }
 
-// imageWithDash inserts -- between the image and the command of run IMAGE, because the arguments
-// after an image belong to the container. It replaces -v before the word run by --verbose, and -h NAME before
-// the image by --hostname.
+// imageWithDash inserts -- between the image and the command of run IMAGE, because the arguments after an
+// image belong to the container. Before the word run, it replaces -v with --verbose. Before the image, it
+// replaces -h NAME with --hostname.
 func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	args = slices.Clone(args)
 	for i, arg := range args[:at] {
@@ -202,9 +203,11 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.AddFlagSet(named(root, "run").Flags())
 	flags.AddFlagSet(root.PersistentFlags())
-	flags.BoolP("help", "h", false, "") // cobra adds it later
+	// cobra adds it later.
+	flags.BoolP("help", "h", false, "")
 	words := wordsAt(flags, args[at+1:])
-	if len(words) == 2 && words[0] > 0 && args[at+words[0]] == "-h" { // a host name and an image; otherwise -h prints the help
+	// A host name and an image follow. Otherwise -h prints the help.
+	if len(words) == 2 && words[0] > 0 && args[at+words[0]] == "-h" {
 		args[at+words[0]] = "--hostname"
 		words = wordsAt(flags, args[at+1:])
 	}

@@ -283,8 +283,8 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	return err
 }
 
-// flagOfCommand returns a warning if the first argument after an image is probably a flag for podrun: as in
-// docker, it is an argument of the container. Only flags with values that fit docker's flags count, because
+// flagOfCommand returns a warning if the first argument after an image is probably a flag for podrun. As in
+// docker, the argument belongs to the container. Only flags whose values fit docker's flags count, because
 // the entrypoint of an image may have flags of the same names.
 func flagOfCommand(image string, args []string) problem.List {
 	if len(args) == 0 {

@@ -138,8 +138,8 @@ func TestServiceStatus(t *testing.T) {
 	}
 }
 
-// TestServiceWarnsOfEnvironment: the service does not inherit the variables of this
-// command.
+// TestServiceWarnsOfEnvironment checks that podrun warns about variables of this command,
+// because the service does not inherit them.
 func TestServiceWarnsOfEnvironment(t *testing.T) {
 	t.Setenv("PODRUN_ROOT_DIR", "/data")
 	t.Setenv("PODRUN_NAMESPACE", "")

@@ -105,7 +105,8 @@ func TestImageWithDash(t *testing.T) {
 	}
 }
 
-// TestFlagOfCommand: podrun warns about a flag after the image only if it is probably a flag for podrun.
+// TestFlagOfCommand checks that podrun warns about a flag after the image only if it is probably a flag
+// for podrun.
 func TestFlagOfCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                           "",

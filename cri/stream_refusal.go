@@ -76,10 +76,10 @@ func (r *refusal) pass() error {
 	return err
 }
 
-// result returns the exit code of a command. The argument code is the one that the runtime
-// reported. If the runtime did not start the command, result returns an *ExecError. runc exits
-// with 255. crun exits with a code that other commands use, too, so its line must also name the
-// command.
+// result returns the exit code of a command. The argument code is the exit code that the
+// runtime reported. If the runtime did not start the command, result returns an *ExecError.
+// runc exits with 255. crun exits with a code that other commands use too, so crun's line must
+// also name the command.
 func (r *refusal) result(code int, command []string) (int, error) {
 	if why, printed := printedReason(string(r.held)); printed && code != 0 && len(command) > 0 {
 		named := strings.Contains(why, "executable file `"+command[0]+"`") || strings.HasPrefix(why, "open executable: ")

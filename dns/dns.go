@@ -119,7 +119,7 @@ func canonical(servers []string) []string {
 	return out
 }
 
-// unique removes duplicates, keeping the first occurrence.
+// unique removes duplicates. It keeps the first occurrence.
 func unique(in []string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -132,8 +132,8 @@ func unique(in []string) []string {
 	return out
 }
 
-// mergeOptions replaces options in base by the pod's options of the same name, and appends
-// the others.
+// mergeOptions replaces options in base with the pod's options of the same name. It appends the
+// pod's other options.
 func mergeOptions(base []string, more []corev1.PodDNSConfigOption) []string {
 	var names []string
 	text := map[string]string{}

@@ -151,8 +151,8 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	return append(out, e.leftGroups(facts, uids, shared)...), nil
 }
 
-// leftPods finds pods whose removal was interrupted, whose directory no longer exists, or that a killed
-// command would have removed.
+// leftPods finds pods whose removal was interrupted, pods whose directory is gone, and pods that a
+// command would have removed if it had not been killed.
 func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	var out []Leftover
 	for _, k := range pods {
@@ -176,8 +176,9 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	return out
 }
 
-// abandoned reports whether the last owner of a pod, which is not live, ended before it removed the pod, and no
-// other running command requires the pod. A pod that another command has stopped or started since is kept.
+// abandoned is for a pod whose last owner is not live. It reports whether this owner ended before it removed
+// the pod, and no other running command needs the pod. If another command has stopped or started the pod since,
+// the pod is kept.
 func (e *Engine) abandoned(owner *store.OwnerRecord, id identity.Pod) bool {
 	if owner == nil || owner.UID != id.UID || owner.Origin == nil || !owner.Origin.RemovedAtEnd || owner.Purpose != store.PurposeRun {
 		return false

@@ -108,8 +108,8 @@ func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 // neverReplaced is the rule for ApplyOptions.New: no pod is replaced.
 func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
-// refuseExisting refuses pods with the name of an existing pod, unless it may be replaced; it then returns a
-// warning.
+// refuseExisting refuses pods that have the name of an existing pod, unless podrun may replace that pod.
+// Then it returns a warning.
 func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
 	var errs []error
 	for _, p := range objects.Pods {

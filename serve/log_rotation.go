@@ -37,8 +37,8 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 	}
 }
 
-// ended reports whether a container has ended, or was removed with its log, since the list of running containers
-// was read.
+// ended reports whether a container has ended since the list of running containers was read. A container that
+// was removed with its log has ended too.
 func ended(ctx context.Context, client *cri.Client, id string) bool {
 	c, err := client.ContainerStatus(ctx, id, false)
 	if err != nil {

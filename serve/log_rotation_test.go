@@ -14,8 +14,9 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// TestRotationOfARemovedContainer: a container that is removed, with its log, after the list of running
-// containers was read causes no warning. If the runtime does not answer, the failure is reported.
+// TestRotationOfARemovedContainer covers a container that is removed, with its log, after the list of
+// running containers was read. It must cause no warning. If the runtime does not answer, podrun must
+// report the failure.
 func TestRotationOfARemovedContainer(t *testing.T) {
 	rt := critest.ForTest(t)
 	warnings := 0
@@ -29,7 +30,8 @@ func TestRotationOfARemovedContainer(t *testing.T) {
 	if err := os.WriteFile(checkpoint, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, logs := range []bool{false, true} { // the directory of the logs is removed last
+	// The directory of the logs is removed last.
+	for _, logs := range []bool{false, true} {
 		if logs {
 			if err := os.MkdirAll(filepath.Join(e.Layout().Logs(c.Pod), "app"), 0o755); err != nil {
 				t.Fatal(err)

@@ -29,8 +29,8 @@ type Rotator struct {
 	// Workers is the number of logs that RotateAll rotates concurrently. Values less than 1 count
 	// as 1.
 	Workers int
-	// Ended reports whether a container has ended or was removed. RotateAll calls it if it could not rotate the
-	// log of the container, and ignores the failure if the result is true. It may be nil.
+	// Ended reports whether a container has ended or was removed. If RotateAll cannot rotate the log of a
+	// container, it calls Ended. It ignores the failure if the result is true. It may be nil.
 	Ended func(ctx context.Context, id string) bool
 }
 

@@ -42,7 +42,7 @@ func embedded(in Input) Finding {
 	return pass("embedded-runtime", "%s", in.Embedded)
 }
 
-// CollisionFix explains how to assign another subnet to the pods of the embedded runtime.
+// CollisionFix says how to give the pods of the embedded runtime another subnet.
 const CollisionFix = "delete the pods and run 'podrun runtime down': podrun then chooses another subnet when it starts the runtime again"
 
 // fixRuntime returns the text that tells the user how to install or start a runtime.

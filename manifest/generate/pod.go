@@ -43,8 +43,8 @@ type PodFlags struct {
 	CapDrop    []string
 	Privileged bool
 	ReadOnly   bool
-	// Init shares the process namespace: process 1 is the sandbox's, which reaps zombies, and signals have
-	// their default effect on the container's command, as with the init of docker.
+	// Init shares the process namespace. Process 1 is then the sandbox's, which reaps zombies. Signals
+	// have their default effect on the container's command, as with the init of docker.
 	Init       bool
 	Stdin, TTY bool
 	// CurrentDir is the absolute path of the directory to which relative sources of volumes

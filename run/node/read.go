@@ -149,14 +149,14 @@ func (n *Node) observeExisting(ctx context.Context, pods []prepare.ExistingPod) 
 	return group.Wait()
 }
 
-// HasEnded reports whether none of a pod's containers is running or will run again.
+// HasEnded reports whether all containers of a pod have ended and none will run again.
 func HasEnded(pod *corev1.Pod, obs *lifecycle.Observed) bool {
 	started, _ := obs.Probed()
 	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Started: started, Now: time.Now(), Since: lifecycle.StartTime(pod, obs)})
 	return d.Ended && obs.Sandbox() != nil
 }
 
-// ReadFacts reads those facts of this host that are required to plan the objects. The error is of kind
+// ReadFacts reads the facts of this host that podrun needs to plan the objects. The error is of kind
 // Runtime.
 func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
 	return discover.Read(ctx, n.Client, n.Settings, prepare.NewWanted(objects, n.Settings, allowKubelet).Facts)

@@ -9,12 +9,13 @@ import (
 
 // StopMark records that a pod was stopped and will not run until a command starts it.
 type StopMark struct {
-	Why, Hint string // of the error of a command that waits for the pod
-	// Interrupted is true if the pod had not ended before it was stopped.
+	// They are for the error of a command that waits for the pod.
+	Why, Hint string
+	// Interrupted is true if the pod had not ended before a command stopped it.
 	Interrupted bool
 }
 
-// interrupted is the third line of the mark of a pod that was interrupted.
+// interrupted is the third line of the mark if the stop interrupted the pod.
 const interrupted = "interrupted"
 
 // Bytes returns the content of the file.
@@ -32,7 +33,8 @@ func ParseStopMark(data []byte) StopMark {
 	return StopMark{Why: lines[0], Hint: lines[1], Interrupted: lines[2] == interrupted}
 }
 
-// ReadStopMark returns the zero value if the pod was not stopped, or the mark cannot be read.
+// ReadStopMark reads the mark of a pod. It returns the zero value if the pod was not stopped,
+// or if the mark cannot be read.
 func ReadStopMark(layout identity.Layout, uid string) StopMark {
 	data, err := store.ReadState(layout.StoppedMark(uid))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// MarkStopped records why the pod is about to be stopped permanently, and whether that interrupts it: start
-// and apply run a pod again that was interrupted, even if its restartPolicy would not restart its
+// MarkStopped records why a command is about to stop the pod permanently, and whether that interrupts the
+// pod. start and apply run an interrupted pod again, even if its restartPolicy would not restart its
 // containers.
 func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
 	mark := observe.StopMark{Why: why, Hint: hint, Interrupted: interrupts || observe.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID).Interrupted}

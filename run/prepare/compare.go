@@ -36,7 +36,8 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
 	samePod := len(t.Changes) == 0
 	rebuilt := t.objectChanges(was, pod, in.Objects)
-	// A pod whose restartPolicy does not restart the containers that a stop has killed runs again.
+	// If a stop has killed containers that the pod's restartPolicy does not restart, the pod runs
+	// again.
 	resumes := was.Ended && was.Interrupted && len(t.Changes) == 0 && !in.KeepEnded && in.Debug == nil
 	switch {
 	case in.Force, resumes, in.RestartedAt && was.Pod.Annotations[change.RestartedAt] != pod.Annotations[change.RestartedAt]:

@@ -45,7 +45,7 @@ type ExistingPod struct {
 	Ended bool
 	// Interrupted is true if a command stopped the pod before it had ended.
 	Interrupted bool
-	// Broken explains why the checkpoint cannot be read; if it is set, Pod, Made, Ending, Observed and
+	// Broken says why podrun cannot read the checkpoint. If it is set, Pod, Made, Ending, Observed and
 	// Ended are not. Corrupt is true if the content of the checkpoint is lost.
 	Broken  error
 	Corrupt bool

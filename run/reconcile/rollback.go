@@ -67,7 +67,8 @@ func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 // remains, it also removes the owner record.
 func (a *applying) removeUnstarted(ctx context.Context) error {
 	o := stop.NewRemover(pod.New(a.pod.Node, a.pod.Plan), a.lease.Lock)
-	o.Stop.Removes = false // another command may still take over the pod
+	// Another command may still take over the pod.
+	o.Stop.Removes = false
 	remove := func() error { return o.Remove(ctx, stop.RemoveOptions{Unstarted: true}) }
 	if err := stop.DuringOutage(ctx, remove); err != nil || lifecycle.AnyStarted(o.Pod.Observed) {
 		return err

@@ -9,12 +9,13 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// removeOld removes all earlier runs of a container except the last one. The kubelet also keeps that
-// run, for its logs and the container's last state. removeOld also removes a stopped sandbox whose last
-// container it has removed.
+// removeOld removes all earlier runs of a container except the last one. The kubelet also keeps the
+// last run, for its logs and for the container's last state. If removeOld has removed the last
+// container of a stopped sandbox, it also removes the sandbox.
 func (st *Starter) removeOld(ctx context.Context, name string) error {
 	kept, removed := false, false
-	for _, c := range slices.Clone(st.pod.Observed.Containers) { // Drop shortens the list
+	// Drop shortens the list.
+	for _, c := range slices.Clone(st.pod.Observed.Containers) {
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:
 			continue
@@ -39,5 +40,6 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 	if !removed {
 		return nil
 	}
-	return st.removeDead(ctx) // of a sandbox whose last container was removed
+	// Remove a sandbox whose last container was removed.
+	return st.removeDead(ctx)
 }

@@ -129,7 +129,8 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 			}
 			return st.writeHosts(made.IPs)
 		}
-		if !errors.Is(ctx.Err(), context.Canceled) { // podrun canceled the call: nothing failed
+		// If podrun canceled the call, nothing has failed.
+		if !errors.Is(ctx.Err(), context.Canceled) {
 			st.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
 		}
 		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {

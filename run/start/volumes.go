@@ -35,7 +35,8 @@ func (v *Volumes) ensure(ctx context.Context) error {
 	return err
 }
 
-// emitMountErrors emits an event for each volume that could not be created, unless podrun canceled ctx.
+// emitMountErrors emits an event for each volume that podrun could not create. It emits none if podrun
+// canceled ctx.
 func (v *Volumes) emitMountErrors(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return

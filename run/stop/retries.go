@@ -38,8 +38,9 @@ func (r *retries) failed(ctx context.Context) bool {
 	return true
 }
 
-// DuringOutage makes a call, and retries it while the runtime is unavailable. It does not retry other errors:
-// the client has repeated calls that a busy runtime refused (cri.Busy), and the pod's lock is held.
+// DuringOutage makes a call, and retries it while the runtime is unavailable. It does not retry other errors,
+// for two reasons: the client has already repeated calls that a busy runtime refused (cri.Busy), and the
+// caller holds the pod's lock.
 func DuringOutage(ctx context.Context, call func() error) error {
 	var r retries
 	for {

@@ -208,8 +208,8 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	return lost
 }
 
-// planStops plans the stops of containers. A container that is already being stopped keeps its
-// deadline.
+// planStops plans the stops of containers. If a container is already being stopped, its
+// deadline does not change.
 func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop
 	for _, c := range list {

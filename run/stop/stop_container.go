@@ -27,9 +27,11 @@ const minimumGrace = 2 * time.Second
 // stop describes how to stop one container.
 type stop struct {
 	lifecycle.Container
-	grace    time.Duration
-	message  string // of the Killing event
-	stopping bool   // an earlier owner has already run its preStop hook and asked it to stop
+	grace time.Duration
+	// This is the message of the Killing event.
+	message string
+	// An earlier owner has run its preStop hook and asked it to stop.
+	stopping bool
 	after    []chan struct{}
 }
 
@@ -53,8 +55,8 @@ func (s *Stopper) Container(ctx context.Context, id string, grace time.Duration,
 	return nil
 }
 
-// stopContainer runs the preStop hook, waits for the containers that must exit first, and stops the
-// container with the rest of the grace period.
+// stopContainer runs the preStop hook, waits for the containers that must exit first, and then
+// stops the container. The container gets the rest of the grace period.
 func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 	s.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
@@ -72,8 +74,8 @@ func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 	return s.stopWithRetries(ctx, hurried, st, start)
 }
 
-// preStop returns the container's preStop hook from the pod's spec or, if the spec is unknown, from the
-// annotation with which the container was created.
+// preStop returns the container's preStop hook from the pod's spec. If the spec is unknown, it returns
+// the hook from the annotation with which the container was created.
 func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 	spec := lifecycle.FindContainer(s.pod.Spec(), c.Name).Container
 	if spec == nil {
@@ -86,8 +88,8 @@ func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 	return hook.New(s.pod.Plan.ID, spec, hook.PreStop)
 }
 
-// runPreStop runs a preStop hook for up to the grace period. A failure is reported but does not prevent
-// the stop.
+// runPreStop runs a preStop hook for up to the grace period. It reports a failure, which does not
+// prevent the stop.
 func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	limited, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -120,9 +122,9 @@ func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start t
 	}
 }
 
-// updateStopped updates the observed state of a stopped container. The runtime may have forgotten it
-// already or, on a busy host, not have recorded its exit yet: containerd reports success for a
-// container whose task has exited.
+// updateStopped updates the observed state of a stopped container. The runtime may already have
+// forgotten the container. On a busy host, it may also not have recorded the exit yet: containerd
+// reports success if the container's task has exited.
 func (s *Stopper) updateStopped(ctx context.Context, c lifecycle.Container) {
 	now, err := observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
 	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, s.pod.Node.Client, c) {

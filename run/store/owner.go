@@ -181,9 +181,9 @@ type Origin struct {
 	Command string `json:"command"`
 	// Settings are the node's settings with which podrun planned the pod (nodeconfig.Settings).
 	Settings json.RawMessage `json:"settings,omitempty"`
-	// RemovedAtEnd is true if the command removes the pod when it ends, as `podrun run` without --keep does.
-	// If the command was killed, the pod is a leftover. It is false if an older version of podrun, which does
-	// not record it, created the pod.
+	// RemovedAtEnd is true if the command removes the pod when it ends, like `podrun run` without --keep. If
+	// the command was killed, the pod is a leftover. It is false if an older version of podrun created the
+	// pod, because that version does not record it.
 	RemovedAtEnd bool `json:"removedAtEnd,omitempty"`
 }
 

@@ -21,9 +21,9 @@ type SourceRecord struct {
 	// when a supervisor last applied it. It is "" if no supervisor has applied it. A supervisor
 	// applies a file only if the hash differs, so that changes that commands made remain.
 	Hash string `json:"hash"`
-	// Documents are separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web");
-	// nil if an older version of podrun wrote the record. They show whether the pod itself has changed in the
-	// file: otherwise, the pod keeps the definition of a command.
+	// Documents has separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web").
+	// It is nil if an older version of podrun wrote the record. They show whether the pod itself has changed
+	// in the file. If it has not, the pod keeps the definition of a command.
 	Documents map[string]string `json:"documents,omitempty"`
 }
 

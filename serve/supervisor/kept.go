@@ -15,17 +15,17 @@ import (
 // name, such as "ConfigMap shop/web".
 const podDocument = "Pod"
 
-// keepsDefinition reports whether a pod that a source defines keeps the definition on disk, because a command
-// has defined it, and the source's definition of the pod itself is the one that was applied last: at most
-// objects to which the pod refers have changed in the source. Applied are the hashes of the source's documents
-// as they were applied.
+// keepsDefinition reports whether a pod that a source defines keeps the definition on disk. It does if a
+// command has defined the pod, and the source's definition of the pod itself has not changed since it was
+// applied. Objects to which the pod refers may have changed in the source. applied has the hashes of the
+// source's documents as they were applied.
 func keepsDefinition(origin *store.Origin, applied map[string]string, source *manifest.Objects) bool {
 	return origin.Command == store.OriginApply && applied[podDocument] != "" && applied[podDocument] == hashOfObject(source.Pods[0].Object)
 }
 
-// withChanged returns the content of a checkpoint with the changes of the source since it was applied.
-// Objects that are unchanged in the source keep the content of the checkpoint, which may come from a
-// command.
+// withChanged returns the content of a checkpoint with the changes that the source has had since it
+// was applied. An object that is unchanged in the source keeps the content of the checkpoint. This
+// content may come from a command.
 func withChanged(c manifest.Checkpoint, source *manifest.Objects, applied map[string]string) *manifest.Objects {
 	out := c.Objects()
 	referred := manifest.Referred(source.Pods[0].Object, source)
@@ -40,8 +40,8 @@ func withChanged(c manifest.Checkpoint, source *manifest.Objects, applied map[st
 	return out
 }
 
-// take updates the objects of one kind: it adds those that have changed in the source, and removes those
-// that are no longer in the source.
+// take updates the objects of one kind. It adds those that have changed in the source, and removes those
+// that are gone from the source.
 func take[T metav1.Object](out map[string]T, kind string, source []T, applied, now map[string]string) {
 	for _, o := range source {
 		if key := document(kind, o); applied[key] != now[key] {
@@ -90,7 +90,8 @@ func objectName(o metav1.Object) string {
 func hashOfObject(o any) string {
 	data, err := json.Marshal(o)
 	if err != nil {
-		return "" // API objects can always be encoded
+		// API objects can always be encoded.
+		return ""
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// referring returns a pod web with an image that refers to the ConfigMaps a and b, and those with the
-// given data; "" omits a ConfigMap.
+// referring returns a pod web and the ConfigMaps a and b, to which the pod refers. They have the
+// given data; "" omits a ConfigMap. The pod has the given image.
 func referring(image, a, b string) *manifest.Objects {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: image}}
@@ -30,13 +30,15 @@ func referring(image, a, b string) *manifest.Objects {
 	return o
 }
 
-// TestKeptDefinition: a pod that a command has defined keeps its definition while only objects to which it
-// refers change in the source; each object has the content that was changed last.
+// TestKeptDefinition covers a pod that a command has defined. The pod must keep this definition while only
+// objects to which it refers change in the source. Each object must have the content that was changed
+// last.
 func TestKeptDefinition(t *testing.T) {
 	for _, c := range []struct {
-		name                  string
-		origin                string
-		applied, now, command *manifest.Objects // applied is nil if the record has no hashes of documents
+		name   string
+		origin string
+		// applied is nil if the record has no hashes of documents.
+		applied, now, command *manifest.Objects
 		kept                  bool
 		image, a, b           string // of the result
 	}{

@@ -122,9 +122,9 @@ func (p *pod) run(ctx context.Context) {
 
 func (p *pod) node() *node.Node { return p.s.current() }
 
-// updateRecord records the new path of a source file that was renamed: from then on, the file at that
-// path determines whether the pod is deleted. It also adds the hashes of the documents to the record of an
-// older version of podrun.
+// updateRecord records the new path of a source file that was renamed. From then on, the file at the new
+// path determines whether podrun deletes the pod. If an older version of podrun wrote the record,
+// updateRecord also adds the hashes of the documents.
 func (p *pod) updateRecord(in stepInput) {
 	if in.Source != Present || in.recorded == "" {
 		return
@@ -239,7 +239,8 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 		// If the situation cannot be read, the step continues.
 		return false
 	}
-	in.Owned = false // the owner is this step
+	// The owner is this step itself.
+	in.Owned = false
 	if step.Do == Apply {
 		// Apply removes a pod that it replaces. If a command removes the pod, the worker observes the new owner.
 		in.Doomed = false

@@ -23,9 +23,9 @@ type stepInput struct {
 	recorded string
 	broken   error             // why the checkpoint cannot be read; nil if it can
 	objects  *manifest.Objects // the source's definition: only this pod, and the objects to which it may refer
-	// documents are the recorded hashes of the source's documents as they were last applied; nil if they are
-	// unknown. Kept is true if a command has defined the pod, and the source's definition of the pod itself
-	// has not changed since it was applied: the pod then keeps the definition on disk.
+	// documents are the hashes that the source's documents had when they were last applied. It is nil if
+	// they are unknown. kept is true if a command has defined the pod, and the source's definition of the
+	// pod itself has not changed since it was applied. The pod then keeps the definition on disk.
 	documents map[string]string
 	kept      bool
 }

@@ -25,7 +25,8 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
 	}
-	fromCheckpoint := in.Source != Present // the pod was evicted, and its file cannot be read now
+	// If this is true, the pod was evicted, and its file cannot be read now.
+	fromCheckpoint := in.Source != Present
 	if !fromCheckpoint && in.recorded == "" {
 		// Record the source before creating the pod. If the supervisor is killed after that, the next
 		// supervisor knows the pod's source, even if the file has been removed.
@@ -65,9 +66,9 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	return result.Err
 }
 
-// definition returns the definition to apply: that of the source. If the source cannot be read, or the pod
-// keeps the definition of a command, it is the one in the pod's checkpoint. It is nil if the checkpoint no
-// longer exists.
+// definition returns the definition to apply. This is the definition of the source. If the source cannot
+// be read, or if the pod keeps the definition of a command, it is the one in the pod's checkpoint. It is
+// nil if the checkpoint is gone.
 func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
 	if in.Source == Present && !in.kept {
 		return in.objects, nil
@@ -84,7 +85,7 @@ func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
 	return c.Objects(), nil
 }
 
-// noteReverted reports that the definition of the source has replaced that of a command.
+// noteReverted reports that the source's definition has replaced that of a command.
 func (p *pod) noteReverted(in stepInput, t prepare.Target) {
 	if in.kept || !in.Exists || in.FromSource || in.Unclaimed || in.Broken || len(t.Changes) == 0 {
 		return
@@ -93,14 +94,15 @@ func (p *pod) noteReverted(in stepInput, t prepare.Target) {
 		Message: "the definition in " + source.Shown(in.path) + " has changed, and replaces the one that a command applied; 'podrun rollout undo " + p.id.Name + " -n " + p.id.Namespace + "' returns to that one"}})
 }
 
-// admit locks the pod and admits its definition. The worker is nil if the pod has changed in such a way that
-// another step is required.
+// admit locks the pod and admits its definition. The worker is nil if the pod has changed so that another
+// step is necessary.
 func (p *pod) admit(ctx context.Context, n *node.Node, in stepInput, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
 	lock, err := n.Locks().LockPod(ctx, p.id, store.PurposeRun)
 	lock.Supervisor = true
 	var objects *manifest.Objects
 	if err == nil {
-		objects, err = p.definition(in) // under the lock: a command may have changed it
+		// Read it under the lock, because a command may have changed it.
+		objects, err = p.definition(in)
 	}
 	if err != nil || objects == nil {
 		lock.Release()

@@ -34,9 +34,9 @@ func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestStoppedSandboxIsRemoved: after stop and start, the old sandbox is kept as long as it contains the last
-// run of a container, as the kubelet's garbage collection does: a sandbox without such a run is removed when
-// the new one runs, and another one when its last container is removed.
+// TestStoppedSandboxIsRemoved checks that after stop and start, podrun keeps the old sandbox while it has
+// the last run of a container. The kubelet's garbage collection does the same. A sandbox without such a run
+// must be removed when the new one runs. Any other must be removed together with its last container.
 func TestStoppedSandboxIsRemoved(t *testing.T) {
 	for _, profile := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(profile.Name, func(t *testing.T) {
@@ -59,7 +59,8 @@ func TestStoppedSandboxIsRemoved(t *testing.T) {
 	}
 }
 
-// TestEmptySandboxIsRemoved: a sandbox in which no container was started is removed when the next one runs.
+// TestEmptySandboxIsRemoved covers a sandbox in which no container was started. podrun must remove it when
+// the next one runs.
 func TestEmptySandboxIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -74,7 +75,8 @@ func TestEmptySandboxIsRemoved(t *testing.T) {
 	})
 }
 
-// TestDeadSandboxInAnOutage: the removal of a stopped sandbox is retried while the runtime restarts.
+// TestDeadSandboxInAnOutage checks that podrun retries the removal of a stopped sandbox while the
+// runtime restarts.
 func TestDeadSandboxInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -337,8 +337,8 @@ func TestReplaceFaults(t *testing.T) {
 	}
 }
 
-// TestRollbackInAnOutage: a runtime that restarts while podrun rolls back does not keep the pod's objects: the
-// removal of the sandbox is retried, with pauses.
+// TestRollbackInAnOutage covers a runtime that restarts while podrun rolls back. podrun must retry the removal
+// of the sandbox, with pauses, so that none of the pod's objects remains.
 func TestRollbackInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -363,8 +363,8 @@ func TestRollbackInAnOutage(t *testing.T) {
 	})
 }
 
-// TestRollbackInALongOutage: a rollback ends although the runtime does not answer again, and names the objects
-// that were not removed.
+// TestRollbackInALongOutage covers a runtime that does not answer again. The rollback must end, and must name
+// the objects that were not removed.
 func TestRollbackInALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -389,7 +389,8 @@ func TestRollbackInALongOutage(t *testing.T) {
 	})
 }
 
-// TestCancelIsNoFailure: a sandbox whose creation podrun cancels has not failed, so no event says so.
+// TestCancelIsNoFailure covers a sandbox whose creation podrun cancels. The sandbox has not failed,
+// so no event may say so.
 func TestCancelIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -104,8 +104,8 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 }
 
 // TestF1WinnerEndsFirst covers a command that has taken over a pod from another command, and
-// gives up before that command. It must keep the objects that it created so far for that
-// command.
+// gives up before that command. It must keep the objects that it has created so far for the
+// other command.
 func TestF1WinnerEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -78,9 +78,9 @@ func TestServeKnowsTheSourceFirst(t *testing.T) {
 	})
 }
 
-// TestServeReplacesWhileSourcesAreRead: a read of the directories while a pod is being replaced, for example
-// because another file changes, does not end the replacement: the supervisor would delete the pod and create
-// another one without its history and its events.
+// TestServeReplacesWhileSourcesAreRead covers a read of the directories during the replacement of a pod, for
+// example because another file changes. The read must not end the replacement. Otherwise the supervisor
+// would delete the pod and create another one without its history and its events.
 func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -105,8 +105,8 @@ func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
 	})
 }
 
-// TestServeReplacementIsDeleted: a command that deletes a pod while the supervisor replaces it, and a file that
-// is removed meanwhile, take effect.
+// TestServeReplacementIsDeleted covers a command that deletes a pod while the supervisor replaces it. It also
+// covers a file that is removed during a replacement. Both must have an effect.
 func TestServeReplacementIsDeleted(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("removed=%t", removed), func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestServeReplacementIsDeleted(t *testing.T) {
 	}
 }
 
-// TestServeUpdate: the pod is updated in place if the API permits it, and otherwise
-// replaced; other pods are not affected.
+// TestServeUpdate checks that serve updates the pod in place if the API permits it, and
+// otherwise replaces the pod. It must not affect other pods.
 func TestServeUpdate(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
