@@ -70,8 +70,8 @@ func checkNodeSelector(q question) problem.List {
 	})
 }
 
-// labelsHint tells the user how to set the missing labels. It omits labels that users cannot
-// set.
+// labelsHint returns a hint that says how to set the missing labels. It omits labels that users
+// cannot set.
 func labelsHint(missing []string) string {
 	var given, hints []string
 	for _, label := range missing {

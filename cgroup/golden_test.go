@@ -20,8 +20,7 @@ import (
 // recordings is the directory with the pods of a real kubelet, and with its calls and events.
 const recordings = "../../shared/kubelet-golden"
 
-// unlimited is the value by which the kernel shows, on cgroup v1, that there is no memory
-// limit.
+// unlimited is the value that the kernel shows on cgroup v1 if there is no memory limit.
 const unlimited = 9223372036854771712
 
 // TestKubeletValues compares the pod's group with the values that a kubelet v1.36.3 set on

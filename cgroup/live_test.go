@@ -40,8 +40,8 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	return facts, s
 }
 
-// remains returns what is left of the test's cgroup root in all hierarchies. If systemd manages
-// cgroups, it also returns what is left of the root's units.
+// remains returns the leftovers of the test's cgroup root in all hierarchies. If systemd
+// manages cgroups, it also returns the leftovers of the root's units.
 func remains(t testing.TB, p Plan) []string {
 	t.Helper()
 	out := remainingUnits(t, p)

@@ -88,9 +88,9 @@ func (w *work) setRestore(restore func()) {
 const printLimit = time.Second
 
 // catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, with the
-// signal as the cause. It does not use signal.NotifyContext, which does not tell which signal
-// arrived. If SIGHUP was ignored (nohup), it remains ignored; `podrun serve` handles SIGHUP
-// itself.
+// signal as the cause. It does not use signal.NotifyContext, because this does not report which
+// signal arrived. If SIGHUP was ignored (nohup), it remains ignored; `podrun serve` handles
+// SIGHUP itself.
 func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 8)

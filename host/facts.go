@@ -70,7 +70,7 @@ type Facts struct {
 	// AppArmorProfiles are the profiles that are loaded; nil if podrun cannot read them.
 	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
 	// SeccompProfiles maps the profiles that pods specify to their problems. The keys are paths
-	// relative to the profile directory; the value "" means that there is no problem.
+	// relative to the profile directory. The value is "" if the profile has no problem.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
 	// RealPaths maps paths in pods' volumes, and the paths of podrun's directories, to the paths
 	// without symlinks. It omits paths that have none.

@@ -26,7 +26,7 @@ func TestHostileObjects(t *testing.T) {
 	pod := "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: i}]}\n"
 	for name, test := range map[string]struct {
 		text string
-		want string // text in the problem; "" means that there is none
+		want string // text in the problem; "" if there must be none
 	}{
 		"a Secret of 1 MiB": {secret(mib) + pod, ""},
 		"a Secret above":    {secret(mib+1) + pod, "Too long"},

@@ -19,7 +19,7 @@ func TestHostile(t *testing.T) {
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	for name, tc := range map[string]struct {
 		text string
-		want string // text in a problem; "" means that there is none
+		want string // text in a problem; "" if there must be none
 	}{
 		"documents":        {strings.Repeat("a\n---\n", 1<<20), "more than 10000 documents"},
 		"JSON documents":   {strings.Repeat("{}", 1<<20), "more than 10000 documents"},

@@ -45,7 +45,7 @@ func publishTo(t *testing.T, dir string, content map[string]string) error {
 	return (&publisher{ctx: t.Context(), dir: fd, files: filesOf(t, content)}).publish()
 }
 
-// wantFiles reads the files as a container does, and checks that there are no others.
+// wantFiles reads the files like a container, and checks that no other files exist.
 func wantFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for at, text := range want {

@@ -5,8 +5,8 @@ import "time"
 // Due returns when the next probe begins for a container that started at startedAt. The first
 // probe begins initialDelaySeconds after the start. The others follow at each period, counted
 // from the first probe. A time in the past means that the probe must begin immediately. If a
-// probe takes longer than its period, the next one follows without a pause, and probes that
-// were due in the meantime are skipped. If there is no further probe, ok is false.
+// probe takes longer than its period, the next one follows without a pause. Probes that were
+// due while it ran are skipped. If there is no further probe, ok is false.
 //
 // If the host's clock was set back since the container started, the first probe begins at the
 // latest when the initial delay has passed from now.

@@ -31,10 +31,10 @@ type Options struct {
 	// goroutines call it. nil means that the caller always owns the pod.
 	Owned func() bool
 	// Settle is the minimum time between a container's start and its first probe, even if
-	// initialDelaySeconds is less. Zero means that there is no minimum. It is needed because a
-	// kubelet detects only at its next poll of the runtime, up to 1 s later, that a container is
-	// running. Without Settle, podrun would kill a container that does not open its port within its
-	// first milliseconds, although the container would survive under the kubelet.
+	// initialDelaySeconds is less. Zero means no minimum. It is needed because a kubelet detects
+	// only at its next poll of the runtime, up to 1 s later, that a container is running. Without
+	// Settle, podrun would kill a container that does not open its port within its first
+	// milliseconds, although the container would survive under the kubelet.
 	Settle time.Duration
 }
 

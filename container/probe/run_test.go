@@ -94,7 +94,7 @@ func TestProblemIsNotTried(t *testing.T) {
 	}
 }
 
-// TestWithoutIP checks that there is no probe without an IP, because an empty host would mean
+// TestWithoutIP checks that podrun does not probe a pod without an IP. An empty host would mean
 // this machine.
 func TestWithoutIP(t *testing.T) {
 	for name, plan := range map[string]Plan{

@@ -147,8 +147,8 @@ func TestRAMInBytes(t *testing.T) {
 	}
 }
 
-// An empty directory on CRI-O's command line means that there is no directory. It does not mean
-// the root directory.
+// An empty directory on CRI-O's command line means no directory. It does not mean the root
+// directory.
 func TestCRIOWithoutDirectory(t *testing.T) {
 	m := crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio]\n", "/other": "[crio.image]\npause_image = \"a\""})
 	for _, dir := range []string{"", ".", "etc"} {

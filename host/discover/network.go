@@ -157,8 +157,8 @@ func global(l netlink.Link, family int) (string, error) {
 	return "", nil
 }
 
-// readResolvConf reads the resolver configuration. An empty path means that there is none, as
-// in the kubelet. If the file does not exist, it is treated as empty (resolv.conf(5)).
+// readResolvConf reads the resolver configuration. An empty path means none, as in the kubelet.
+// If the file does not exist, it is treated as empty (resolv.conf(5)).
 func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	if path == "" {
 		return host.ResolvConf{}, nil

@@ -32,8 +32,7 @@ const conflist = `{"cniVersion": "1.0.0", "name": "podrun", "plugins": [` +
 	`"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}, ` +
 	`{"type": "portmap", "capabilities": {"portMappings": true}}]}`
 
-// fixCNI tells the user how to configure a network: with a file in the directory that the
-// runtime reads.
+// fixCNI says how to configure a network: with a file in the directory that the runtime reads.
 func (in Input) fixCNI() string {
 	dir := in.Checkup.CNI.ConfDir
 	fix := fmt.Sprintf("mkdir -p %s && echo '%s' > %s/10-podrun.conflist", dir, conflist, dir)

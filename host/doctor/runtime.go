@@ -45,7 +45,7 @@ func embedded(in Input) Finding {
 // CollisionFix says how to give the pods of the embedded runtime another subnet.
 const CollisionFix = "delete the pods and run 'podrun runtime down': podrun then chooses another subnet when it starts the runtime again"
 
-// fixRuntime returns the text that tells the user how to install or start a runtime.
+// fixRuntime returns the text that says how to install or start a runtime.
 func (in Input) fixRuntime() string {
 	c := in.Checkup
 	restart := func(service string) string {

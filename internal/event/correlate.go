@@ -201,7 +201,7 @@ func Correlate(events []Event) []Event {
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}
-		// Count is 1 if c has forgotten the event in the meantime.
+		// Count is 1 if c has forgotten the event since.
 		if i, ok := at[k]; ok && e.Count > 1 {
 			out[i] = e
 			continue

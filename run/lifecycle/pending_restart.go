@@ -60,8 +60,8 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 // CurrentRestarts returns the pending restarts that are not complete. A restart is complete when a newer
 // container of that name has been started. A container that was only created does not count, because
 // podrun may remove it again. CurrentRestarts also omits running containers that podrun has not asked to
-// stop, because podrun then decides about them anew. The argument ending contains, by ID, the containers
-// that podrun has asked to stop.
+// stop, because podrun decides about these again. The argument ending contains, by ID, the containers that
+// podrun has asked to stop.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {

@@ -37,10 +37,10 @@ const (
 // directory exists, it buffers the events, so that a rollback leaves no file behind.
 //
 // Several podrun processes may write to the same file concurrently. A process writes each line with
-// one append, and holds a shared lock on the file meanwhile. A process that replaces the file holds
-// an exclusive lock on it. A process that finds that it has locked a replaced file opens the new one,
-// so no line is lost. The directory stays open. So if the pod is deleted and a new pod has the same
-// UID, no event of the deleted pod is written to the new pod's journal.
+// one append. While it writes, it holds a shared lock on the file. A process that replaces the file
+// holds an exclusive lock on it. A process that finds that it has locked a replaced file opens the
+// new one, so no line is lost. The directory stays open. So if the pod is deleted and a new pod has
+// the same UID, no event of the deleted pod is written to the new pod's journal.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink

@@ -119,7 +119,7 @@ func (o *outside) leaks(ctx context.Context, h *host) []string {
 	left = append(left, stays(12*time.Second, func() []string { return o.unknown(o.ofSandboxes(ctx, time.Now())) })...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// Another lane may have counted a leak in the meantime.
+	// Another lane may have counted a leak since.
 	return slices.DeleteFunc(left, func(l string) bool {
 		was := o.known[l]
 		o.known[l] = true

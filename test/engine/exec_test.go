@@ -38,9 +38,8 @@ spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 0, containers: [{name:
 
 var talk = []string{"sh", "-c", "echo out; echo err >&2; exit 7"}
 
-// TestExecWithoutStreams covers a runtime without streaming. Exec must fall back to ExecSync,
-// provided that no command has run yet and that there is no input, which ExecSync cannot
-// transmit.
+// TestExecWithoutStreams covers a runtime without streaming. Exec must fall back to ExecSync if
+// no command has run yet and there is no input. ExecSync cannot transmit input.
 func TestExecWithoutStreams(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)

@@ -64,8 +64,8 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 }
 
 // TestWarningsWithoutTheNodeLock covers a command that prints warnings of the admission,
-// including those for refused pods. Meanwhile, other podrun processes must not have to wait for
-// the node's lock: the reader of the command's stderr, for example less, may have stopped
+// including those for refused pods. Other podrun processes must not have to wait for the node's
+// lock while it prints: the reader of the command's stderr, for example less, may have stopped
 // reading.
 func TestWarningsWithoutTheNodeLock(t *testing.T) {
 	const gate = "readinessGates: [{conditionType: example.com/ready}]"

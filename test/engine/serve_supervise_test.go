@@ -27,8 +27,8 @@ func gaps(starts []time.Time) []time.Duration {
 	return out
 }
 
-// wantGaps checks the times between starts. Each must be at least as long as expected, and may
-// be longer by at most notice.
+// wantGaps checks the times between starts. Each must be at least as long as expected, and at
+// most notice longer.
 func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 	t.Helper()
 	for i, w := range want {
