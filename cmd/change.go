@@ -24,7 +24,7 @@ type changeFlags struct {
 	dryRun              string
 	timeout             time.Duration
 	validate            string
-	// content is the content of the files of configMaps and secrets, once it has been read: a pipe can be
+	// content is the content of the files of configMaps and secrets, once it has been read. A pipe can be
 	// read only once.
 	content []manifest.Source
 }
@@ -214,7 +214,7 @@ func inPod(id identity.Pod, err error) error {
 	return &problem.Error{Kind: kind, Object: "pod/" + id.Name, Err: err, Hint: hint}
 }
 
-// sources returns the files of --configmap and --secret, which it reads only once.
+// sources returns the files of --configmap and --secret. It reads them only once.
 func (f *changeFlags) sources(ctx context.Context) (_ []manifest.Source, err error) {
 	files := append(append([]string(nil), f.configMaps...), f.secrets...)
 	if len(files) > 0 && f.content == nil {

@@ -72,11 +72,11 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	return args, nil
 }
 
-// otherTools are tools whose names users type before a command of theirs.
+// otherTools are the names of tools that users type before their commands.
 var otherTools = []string{"crictl", "docker", "kubectl", "nerdctl", "oc", "podman"}
 
-// otherTool returns the error for the name of another tool, with the rest of the command line as the hint or,
-// if podrun does not have that command, with the hint for it.
+// otherTool returns the error for the name of another tool. The hint is the rest of the command line. If
+// podrun does not have that command, the hint is that for the command.
 func otherTool(root *cobra.Command, tool string, rest []string) error {
 	hint := "omit " + tool + ": 'podrun --help' lists the commands of podrun"
 	if len(rest) > 0 {
@@ -326,9 +326,10 @@ func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 }
 
 // closestName returns the name that the user probably meant, or "" unless there is exactly one
-// candidate. Both words have at least four letters and the same first letter, and differ by
-// one letter inserted, deleted or replaced, or by two letters swapped; for a swap, words of
-// three letters suffice, and two letters for a word that lacks one of three.
+// candidate. Both words must have at least four letters and the same first letter. They must
+// differ by one letter that is inserted, deleted or replaced, or by two letters that are
+// swapped. For a swap, words of three letters are long enough. Two letters are enough for a
+// word that lacks one of three.
 func closestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {

@@ -41,7 +41,8 @@ func TestTraceFileFollowsNoLink(t *testing.T) {
 			t.Errorf("a stream: %v", err)
 		}
 	}
-	if err := writeNoFollow("/dev/stderr", nil); err != nil && !errors.Is(err, fs.ErrPermission) { // it may be a file of another user
+	// It may be a file of another user.
+	if err := writeNoFollow("/dev/stderr", nil); err != nil && !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("the standard error stream: %v", err)
 	}
 	if err := writeNoFollow(plain, []byte("new")); err != nil {

@@ -429,8 +429,8 @@ func TestRetryAlways(t *testing.T) {
 	})
 }
 
-// TestNoHost: a registry whose name does not resolve is tried again, because the DNS server may be the cause,
-// unless a user waits who can correct the name.
+// TestNoHost covers a registry whose name does not resolve. podrun must try again, because the DNS server may
+// be the cause, unless a user waits who can correct the name.
 func TestNoHost(t *testing.T) {
 	for _, c := range []struct {
 		opt     Options

@@ -33,11 +33,10 @@ type CopyOptions struct {
 	Warn func(string)
 }
 
-// CopyFrom copies a file or directory out of a container with the container's tar. The local path
-// to is the path of the copy, or an existing directory in which the copy is created. If from is a
-// symbolic link, CopyFrom copies the link's target, as `docker cp -L` does; it skips the links in a
-// directory. If archive is not nil, it receives the tar stream instead. The error is of kind Failed if the container
-// has no tar, or tar fails.
+// CopyFrom copies a file or directory out of a container with the container's tar. The local path to is the
+// path of the copy, or an existing directory in which the copy is created. If from is a symbolic link, CopyFrom
+// copies the link's target, like `docker cp -L`. It skips the links in a directory. If archive is not nil, it
+// receives the tar stream instead. The error is of kind Failed if the container has no tar, or tar fails.
 func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
 	if name == "" || name == "." || name == ".." {
@@ -67,7 +66,8 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	return e.unpackFrom(ctx, t, command("chf", dir, name), from, name, to, o)
 }
 
-// unpackFrom runs a tar command in a container and unpacks the entry name of its output.
+// unpackFrom runs a tar command in a container. It unpacks the entry name of the command's
+// output.
 func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string, from, name, to string, o CopyOptions) error {
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(parent)

@@ -67,8 +67,8 @@ func tree(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestUnpackCopiesNothing: if the requested entry is not a file or directory, nothing could be copied, so this is
-// an error.
+// TestUnpackCopiesNothing covers a requested entry that is not a file or directory. Nothing can be copied, so
+// this must be an error.
 func TestUnpackCopiesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind byte

@@ -21,7 +21,7 @@ import (
 // exist.
 var ErrEmpty = errors.New("the archive is empty")
 
-// ErrLink reports that the requested entry itself is a symbolic link, so that nothing was copied.
+// ErrLink reports that the requested entry itself is a symbolic link, so nothing was copied.
 var ErrLink = errors.New("it is a symbolic link")
 
 // errSpecial reports that the requested entry itself is a device or pipe.
@@ -30,15 +30,15 @@ var errSpecial = errors.New("it is not a regular file, directory or link")
 // errOutside reports that an entry is not below the requested path.
 var errOutside = errors.New("its path is outside the requested path")
 
-// Unpack writes the entry top of a tar stream to the path to. If to is an existing directory,
-// Unpack writes the content of the entry into that directory. Files get their permissions without
-// set-uid, set-gid and sticky bits, and belong to the caller. Below top, Unpack skips symlinks, as
-// `kubectl cp` does, devices and pipes, and calls warn for the first ones. The memory that it uses does
-// not depend on the size of the stream. Unpack ends with ctx, once a read of the stream returns.
+// Unpack writes the entry top of a tar stream to the path to. If to is an existing directory, Unpack
+// writes the content of the entry into that directory. Files get their permissions without set-uid,
+// set-gid and sticky bits, and belong to the caller. Below top, Unpack skips devices, pipes and, like
+// `kubectl cp`, symlinks. For a symlink, it calls warn. The memory that it uses does not depend on the
+// size of the stream. Unpack ends with ctx, once a read of the stream returns.
 //
-// It returns an error if the stream is empty or truncated, if top is a symlink (ErrLink), device or pipe,
-// if the stream contains an entry outside top, a path beyond the limits or a sparse file, or if something
-// would be written outside the destination.
+// It returns an error if the stream is empty or truncated, or if top is a symlink (ErrLink), device or
+// pipe. It also returns one if the stream has an entry outside top, a path beyond the limits or a sparse
+// file, or if something would be written outside the destination.
 func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(string)) error {
 	parent, name := filepath.Split(filepath.Clean(to))
 	if info, err := os.Stat(to); err == nil && info.IsDir() {

@@ -19,8 +19,8 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// TestParseHostile: parsing a file of the maximum size takes limited processor time and returns a
-// limited number of problems, whatever its content.
+// TestParseHostile checks that Parse limits its processor time and the number of problems for a
+// file of the maximum size, whatever the file contains.
 func TestParseHostile(t *testing.T) {
 	fill := func(text string) string { return strings.Repeat(text, maxFile/len(text)) }
 	var bomb strings.Builder

@@ -216,7 +216,7 @@ func parsePorts(text string) ([]corev1.ContainerPort, error) {
 	return ports, nil
 }
 
-// portRange parses PORT or FIRST-LAST; it returns 0 if text is neither.
+// portRange parses PORT or FIRST-LAST. It returns 0 if text is neither.
 func portRange(text string) (first, last int32) {
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {

@@ -19,8 +19,8 @@ const (
 
 // StatusInput is the input of Status in addition to the pod.
 type StatusInput struct {
-	// Observed is the observed state of the pod; nil if the runtime has no sandbox and no container of
-	// the pod.
+	// Observed is the observed state of the pod. It is nil if the runtime has no sandbox and no
+	// container of the pod.
 	Observed *Observed
 	// NodeIPs are this host's addresses, the primary one first. Status uses at most two of them,
 	// one of each family.

@@ -38,7 +38,8 @@ type Node struct {
 	// PullLimit is the timeout for pulling an image if the settings specify none; 0 means no
 	// timeout.
 	PullLimit time.Duration
-	// Attended makes a registry's name that does not resolve a permanent error (imagepull.Options).
+	// If Attended is true, it is a permanent error if the name of a registry does not resolve
+	// (imagepull.Options).
 	Attended bool
 	// Puller pulls the images of all pods; if nil, each command uses a separate puller.
 	Puller *Puller

@@ -112,11 +112,11 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
-	// RestartedAt replaces a pod whose annotation change.RestartedAt changes: a Deployment replaces its pods
-	// then, although an API server accepts the change of a pod's annotation.
+	// RestartedAt replaces a pod if its annotation change.RestartedAt changes. A Deployment replaces its
+	// pods then, although an API server accepts a change of a pod's annotation.
 	RestartedAt bool
-	// KeepEnded updates a pod that has ended if the change is possible in place: its containers are not
-	// started again. Otherwise such a pod is replaced.
+	// KeepEnded updates a pod that has ended, if the change is possible in place. podrun does not start
+	// its containers again. Otherwise such a pod is replaced.
 	KeepEnded bool
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. The caller sets it only if the
 	// source of the objects is known to define these pods.

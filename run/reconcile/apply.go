@@ -29,10 +29,10 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
 	Force         bool           // replace pods even if they have ended or are unchanged
-	// RestartedAt replaces pods whose annotation change.RestartedAt changes, as a Deployment does.
+	// RestartedAt replaces a pod if its annotation change.RestartedAt changes, like a Deployment.
 	RestartedAt bool
-	// New refuses pods with the name of an existing pod, as `docker run` and `kubectl create` do; NewHint
-	// is the hint of the error.
+	// New refuses pods that have the name of an existing pod, like `docker run` and `kubectl create`.
+	// NewHint is the hint of the error.
 	New     bool
 	NewHint string
 	// FromCheckpoint is true if the pods come from their checkpoints. If such a pod fails to start,

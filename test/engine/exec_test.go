@@ -121,7 +121,8 @@ type writerFunc func([]byte) error
 
 func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 
-// TestExecDuringAReplacement: the error of an exec while a pod is being replaced names what to do.
+// TestExecDuringAReplacement covers an exec while a pod is being replaced. Its error must say what
+// to do.
 func TestExecDuringAReplacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
