@@ -122,7 +122,7 @@ func checkRules(s ruleset, comment string) error {
 			found = count(there, func(r rule) bool { return r.chain == c.Name })
 		}
 		if found != wanted {
-			return fmt.Errorf("attachment %s: the nftables chain %s %s has %d rules for this attachment instead of %d: another program changed them; recreate the sandbox",
+			return fmt.Errorf("attachment %s: the nftables chain %s %s has %d rules for this attachment instead of %d, because another program changed them: recreate the sandbox",
 				comment, s.table.Name, c.Name, found, wanted)
 		}
 	}
@@ -145,7 +145,7 @@ func checkForward(id nftables.TableFamily, bridge string) error {
 	}
 	wanted := len(forwardRules(id, bridge))
 	if found := count(rules, func(r rule) bool { return r.comment == forwardComment(bridge) }); found != wanted {
-		return fmt.Errorf("bridge %s: the FORWARD chain of iptables has %d rules for this bridge instead of %d: another program changed them; recreate a sandbox", bridge, found, wanted)
+		return fmt.Errorf("bridge %s: the FORWARD chain of iptables has %d rules for this bridge instead of %d, because another program changed them: recreate a sandbox", bridge, found, wanted)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func removeStale(a attachment) {
 			inet = unix.AF_INET6
 		}
 		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, inet, filters...); err != nil {
-			warn("delete the connection tracking entries of UDP host ports of %s: %v: clients that continue to send may not reach this sandbox for some minutes", a.comment, err)
+			warn("delete the connection tracking entries of UDP host ports of %s: %v: UDP clients of a previous sandbox may not reach this one for some minutes", a.comment, err)
 		}
 	}
 }

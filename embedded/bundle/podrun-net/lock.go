@@ -87,7 +87,7 @@ func openLock() (*os.File, error) {
 		}
 		var st unix.Stat_t
 		if err = unix.Fstat(int(dir.Fd()), &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0) {
-			err = fmt.Errorf("%s has owner %d and mode %03o, want %d and 700: remove it", path, st.Uid, st.Mode&0o777, os.Geteuid())
+			err = fmt.Errorf("%s has owner %d and mode %03o, but must have owner %d and mode 700: remove it", path, st.Uid, st.Mode&0o777, os.Geteuid())
 		}
 		if err != nil {
 			_ = dir.Close()
