@@ -46,7 +46,7 @@ type Input struct {
 	Handler  string // the runtime handler of the sandbox
 
 	// Allocatable contains the node's allocatable resources. resourceFieldRef uses them as default
-	// limits. nil means Facts.Capacity. nil means Facts.Capacity.
+	// limits. nil means Facts.Capacity.
 	Allocatable corev1.ResourceList
 	// Namespaces are the sandbox's namespaces (sandbox.Plan.Namespaces).
 	Namespaces *runtimeapi.NamespaceOption

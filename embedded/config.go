@@ -32,7 +32,7 @@ var unusedPlugins = []string{
 // Config returns containerd's configuration (version 4, which 2.3 and later read). containerd
 // reads no other file. So the host's own containerd and this one do not affect each other. Only
 // the hosts of registries are configured in the standard directory (/etc/containerd/certs.d).
-// Config is pure. Config is pure.
+// Config is pure.
 func Config(l Layout, digest string, t Traits) []byte {
 	snapshotter, score := "overlayfs", 0
 	if !t.Overlay {
@@ -129,8 +129,7 @@ var inherited = []string{"container"}
 // Remember returns the variables that podrun must record when a command starts the daemon, as
 // lines NAME=VALUE. The argument own is the environment of the command. If own has a variable
 // that was recorded before, it overrides the recorded one. If its value is empty, the variable
-// is removed from the record. Remember drops all other lines of the record. It is pure.
-// Remember is pure.
+// is removed from the record. Remember drops all other lines of the record. Remember is pure.
 func Remember(record string, own []string) string {
 	values := map[string]string{}
 	for _, v := range slices.Concat(strings.Split(record, "\n"), own) {

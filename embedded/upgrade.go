@@ -34,7 +34,7 @@ func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 }
 
 // olderContainerd reports whether the containerd in the second versions file is older than the
-// one in the first. It is pure. It is pure.
+// one in the first. It is pure.
 func olderContainerd(before, after []byte) bool {
 	was, err := version.ParseSemantic(containerdOf(before))
 	if err != nil {

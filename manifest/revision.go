@@ -60,8 +60,8 @@ func (c Checkpoint) Without(next Checkpoint) Checkpoint {
 }
 
 // Editable returns the definition of a pod on this host in the form that commands change. Its
-// author would recognize it; it has defaults, apiVersion and kind, and Load accepts it. Load
-// accepts it. It contains no ephemeral containers, and nothing that podrun sets for this host.
+// author would recognize it; it has defaults, apiVersion and kind, and Load accepts it. It
+// contains no ephemeral containers, and nothing that podrun sets for this host.
 func Editable(pod *corev1.Pod) *corev1.Pod {
 	out := Authored(WithEphemeral(pod, nil))
 	if HasPreferredUserNamespace(pod) {

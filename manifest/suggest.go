@@ -23,7 +23,7 @@ func similarField(t reflect.Type, path []string) string {
 }
 
 // nearest returns the name with the smallest edit distance from word. The distance may be at most
-// three, and at most a third of the length of word. nearest ignores case. It ignores case.
+// three, and at most a third of the length of word. nearest ignores case.
 func nearest(word string, names []string) string {
 	if len(word) > 64 {
 		return ""

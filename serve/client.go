@@ -51,9 +51,8 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 }
 
 // dialAPI connects to the API's socket. If that fails, it tries the socket of a supervisor with a
-// socket group, and then the path at which earlier releases listen. If that fails, it tries the
-// socket of a supervisor with a socket group, and then the path at which earlier releases listen.
-// If all fail, it returns the first error.
+// socket group, and then the path at which earlier releases listen. If all fail, it returns the
+// first error.
 func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
 	if err == nil {

@@ -49,10 +49,8 @@ type Source struct {
 	Prefix string
 
 	// Exited is closed when the container has exited. Alive reports whether the container is still
-	// running. Stream calls it when there is nothing to read, at most four times a second. Alive
-	// reports whether the container still runs. It is called when there is nothing to read, at most
-	// four times a second. The exit of the container ends a Follow. If both fields are nil, only
-	// the end of the context does.
+	// running. Stream calls it when there is nothing to read, at most four times a second. The exit
+	// of the container ends a Follow. If both fields are nil, only the end of the context does.
 	Exited <-chan struct{}
 	Alive  func(context.Context) (bool, error)
 	// Last is closed when nothing more will be written to the log of a container that has exited.

@@ -190,7 +190,7 @@ func (rt *Runtime) Exit(name string, code int32) error {
 }
 
 // Restart simulates a reboot of the host. Every sandbox becomes NOTREADY, and all running
-// containers exit with code 255 and reason Unknown. The records remain. The records remain.
+// containers exit with code 255 and reason Unknown. The records remain.
 func (rt *Runtime) Restart() {
 	var ended []*process
 	rt.mu.Lock()

@@ -1,5 +1,5 @@
 // Changelog-check checks the format of CHANGELOG.md. It also checks that the versions in this
-// file agree with those of git and go.mod: go run ./hack/changelog-check
+// file agree with those of git and go.mod:
 //
 //	go run ./hack/changelog-check
 //

@@ -1,6 +1,5 @@
 // Provenance prints the provenance of the files of a release. It is an in-toto statement whose
 // predicate is a SLSA provenance (v1), which docs/release.md describes. hack/release writes it:
-// hack/release writes it:
 //
 //	go run ./hack/provenance -version 0.1.0 -commit HASH -arch 'amd64 arm64' -binary podrun DIR
 //

@@ -43,7 +43,7 @@ var Kinds = []Kind{
 }
 
 // Find returns the kind with the given name, or nil if podrun does not read such a kind. The
-// name may include the group (deployments.apps). Find ignores case. It ignores case.
+// name may include the group (deployments.apps). Find ignores case.
 func Find(name string) *Kind {
 	for i := range Kinds {
 		if slices.Contains(Kinds[i].Names, strings.ToLower(name)) {

@@ -189,8 +189,7 @@ func readAll(ctx context.Context, path string, limit int64, open func() (int, er
 	return readLimited(ctx, path, fd, size, limit)
 }
 
-// readLimited reads to the end of a file. It fails if there are more than limit bytes. It fails
-// if there are more than limit bytes.
+// readLimited reads to the end of a file. It fails if there are more than limit bytes.
 func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([]byte, error) {
 	data, err := readUpTo(ctx, fd, size, -1, limit+1)
 	if err == nil && int64(len(data)) > limit {

@@ -1,5 +1,5 @@
 // Package identity has the names of a pod and of everything that belongs to it: its UID, the
-// labels of its sandboxes and containers, and its paths on this host. It is pure. It is pure.
+// labels of its sandboxes and containers, and its paths on this host. It is pure.
 package identity
 
 import (

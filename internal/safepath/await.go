@@ -42,8 +42,7 @@ func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, 
 	}
 }
 
-// Stat does what os.Stat does, but ends with the context. It follows symlinks. It follows
-// symlinks.
+// Stat does what os.Stat does, but ends with the context. It follows symlinks.
 func Stat(ctx context.Context, path string) (fs.FileInfo, error) {
 	return Await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
 }

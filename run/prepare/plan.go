@@ -203,7 +203,7 @@ func (p *Plan) planContainers(in PlanInput) problem.List {
 }
 
 // ofNamespace returns the objects of one namespace. The keys of objects are namespace/name; the keys
-// of the result are names. The keys of objects are namespace/name, those of the result are names.
+// of the result are names.
 func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	out := map[string]T{}
 	for key, o := range objects {

@@ -131,8 +131,8 @@ type Input struct {
 }
 
 // All plans and admits all pods of a command together, before the first side effect. It plans them as
-// if the pods that they replace did not exist. It is pure. It is pure. The list contains every problem
-// of all pods and of the settings. If the text in the plans exceeds maxText, All returns no targets.
+// if the pods that they replace did not exist. It is pure. The list contains every problem of all pods
+// and of the settings. If the text in the plans exceeds maxText, All returns no targets.
 func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod

@@ -34,7 +34,8 @@ type RunOptions struct {
 // RunResult is the result for a pod that was run to completion.
 type RunResult struct{ Result }
 
-// ErrRunOver ends the context of a run's pods once the container of RunOptions.ExitFrom has exited.
+// ErrRunOver ends the context of a run's pods when the container that RunOptions.ExitFrom names has
+// exited.
 var ErrRunOver = errors.New("the run has ended")
 
 // Run runs an admitted pod to completion and removes it, unless o.Keep is set. The error of the result

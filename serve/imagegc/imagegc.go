@@ -1,7 +1,7 @@
 // Package imagegc selects the unused images to remove, by the kubelet's rules
 // (pkg/kubelet/images/image_gc_manager.go, v1.36). If the disk usage has reached a threshold, it
 // selects the least recently used ones. At any time, it selects those that have not been used for a
-// given time. It is pure. It is pure.
+// given time. It is pure.
 package imagegc
 
 import (

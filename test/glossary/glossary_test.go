@@ -57,7 +57,7 @@ var terms = []term{
 func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + words + `)\b`) }
 
 // allowed lists places where a phrase is correct: "file: text around it". It has at most 20
-// entries. At most 20.
+// entries.
 var allowed = []string{
 	"run/start/sandbox.go: can't get final child",             // of runc
 	"volume/emptydir.go: can't be used if container requests", // of the kubelet

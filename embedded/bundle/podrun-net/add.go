@@ -18,7 +18,7 @@ import (
 const tries = 3
 
 // applyAdd creates the rules of an attachment, and those rules of its network that are missing.
-// It is idempotent. It is idempotent.
+// It is idempotent.
 func applyAdd(a attachment) error {
 	unlock, err := lock()
 	if err != nil {
