@@ -18,6 +18,7 @@ type Traits struct {
 	SystemdCgroup bool // runc creates cgroups through systemd
 	// the daemon has CAP_SYS_RESOURCE and may lower OOM scores
 	LowersOOM bool
+	Handlers  []Handler // in addition to runc
 }
 
 // unusedPlugins are the containerd plugins that pods do not require. For example, NRI would
@@ -77,13 +78,9 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("bin_dirs = [%s]", quote(filepath.Join(at, "cni")))
 	line("conf_dir = %s", quote(l.NetworkDir()))
 	line("use_internal_loopback = true")
-	line("[%s.containerd.runtimes.runc]", runtime)
-	line("runtime_type = \"io.containerd.runc.v2\"")
-	line("runtime_path = %s", quote(filepath.Join(at, "bin", "containerd-shim-runc-v2")))
-	line("[%s.containerd.runtimes.runc.options]", runtime)
-	line("BinaryName = %s", quote(filepath.Join(at, "bin", "runc")))
-	line("Root = %s", quote(l.Runc()))
-	line("SystemdCgroup = %t", t.SystemdCgroup)
+	for _, h := range append([]Handler{{Name: "runc", Program: filepath.Join(at, "bin", "runc")}}, t.Handlers...) {
+		configureHandler(line, l, digest, runtime+".containerd.runtimes", h, t.SystemdCgroup)
+	}
 	return []byte(b.String())
 }
 

@@ -96,8 +96,8 @@ func (l Layout) Tasks() string { return filepath.Join(l.State(), "state") }
 // Shims is the directory of the shims' sockets. containerd limits its path to 42 bytes.
 func (l Layout) Shims() string { return filepath.Join(l.State(), "s") }
 
-// Runc is runc's state directory.
-func (l Layout) Runc() string { return filepath.Join(l.State(), "runc") }
+// OCIRuntime is the state directory of runc, or of the OCI runtime of another handler.
+func (l Layout) OCIRuntime(handler string) string { return filepath.Join(l.State(), handler) }
 
 // Bridge is the name of the pods' network interface. It has 15 characters, which is the
 // maximum. The CNI network has the same name.

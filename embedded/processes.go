@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// readRunning lists the processes that run a program of an unpacked archive. The descendants of
-// each follow it, such as the containers of a shim. Like a daemon, each process is identified
-// by its PID and its start time.
+// readRunning lists the processes that run a program of an unpacked archive, and the shims of
+// this host that serve its containerd (without a digest). The descendants of each follow it,
+// such as the containers of a shim. Like a daemon, each process is identified by its PID and
+// its start time.
 func readRunning(l Layout) ([]Daemon, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -35,7 +36,7 @@ func readRunning(l Layout) ([]Daemon, error) {
 			children[parent] = append(children[parent], pid)
 		}
 		if exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); err == nil {
-			if digest := digestIn(dir, exe); digest != "" && runs(l, pid, exe) {
+			if digest := digestIn(dir, exe); digest != "" && runs(l, pid, exe) || digest == "" && isHostShim(l, pid, exe) {
 				own[pid] = digest
 			}
 		}
@@ -69,6 +70,16 @@ func runs(l Layout, pid int, exe string) bool {
 	its, err := os.Stat(filepath.Join(at, "exe"))
 	ours, oerr := os.Stat(exe)
 	return err == nil && oerr == nil && os.SameFile(its, ours)
+}
+
+// isHostShim reports whether a process is a shim of this host whose containerd is this runtime's:
+// containerd passes its socket on the command line.
+func isHostShim(l Layout, pid int, exe string) bool {
+	if !strings.HasPrefix(filepath.Base(exe), kataShim) {
+		return false
+	}
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && strings.Contains(string(line), "\x00"+l.Socket()+"\x00")
 }
 
 // readShimDigests lists the archives whose shims containers use. containerd requires the

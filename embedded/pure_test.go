@@ -58,6 +58,37 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestHandlers(t *testing.T) {
+	for name, c := range map[string]struct {
+		found map[string]string
+		want  []Handler
+	}{
+		"none":    {nil, nil},
+		"unknown": {map[string]string{"runc": "/usr/sbin/runc", "runsc": "/usr/bin/runsc"}, nil},
+		"all": {map[string]string{"youki": "/usr/bin/youki", "crun": "/usr/bin/crun", "nvidia-container-runtime": "/usr/bin/nvidia-container-runtime", "containerd-shim-kata-v2": "/opt/kata/bin/containerd-shim-kata-v2"},
+			[]Handler{{Name: "crun", Program: "/usr/bin/crun"}, {Name: "kata", Shim: "/opt/kata/bin/containerd-shim-kata-v2"}, {Name: "nvidia", Program: "/usr/bin/nvidia-container-runtime"}, {Name: "youki", Program: "/usr/bin/youki"}}},
+	} {
+		if got := Handlers(c.found); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestConfigOfHandlers(t *testing.T) {
+	l := Layout{RootDir: "/r"}
+	text := string(Config(l, someDigest, Traits{SystemdCgroup: true, Handlers: []Handler{{Name: "crun", Program: "/usr/bin/crun"}, {Name: "kata", Shim: "/opt/kata/bin/containerd-shim-kata-v2"}}}))
+	section := func(name string) string {
+		return "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes." + name + "]\n"
+	}
+	shim := "runtime_type = \"io.containerd.runc.v2\"\nruntime_path = \"" + l.Unpacked(someDigest) + "/bin/containerd-shim-runc-v2\"\n"
+	want := section("runc") + shim + section("runc.options") + "BinaryName = \"" + l.Unpacked(someDigest) + "/bin/runc\"\nRoot = \"" + l.State() + "/runc\"\nSystemdCgroup = true\n" +
+		section("crun") + shim + section("crun.options") + "BinaryName = \"/usr/bin/crun\"\nRoot = \"" + l.State() + "/crun\"\nSystemdCgroup = true\n" +
+		section("kata") + "runtime_type = \"io.containerd.kata.v2\"\nruntime_path = \"/opt/kata/bin/containerd-shim-kata-v2\"\nprivileged_without_host_devices = true\n"
+	if !strings.HasSuffix(text, want) {
+		t.Errorf("the configuration does not end with\n%s\nbut is\n%s", want, text)
+	}
+}
+
 func TestEnvironmentHasNothingOfTheCaller(t *testing.T) {
 	own := []string{"HOME=/root", "PATH=/evil", "RUNNER_TRACKING_ID=1", "NOTIFY_SOCKET=/run/s", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca", "container=lxc"}
 	got := Environment(Layout{RootDir: "/r"}, someDigest, Remember("", own), own)

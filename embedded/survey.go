@@ -40,7 +40,7 @@ func ReadSurvey(ctx context.Context) *Survey {
 		s.Sockets = append(s.Sockets, Socket{Endpoint: endpoint, Program: program, State: ReadSocket(ctx, endpoint, AnswerWithin)})
 		for _, dir := range programDirs {
 			path := filepath.Join(dir, program)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && s.Installed[program] == "" {
+			if s.Installed[program] == "" && isProgram(path) {
 				s.Installed[program] = path
 			}
 		}
@@ -205,6 +205,7 @@ func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 		return t, err
 	}
 	t.LowersOOM = lowersOOM(string(data))
+	t.Handlers = readHandlers()
 	t.Overlay, err = overlayWorks(l.Dir())
 	return t, err
 }
