@@ -52,8 +52,8 @@ and an https URL are treated as a directory with one file. If serve cannot read 
 directory or URL, it keeps the pods of that directory or URL.
 
 Containers keep running when serve exits, for whatever reason, and the next serve
-resumes their supervision. On SIGHUP, serve reads the settings file and the
-directories again.
+resumes their supervision. On SIGHUP, which 'podrun serve reload' sends, serve reads
+the settings file and the directories again.
 
 With --secrets=memory, Secrets are lost at a reboot. For pods from directories and URLs,
 serve reads the Secrets again; pods from a URL wait until the URL can be read. If
@@ -75,6 +75,7 @@ serve reads the Secrets again; pods from a URL wait until the URL can be read. I
 	f.shutdown.add(c.Flags(), 0, 0)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
 	a.addQuiet(c)
+	c.AddCommand(newServeReload(a))
 	return c
 }
 

@@ -45,8 +45,9 @@ func newServiceInstall(a *app) *cobra.Command {
 		Use:   "install [DIR|URL...]",
 		Short: "Write and enable podrun.service",
 		Long: `Write /etc/systemd/system/podrun.service, create the manifest directories that do not
-exist (mode 0750), and enable the service. The directories are those of the command
-line, else those of 'sources' in the settings file, else /etc/podrun/manifests.
+exist (mode 0750), and enable the service. The directories and URLs are those of the
+command line, else those of 'sources' in the settings file, else
+/etc/podrun/manifests.
 Global flags on the command line become flags of the service; PODRUN_ variables do
 not.
 
@@ -63,6 +64,7 @@ settings that they were started with. install does not write the file if --confi
 Run install again to change the unit. A unit that podrun did not write is replaced
 only with --force.`,
 		Example: `  podrun service install --now
+  podrun service install --now https://pods.example/site-1.yaml
   podrun service install --print
   podrun service install --prefix /mnt/image --binary /usr/bin/podrun`,
 		RunE: func(c *cobra.Command, dirs []string) error { return a.installService(c, f, dirs) },
@@ -97,13 +99,16 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 			return fmt.Errorf("find this program: %w", err)
 		}
 	}
-	for _, dir := range dirs {
-		if !serve.IsRemote(dir) {
-			if dir, err = filepath.Abs(dir); err != nil {
-				return usage(c, err)
-			}
+	for _, source := range dirs {
+		if serve.IsRemote(source) {
+			err = serve.CheckRemote(source)
+		} else {
+			source, err = filepath.Abs(source)
 		}
-		o.Dirs = append(o.Dirs, dir)
+		if err != nil {
+			return usage(c, fmt.Errorf("source %s: %w", serve.Shown(source), err))
+		}
+		o.Sources = append(o.Sources, source)
 	}
 	unit, err := systemd.Unit(o)
 	if err != nil {
@@ -118,11 +123,11 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 		return err
 	}
 	a.warnEnvironment()
-	sources := o.Dirs
+	sources := o.Sources
 	if len(sources) == 0 {
 		sources = settings.SourcesOrDefault()
 	}
-	options := systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
+	options := systemd.InstallOptions{Unit: unit, Dirs: slices.DeleteFunc(slices.Clone(sources), serve.IsRemote), Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
 	if !a.settings.anyGiven("config", "seccomp-default") {
 		options.Settings = newSettings()
 		options.Created = func() { fmt.Fprintln(a.streams.Out, settingsCreated) }

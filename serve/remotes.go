@@ -21,6 +21,9 @@ type RemoteOptions struct {
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return source.IsRemote(name) }
 
+// CheckRemote checks the URL of a source (source.CheckRemote).
+func CheckRemote(name string) error { return source.CheckRemote(name) }
+
 // IsManifestName reports whether serve reads a file of this name (source.IsManifestName).
 func IsManifestName(name string) bool { return source.IsManifestName(name) }
 

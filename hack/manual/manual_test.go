@@ -129,3 +129,13 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceholdersOfFlags: words in angle brackets, which are HTML in Markdown, are in the man pages.
+func TestPlaceholdersOfFlags(t *testing.T) {
+	page := strings.NewReplacer(`\-`, "-", `\(hy`, "-").Replace(string(manual(t)["podrun-serve.1"]))
+	for _, want := range []string{"<root-dir>/serve/podrun.sock", "<root-dir>/serve/readonly.sock"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("podrun-serve(1) does not contain %s", want)
+		}
+	}
+}

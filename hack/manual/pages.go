@@ -64,6 +64,7 @@ func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	err := visit(root, func(c *cobra.Command) error {
 		hideGlobalFlags(c)
 		c.Long = marked(c.Long)
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = escaped(f.Usage) }) // code in Markdown, but text in a man page
 		var b bytes.Buffer
 		header := &doc.GenManHeader{Section: "1", Source: "podrun", Manual: "podrun manual", Date: &time.Time{}}
 		if err := doc.GenMan(c, header, &b); err != nil {
@@ -107,10 +108,13 @@ func marked(text string) string {
 			b.WriteString("  " + line)
 			continue
 		}
-		b.WriteString(strings.ReplaceAll(line, "<", "\\<"))
+		b.WriteString(escaped(line))
 	}
 	return b.String()
 }
+
+// escaped escapes angle brackets, which are HTML in Markdown: md2man drops them.
+func escaped(text string) string { return strings.ReplaceAll(text, "<", "\\<") }
 
 var (
 	title       = regexp.MustCompile(`(?m)\A# .*\n`)

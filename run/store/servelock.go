@@ -47,6 +47,19 @@ func Supervised(layout identity.Layout) bool {
 	return IsLocked(layout.ServeLock()) || IsLocked(layout.RootDir)
 }
 
+// Supervisor returns the process ID of the root directory's supervisor; 0 if none runs, or if its lock
+// file does not name it.
+func Supervisor(layout identity.Layout) int {
+	if !Supervised(layout) {
+		return 0
+	}
+	var pid int
+	if _, err := fmt.Sscanf(Holder(layout.ServeLock()), "process %d ", &pid); err != nil || pid < 2 {
+		return 0
+	}
+	return pid
+}
+
 // serveDirs returns the directories to which only a supervisor writes.
 func serveDirs(layout identity.Layout) []string {
 	return []string{layout.Serve(), layout.Sources(), layout.RemoteCopies()}

@@ -31,9 +31,11 @@ const (
 
 // UnitOptions are the parts of the unit that differ between hosts.
 type UnitOptions struct {
-	Binary string   // absolute path of podrun
-	Dirs   []string // absolute paths of the manifest directories; if empty, those in the settings
-	Flags  []string // flags of `podrun serve`, such as --config=/etc/podrun/edge.yaml
+	Binary string // absolute path of podrun
+	// Sources are absolute paths of manifest directories, and https URLs; if empty, those in the
+	// settings.
+	Sources []string
+	Flags   []string // flags of `podrun serve`, such as --config=/etc/podrun/edge.yaml
 }
 
 // Unit returns the text of podrun.service. It is pure. The error names the argument that a unit
@@ -54,6 +56,8 @@ type UnitOptions struct {
 //   - SuccessExitStatus: podrun exits with 143 after SIGTERM and 130 after SIGINT.
 //   - HOME: systemd sets none for root's services, and podrun looks for docker
 //     configs there.
+//   - ExecReload= does not use kill(1), which is not installed on every host, and there is
+//     no Type=notify-reload, which requires systemd 253.
 //   - No Delegate=: podrun creates no cgroups inside the cgroup of its own unit.
 //   - OOMScoreAdjust=-999 is what the kubelet sets for itself (pkg/kubelet/qos).
 //   - For the restrictions, see hardening.
@@ -76,7 +80,7 @@ Type=notify
 NotifyAccess=main
 Environment=HOME=/root
 ExecStart=` + command + `
-ExecReload=/bin/kill -HUP $MAINPID
+ExecReload=` + reloadCommand(o) + `
 Restart=always
 RestartSec=2
 SuccessExitStatus=130 143
@@ -144,13 +148,13 @@ func commandLine(o UnitOptions) (string, error) {
 	if strings.ContainsAny(o.Binary, "$\"'\\") {
 		return "", fmt.Errorf("binary %q: systemd does not support the path of a program with a dollar sign, a quote or a backslash: move podrun", o.Binary)
 	}
-	for _, dir := range o.Dirs {
-		if !path.IsAbs(dir) {
-			return "", fmt.Errorf("directory %q: not an absolute path", dir)
+	for _, source := range o.Sources {
+		if !path.IsAbs(source) && !strings.HasPrefix(source, "https://") {
+			return "", fmt.Errorf("source %q: neither an absolute path nor an https URL", source)
 		}
 	}
 	words := append([]string{o.Binary, "serve"}, o.Flags...)
-	words = append(words, o.Dirs...)
+	words = append(words, o.Sources...)
 	if len(words) > maxArguments {
 		return "", fmt.Errorf("%d arguments, more than the limit of %d: use the settings file", len(words), maxArguments)
 	}
@@ -162,6 +166,9 @@ func commandLine(o UnitOptions) (string, error) {
 	}
 	return strings.Join(words, " "), nil
 }
+
+// reloadCommand returns the value of ExecReload. systemd expands MAINPID.
+func reloadCommand(o UnitOptions) string { return quote(o.Binary) + " serve reload --pid=${MAINPID}" }
 
 func checkArgument(word string) error {
 	switch {

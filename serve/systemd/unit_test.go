@@ -68,7 +68,7 @@ func TestUnitOptions(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"Environment": "HOME=/root", "Type": "notify", "NotifyAccess": "main", "ExecStart": "/usr/local/bin/podrun serve", "ExecReload": "/bin/kill -HUP $MAINPID",
+		"Environment": "HOME=/root", "Type": "notify", "NotifyAccess": "main", "ExecStart": "/usr/local/bin/podrun serve", "ExecReload": "/usr/local/bin/podrun serve reload --pid=${MAINPID}",
 		"Restart": "always", "RestartSec": "2", "StartLimitIntervalSec": "0", "KillMode": "process", "WatchdogSec": "60", "TimeoutStartSec": "90",
 		"OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "TasksMax": "infinity", "WantedBy": "multi-user.target",
 		"After": "local-fs.target network.target containerd.service crio.service", "SuccessExitStatus": "130 143",
@@ -90,13 +90,14 @@ func TestUnitCommand(t *testing.T) {
 		o    UnitOptions
 		want string
 	}{
-		{UnitOptions{Dirs: []string{"/etc/podrun/manifests", "/run/m"}}, "serve /etc/podrun/manifests /run/m"},
-		{UnitOptions{Flags: []string{"--config=/etc/podrun/edge.yaml", "-v"}, Dirs: []string{"/m"}}, "serve --config=/etc/podrun/edge.yaml -v /m"},
-		{UnitOptions{Dirs: []string{"/a b"}}, `serve "/a b"`},
-		{UnitOptions{Dirs: []string{"/100%/$HOME/${X}"}}, `serve "/100%%/$$HOME/$${X}"`},
-		{UnitOptions{Dirs: []string{`/a\b"c'd`}}, `serve "/a\\b\"c'd"`},
-		{UnitOptions{Dirs: []string{"/ünï"}}, `serve "/ünï"`},
+		{UnitOptions{Sources: []string{"/etc/podrun/manifests", "/run/m"}}, "serve /etc/podrun/manifests /run/m"},
+		{UnitOptions{Flags: []string{"--config=/etc/podrun/edge.yaml", "-v"}, Sources: []string{"/m"}}, "serve --config=/etc/podrun/edge.yaml -v /m"},
+		{UnitOptions{Sources: []string{"/a b"}}, `serve "/a b"`},
+		{UnitOptions{Sources: []string{"/100%/$HOME/${X}"}}, `serve "/100%%/$$HOME/$${X}"`},
+		{UnitOptions{Sources: []string{`/a\b"c'd`}}, `serve "/a\\b\"c'd"`},
+		{UnitOptions{Sources: []string{"/ünï"}}, `serve "/ünï"`},
 		{UnitOptions{Flags: []string{"", ";", "--eviction-hard=a<1%"}}, `serve "" ";" "--eviction-hard=a<1%%"`},
+		{UnitOptions{Sources: []string{"https://pods.example/site-1.yaml?a=%20&b=$c", "/m"}}, `serve "https://pods.example/site-1.yaml?a=%%20&b=$$c" /m`},
 		{UnitOptions{Binary: "/opt/my tools/100%/podrun"}, "serve"},
 	} {
 		m := regexp.MustCompile(`(?m)^ExecStart=("[^"]*"|\S+) (.*)$`).FindStringSubmatch(unit(t, tc.o))
@@ -110,11 +111,12 @@ func TestUnitCommand(t *testing.T) {
 		"dollar":          {Binary: "/opt/$x/podrun"},
 		"quote":           {Binary: `/opt/"x/podrun`},
 		"backslash":       {Binary: `/opt/\x/podrun`},
-		"relative":        {Binary: "/p", Dirs: []string{"m"}},
-		"newline":         {Binary: "/p", Dirs: []string{"/m\nExecStartPre=/bin/sh"}},
-		"NUL":             {Binary: "/p", Dirs: []string{"/m\x00"}},
-		"not UTF-8":       {Binary: "/p", Dirs: []string{"/\xff"}},
-		"long":            {Binary: "/p", Dirs: []string{"/" + strings.Repeat("a", 4096)}},
+		"relative":        {Binary: "/p", Sources: []string{"m"}},
+		"http":            {Binary: "/p", Sources: []string{"http://pods.example/site-1.yaml"}},
+		"newline":         {Binary: "/p", Sources: []string{"/m\nExecStartPre=/bin/sh"}},
+		"NUL":             {Binary: "/p", Sources: []string{"/m\x00"}},
+		"not UTF-8":       {Binary: "/p", Sources: []string{"/\xff"}},
+		"long":            {Binary: "/p", Sources: []string{"/" + strings.Repeat("a", 4096)}},
 		"many":            {Binary: "/p", Flags: make([]string, 300)},
 	} {
 		if text, err := Unit(o); err == nil {
@@ -137,7 +139,7 @@ func TestUnitVerify(t *testing.T) {
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := unit(t, UnitOptions{Binary: binary, Dirs: []string{dir, `/$x/"d'e\f`}, Flags: []string{";", "--eviction-hard=a<1%"}})
+	text := unit(t, UnitOptions{Binary: binary, Sources: []string{dir, `/$x/"d'e\f`}, Flags: []string{";", "--eviction-hard=a<1%"}})
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
