@@ -18,7 +18,7 @@ build: ## bin/podrun, one static binary (GOARCH=arm64 BINARY=… for another mac
 
 .PHONY: bundle
 bundle: ## bin/podrun-bundle-linux-<arch>, with a container runtime inside (GOARCH=arm64)
-	arch=$${GOARCH:-$$(go env GOARCH)}; hack/make-bundle "$$arch" && \
+	arch=$${GOARCH:-$$(go env GOARCH)}; hack/make-bundle "$$arch" && echo "building podrun-bundle for $$arch" >&2 && \
 		$(MAKE) -s build GOARCH="$$arch" TAGS=podrun_bundle BINARY="bin/podrun-bundle-linux-$$arch"
 	@ls -l bin/podrun-bundle-linux-*
 
@@ -35,9 +35,12 @@ release-snapshot: ## archives, deb, rpm, bills of materials, provenance and chec
 	SIGNING_KEY='$(SIGNING_KEY)' hack/release bin/release
 
 .PHONY: demo
-demo: build ## a pod from start to end; on the embedded runtime, if make bundle has built it
-	bundle=bin/podrun-bundle-linux-$$(go env GOARCH); \
-	if [[ -x $$bundle ]]; then hack/demo "$$bundle"; else hack/with-runtime hack/demo; fi
+demo: ## a pod from start to end on the embedded runtime, which it builds first; RUNTIME=host: on a private instance of this host's containerd
+	@case '$(RUNTIME)' in \
+	'') $(MAKE) -s bundle >/dev/null && hack/demo "bin/podrun-bundle-linux-$$(go env GOARCH)" ;; \
+	host) $(MAKE) -s build && hack/with-runtime hack/demo ;; \
+	*) echo 'RUNTIME=$(RUNTIME) is not supported: use RUNTIME=host, or omit it for the embedded runtime' >&2 && exit 1 ;; \
+	esac
 
 # The podrun-bundle with which the tests run the embedded runtime: the output of make bundle.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
