@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/google/licensecheck"
 
 	"github.com/podrun/podrun/hack/spdx"
 )
@@ -45,14 +42,12 @@ func readLicenses(packages, goroot string) ([]license, error) {
 		if _, ok := found[id]; !ok {
 			found[id] = license{module: spdx.Module{Path: path, Version: version}, texts: map[string]string{}}
 		}
-		for ; within(root, dir); dir = filepath.Dir(dir) {
-			if err := readTexts(found[id].texts, root, dir); err != nil {
-				return nil, err
-			}
+		if err := spdx.ReadLicenses(found[id].texts, root, dir); err != nil {
+			return nil, err
 		}
 	}
 	goTexts := map[string]string{}
-	if err := readTexts(goTexts, goroot, goroot); err != nil {
+	if err := spdx.ReadLicenses(goTexts, goroot, goroot); err != nil {
 		return nil, err
 	}
 	found["stdlib"] = license{module: spdx.Module{Path: "stdlib"}, texts: goTexts}
@@ -67,70 +62,19 @@ func readLicenses(packages, goroot string) ([]license, error) {
 	return out, nil
 }
 
-func within(root, dir string) bool {
-	return root != "" && (dir == root || strings.HasPrefix(dir, root+string(filepath.Separator)))
-}
-
-// readTexts reads the license files of a directory.
-func readTexts(texts map[string]string, root, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !statesLicense(e.Name()) {
-			continue
-		}
-		name, err := filepath.Rel(root, filepath.Join(dir, e.Name()))
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return err
-		}
-		texts[name] = string(bytes.TrimSpace(text))
-	}
-	return nil
-}
-
-// statesLicense reports whether name is the name of a license file. It excludes LICENSE.docs,
-// which is the license of a module's documentation.
-func statesLicense(name string) bool {
-	upper := strings.ToUpper(name)
-	if strings.HasSuffix(upper, ".GO") || strings.HasSuffix(upper, ".DOCS") {
-		return false
-	}
-	for _, word := range []string{"LICENSE", "LICENCE", "COPYING", "NOTICE", "PATENTS"} {
-		if strings.HasPrefix(upper, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// identify returns the SPDX expression of a module's texts.
+// identify returns the SPDX expression of a module's texts. It returns an error for a license
+// that is unknown or not allowed.
 func identify(module string, texts map[string]string) (string, error) {
-	ids := map[string]bool{}
-	for name, text := range texts {
-		if base := strings.ToUpper(filepath.Base(name)); strings.HasPrefix(base, "NOTICE") || strings.HasPrefix(base, "PATENTS") {
-			continue
-		}
-		for _, match := range licensecheck.Scan([]byte(text)).Match {
-			if !match.IsURL {
-				ids[match.ID] = true
-			}
-		}
-	}
+	ids := spdx.Licenses(texts)
 	if len(ids) == 0 {
 		return "", fmt.Errorf("the license of %s is unknown: read it, and add it to hack/bundle", module)
 	}
-	for id := range ids {
+	for _, id := range ids {
 		if !slices.Contains(allowed, id) {
 			return "", fmt.Errorf("the license of %s is %s: read it, comply with its terms, and add it to the allowed licenses", module, id)
 		}
 	}
-	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND "), nil
+	return spdx.Expression(ids), nil
 }
 
 // library is a statically linked C library and its Debian package.

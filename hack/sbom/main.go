@@ -11,6 +11,8 @@
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
+// Both contain the license and the package URL of each module.
+//
 // The timestamp is SOURCE_DATE_EPOCH, so that the output is reproducible.
 package main
 
@@ -44,7 +46,7 @@ func main() {
 	if *embed {
 		err = writeEmbedded(*version, *arch, *tags)
 	} else {
-		err = ofBinary(os.Stdout, flag.Arg(0), *version, *arch)
+		err = ofBinary(os.Stdout, flag.Arg(0), *version, *arch, *tags)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
@@ -52,7 +54,7 @@ func main() {
 	}
 }
 
-func ofBinary(w io.Writer, file, version, arch string) error {
+func ofBinary(w io.Writer, file, version, arch, tags string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -61,8 +63,20 @@ func ofBinary(w io.Writer, file, version, arch string) error {
 	if err != nil {
 		return err
 	}
+	listed, err := linked(".", arch, "grpcnotrace,podrun_sbom,"+tags)
+	if err != nil {
+		return err
+	}
+	modules := spdx.Modules(info)
+	for i, m := range modules {
+		at := slices.IndexFunc(listed, func(l spdx.Module) bool { return l.Path == m.Path && l.Version == m.Version })
+		if at < 0 {
+			return fmt.Errorf("%s contains the module %s %s, which this checkout does not: build it from this checkout", file, m.Path, m.Version)
+		}
+		modules[i].License = listed[at].License
+	}
 	sum := sha256.Sum256(data)
-	return document(w, version, arch, spdx.Program{Name: info.Main.Path, SHA256: hex.EncodeToString(sum[:]), Modules: spdx.Modules(info)}, nil)
+	return document(w, version, arch, spdx.Program{Name: info.Main.Path, SHA256: hex.EncodeToString(sum[:]), Modules: modules}, nil)
 }
 
 // document prints the document of podrun. If there is an embedded runtime, it includes the
@@ -109,8 +123,8 @@ func writeEmbedded(version, arch, tags string) error {
 	return replace(filepath.Join("internal", "sbom", kind+"_"+arch+".spdx.json"), out.Bytes())
 }
 
-// linked lists the modules of a build's packages in order. These are the modules that the
-// linker records in the binary.
+// linked lists the modules of a build's packages in order, with their licenses. These are the
+// modules that the linker records in the binary.
 func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	list := func(args ...string) (string, error) {
 		cmd := exec.Command("go", args...)
@@ -123,22 +137,32 @@ func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := list("list", "-e", "-deps", "-tags", tags, "-f", "{{with .Module}}{{if not .Main}}{{with or .Replace .}}{{.Path}} {{.Version}} {{.Sum}}{{end}}{{end}}{{end}}", ".")
+	text, err := list("list", "-e", "-deps", "-tags", tags, "-f", "{{with .Module}}{{if not .Main}}{{with or .Replace .}}{{.Path}}\t{{.Version}}\t{{.Sum}}\t{{.Dir}}{{end}}{{end}}{{end}}\t{{.Dir}}", ".")
 	if err != nil {
 		return nil, err
 	}
 	lines := strings.Split(text, "\n")
 	slices.Sort(lines)
 	out := []spdx.Module{spdx.Stdlib(goVersion)}
-	for _, line := range slices.Compact(lines) {
-		if line == "" {
+	texts := []map[string]string{nil} // the license files of each module
+	for _, line := range lines {
+		parts := strings.Split(line, "\t")
+		if len(parts) < 5 { // the standard library, or a package of podrun
 			continue
 		}
-		parts := strings.Fields(line)
-		if len(parts) != 3 {
+		m := spdx.Module{Path: parts[0], Version: parts[1], Sum: parts[2]}
+		if m.Version == "" || m.Sum == "" {
 			return nil, fmt.Errorf("module %q has no version or no sum", line)
 		}
-		out = append(out, spdx.Module{Path: parts[0], Version: parts[1], Sum: parts[2]})
+		if out[len(out)-1] != m {
+			out, texts = append(out, m), append(texts, map[string]string{})
+		}
+		if err := spdx.ReadLicenses(texts[len(texts)-1], parts[3], parts[4]); err != nil {
+			return nil, err
+		}
+	}
+	for i := 1; i < len(out); i++ {
+		out[i].License = spdx.Expression(spdx.Licenses(texts[i]))
 	}
 	if len(out) < 2 {
 		return nil, errors.New("no modules were found")

@@ -49,7 +49,7 @@ type Module struct {
 type Library struct {
 	Name, Version string
 	License       string // SPDX expression
-	Source        string // location of its source
+	Source        string // Debian's source package: NAME=VERSION
 }
 
 // New returns a document without packages. Print sets its namespace.
@@ -94,10 +94,7 @@ func (d *Document) Add(p Program) {
 	for _, m := range p.Modules {
 		module := pack("go", m.Path, m.Version, m.License)
 		module.PrimaryPackagePurpose = "LIBRARY"
-		module.PackageExternalReferences = []*v2_3.PackageExternalReference{{
-			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
-			Locator: "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B"),
-		}}
+		module.PackageExternalReferences = purl("golang/", m.Path, m.Version, "")
 		// This is not a PackageChecksum, because it is not the hash of a single file.
 		module.PackageComment = m.Sum
 		d.add(module)
@@ -106,9 +103,20 @@ func (d *Document) Add(p Program) {
 	for _, l := range p.Libraries {
 		library := pack("library", l.Name, l.Version, l.License)
 		library.PrimaryPackagePurpose, library.PackageSourceInfo = "LIBRARY", l.Source
+		if name, version, ok := strings.Cut(l.Source, "="); ok {
+			library.PackageExternalReferences = purl("deb/debian/", name, version, "?arch=source")
+		}
 		d.add(library)
 		d.relate(program.PackageSPDXIdentifier, common.TypeRelationshipStaticLink, library.PackageSPDXIdentifier)
 	}
+}
+
+// purl returns the package URL of a package.
+func purl(kind, name, version, qualifiers string) []*v2_3.PackageExternalReference {
+	return []*v2_3.PackageExternalReference{{
+		Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
+		Locator: "pkg:" + kind + name + "@" + strings.NewReplacer("+", "%2B", ":", "%3A").Replace(version) + qualifiers,
+	}}
 }
 
 // Read reads a document.

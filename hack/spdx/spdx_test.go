@@ -15,11 +15,11 @@ func TestDocument(t *testing.T) {
 	shared := Module{Path: "example.org/a", Version: "v1.0.0+incompatible", Sum: "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", License: "MIT"}
 	d.Add(Program{Name: "one", Version: "v1", SHA256: "ab", License: "Apache-2.0", Modules: []Module{shared}})
 	d.Add(Program{Name: "two", Version: "v2", Modules: []Module{shared, {Path: "stdlib", Version: "go1.26.8"}},
-		Libraries: []Library{{Name: "libseccomp", Version: "2.5.4", License: "LGPL-2.1-only", Source: "there"}}})
+		Libraries: []Library{{Name: "libseccomp", Version: "2.5.4", License: "LGPL-2.1-only", Source: "libseccomp=2.5.4-1+deb12u1"}}})
 	want := []string{
 		"SPDXRef-go-example.org-a-v1.0.0-incompatible MIT h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= pkg:golang/example.org/a@v1.0.0%2Bincompatible",
 		"SPDXRef-go-stdlib-go1.26.8 NOASSERTION  pkg:golang/stdlib@go1.26.8",
-		"SPDXRef-library-libseccomp-2.5.4 LGPL-2.1-only  ",
+		"SPDXRef-library-libseccomp-2.5.4 LGPL-2.1-only  pkg:deb/debian/libseccomp@2.5.4-1%2Bdeb12u1?arch=source",
 		"SPDXRef-program-one-v1 Apache-2.0 ab ",
 		"SPDXRef-program-two-v2 NOASSERTION  ",
 	}
