@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
@@ -267,6 +268,18 @@ func (l *loop) awaitRuntime(ctx context.Context) error {
 	return l.lease.Refresh(ctx)
 }
 
+// warnBackOff reports that a command which only starts the pod waits for the back-off of a container, until
+// when, and what the user can do instead: the event has no time, and the back-off can take minutes.
+func (l *loop) warnBackOff(container string, until time.Time) {
+	if l.policy.retry || l.goal != lifecycle.GoalStarted || until.IsZero() {
+		return
+	}
+	id := l.pod.Plan.ID
+	l.pod.Node.SendWarnings(problem.List{{Object: "pod " + id.String(), Warning: true,
+		Message: fmt.Sprintf("waiting %s for the restart back-off of container %s, which exits repeatedly", time.Until(until).Round(time.Second), container),
+		Hint:    fmt.Sprintf("'podrun logs %s -n %s -c %s' shows why; 'podrun restart %s -n %s' restarts the pod at once", id.Name, id.Namespace, container, id.Name, id.Namespace)}})
+}
+
 // emitBackOff emits an event for each container that is in back-off, once for each exit.
 func (l *loop) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
@@ -275,6 +288,7 @@ func (l *loop) emitBackOff(d lifecycle.Decision) {
 			continue
 		}
 		if l.reportedBackOff == nil {
+			l.warnBackOff(name, d.Until)
 			l.reportedBackOff = map[string]bool{}
 		}
 		l.reportedBackOff[c.ID] = true
