@@ -40,6 +40,9 @@ const (
 	// of each pod subnet, separated by commas.
 	AnnotationIP = "podrun.dev/ip"
 
+	// AnnotationRestartedAt is the annotation that kubectl rollout restart sets.
+	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
+
 	// AnnotationUserNamespace, with the value UserNamespacePreferred, marks a pod to which podrun
 	// gave hostUsers: false because of the setting userNamespaces.
 	AnnotationUserNamespace = "podrun.dev/user-namespace"

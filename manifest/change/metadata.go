@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 )
 
@@ -98,15 +99,12 @@ func ListedPairs(values map[string]string) []string {
 	return out
 }
 
-// RestartedAt is the annotation that kubectl rollout restart sets.
-const RestartedAt = "kubectl.kubernetes.io/restartedAt"
-
-// Restarted sets RestartedAt.
+// Restarted sets the annotation of a restart (identity.AnnotationRestartedAt).
 func Restarted(pod *corev1.Pod, at time.Time) *corev1.Pod {
 	out := pod.DeepCopy()
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
 	}
-	out.Annotations[RestartedAt] = at.Format(time.RFC3339)
+	out.Annotations[identity.AnnotationRestartedAt] = at.Format(time.RFC3339)
 	return out
 }

@@ -27,7 +27,7 @@ import (
 type PrepareOptions struct {
 	AllowKubelet bool
 	Force        bool // plan to replace pods even if they are unchanged or have ended
-	// RestartedAt plans to replace pods whose annotation change.RestartedAt changes.
+	// RestartedAt plans to replace pods whose annotation identity.AnnotationRestartedAt changes.
 	RestartedAt bool
 	// KeepEnded plans to update ended pods that can be updated in place, instead of replacing them.
 	KeepEnded bool

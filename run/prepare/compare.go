@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/manifest/change"
 )
 
 // Compare determines how a pod of the input relates to the pods with its name on this host. A pod
@@ -40,7 +40,7 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	// again.
 	resumes := was.Ended && was.Interrupted && len(t.Changes) == 0 && !in.KeepEnded && in.Debug == nil
 	switch {
-	case in.Force, resumes, in.RestartedAt && was.Pod.Annotations[change.RestartedAt] != pod.Annotations[change.RestartedAt]:
+	case in.Force, resumes, in.RestartedAt && was.Pod.Annotations[identity.AnnotationRestartedAt] != pod.Annotations[identity.AnnotationRestartedAt]:
 		t.Change, t.Old, t.since = ChangeReplace, existing, nil
 		if t.Forced = len(t.Changes) == 0; !t.Forced {
 			t.UID = uid

@@ -112,7 +112,7 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
-	// RestartedAt replaces a pod if its annotation change.RestartedAt changes. A Deployment replaces its
+	// RestartedAt replaces a pod if its annotation identity.AnnotationRestartedAt changes. A Deployment replaces its
 	// pods then, although an API server accepts a change of a pod's annotation.
 	RestartedAt bool
 	// KeepEnded updates a pod that has ended, if the change is possible in place. podrun does not start

@@ -29,7 +29,7 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
 	Force         bool           // replace pods even if they have ended or are unchanged
-	// RestartedAt replaces a pod if its annotation change.RestartedAt changes, like a Deployment.
+	// RestartedAt replaces a pod if its annotation identity.AnnotationRestartedAt changes, like a Deployment.
 	RestartedAt bool
 	// New refuses pods that have the name of an existing pod, like `docker run` and `kubectl create`.
 	// NewHint is the hint of the error.
