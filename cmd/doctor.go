@@ -69,7 +69,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	} else {
 		defer client.Close()
 	}
-	options.Embedded, options.Collision = a.runtime(r, before).Embedded(c.Context())
+	options.Embedded = a.runtime(r, before).Embedded(c.Context())
 	engine := &run.Engine{Node: run.Node{Client: client, Settings: settings, Warn: r.warn}}
 	diagnosis, err := engine.Doctor(c.Context(), objects, options)
 	if err != nil {

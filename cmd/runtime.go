@@ -82,7 +82,8 @@ func (a *app) printRuntime(s run.RuntimeStatus) error {
 	}
 	tw := tabwriter.NewWriter(a.streams.Out, 6, 4, 2, ' ', 0)
 	for _, line := range []struct{ name, value string }{{"Runtime", kind}, {"Endpoint", s.Endpoint}, {"State", state}, {"Unit", s.Unit},
-		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}} {
+		{"Problem", s.Problem},
+		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}, {"Replaced", replacedText(s.Replaced)}} {
 		if line.value != "" {
 			fmt.Fprintf(tw, "%s:\t%s\n", line.name, oneLine(line.value))
 		}
@@ -91,6 +92,14 @@ func (a *app) printRuntime(s run.RuntimeStatus) error {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
+}
+
+// replacedText describes a replaced store in one line; "" if there is none.
+func replacedText(r *run.Replacement) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: %s; the damaged store is %s (%d MB)", r.Time.Format(time.RFC3339), r.Reason, r.Directory, (r.Bytes+(1<<20)-1)>>20)
 }
 
 func newRuntimeUp(a *app) *cobra.Command {
@@ -103,7 +112,7 @@ func newRuntimeUp(a *app) *cobra.Command {
 				return err
 			}
 			return a.withRuntime(func(rt *run.Runtime) error {
-				endpoint, err := rt.Open(c.Context(), run.RuntimeStarts)
+				endpoint, err := rt.Up(c.Context())
 				if err == nil {
 					fmt.Fprintln(a.streams.Out, endpoint)
 				}

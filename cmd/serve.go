@@ -116,14 +116,14 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	a.warnAbout(r, notes)
 	spareMemory(c.Context())
 	r.severalPods = true
-	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown}
-	client, err := s.connect(c.Context(), &settings)
+	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown, runtime: a.runtime(r, settings)}
+	s.runtime.Replaces = true
+	client, err := s.connect(c.Context(), &settings, f.api.options(settings))
 	if err != nil || client == nil {
 		return err
 	}
 	defer client.Close()
 	s.client = client
-	go a.runtime(r, settings).Keep(c.Context(), client.Endpoint())
 	engine := &run.Engine{Node: *s.node(settings)}
 	err = serve.Run(c.Context(), engine, s.options(c.Context(), f, settings, dirs))
 	s.warnNotSent(notifier.Stopping())
@@ -165,7 +165,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
-		Reload: s.reloads(ctx), Heartbeat: heartbeat,
+		Reload: s.reloads(ctx), Heartbeat: heartbeat, Runtime: func() serve.RuntimeState { return s.runtimeState(ctx) },
 		Ready: func() {
 			s.warnNotSent(s.notifier.Ready())
 			s.renderer.note("supervising the pods of " + strings.Join(shown, ", "))
@@ -184,6 +184,7 @@ type server struct {
 	notifier *systemd.Notifier
 	client   *cri.Client
 	shutdown shutdownFlags
+	runtime  *run.Runtime
 }
 
 // warnNotSent warns that podrun could not notify systemd. It warns once, because the notifier
@@ -200,58 +201,86 @@ func (s *server) node(settings nodeconfig.Settings) *run.Node {
 		Command: s.app.commandLine, Invocation: run.NewInvocation()}
 }
 
-// startPatience is the interval at which podrun notifies systemd while a runtime starts. It is
-// less than TimeoutStartSec and WatchdogSec of podrun.service.
-const startPatience = 20 * time.Second
+// startPatience is how long serve waits for the first start of the embedded runtime before it begins
+// to supervise pods without a runtime. It is less than TimeoutStartSec and WatchdogSec of
+// podrun.service.
+const startPatience = 5 * time.Second
 
-// connect connects to the runtime. If the runtime is not installed or not running, connect
-// waits for it. It returns nil, nil if a signal interrupts the wait.
-func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*cri.Client, error) {
-	waiting := false
-	wait := func() {
-		if !waiting {
-			waiting = true
-			s.warnNotSent(s.notifier.Ready())
-			s.warnNotSent(s.notifier.Status("waiting for a container runtime"))
-		}
-		s.warnNotSent(s.notifier.Watchdog())
-	}
-	for said := false; ; {
-		var client *cri.Client
-		err := callEvery(startPatience, wait, func() (err error) {
-			client, err = s.app.dial(ctx, s.renderer, settings, run.RuntimeStarts)
-			return err
-		})
-		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Runtime {
-			return client, err
-		}
-		if !said {
-			said = true
-			s.renderer.warn(problem.List{problem.WarningOf(err)})
-		}
-		wait()
+// retryEvery is the interval at which serve searches for a runtime on a host that has none.
+const retryEvery = time.Second
+
+// opened is the result of Runtime.Open.
+type opened struct {
+	endpoint string
+	err      error
+}
+
+// connect connects to the runtime and starts to supervise it. If the embedded runtime does not start,
+// connect nevertheless returns its client: pods then wait until it answers. If this host has no
+// runtime, connect waits for one. It returns nil, nil if a signal interrupts the wait.
+func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings, api serve.APIOptions) (*cri.Client, error) {
+	var waiting *serve.Waiting
+	defer func() { waiting.Close() }()
+	for {
+		result := make(chan opened, 1)
+		go func() {
+			endpoint, err := s.runtime.Open(ctx, run.RuntimeStarts)
+			result <- opened{endpoint, err}
+		}()
+		var o opened
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-time.After(time.Second):
+		case o = <-result:
+		case <-time.After(startPatience):
+			if own := s.runtime.OwnEndpoint(ctx); own != "" {
+				go func() { s.runtime.Keep(ctx, own, (<-result).err) }()
+				return s.dial(settings, own)
+			}
+			o = <-result // searching for a runtime is limited
+		}
+		switch e, ok := errors.AsType[*problem.Error](o.err); {
+		case ctx.Err() != nil:
+			return nil, nil
+		case o.err == nil:
+			go s.runtime.Keep(ctx, o.endpoint, nil)
+			return s.dial(settings, o.endpoint)
+		case !ok || e.Kind != problem.Runtime:
+			return nil, o.err
+		}
+		if own := s.runtime.OwnEndpoint(ctx); own != "" {
+			go s.runtime.Keep(ctx, own, o.err)
+			return s.dial(settings, own)
+		}
+		if waiting == nil {
+			s.renderer.warn(problem.List{problem.WarningOf(o.err)})
+			waiting = serve.AwaitRuntime(ctx, *settings, api, s.renderer.warn, problem.WithHint(o.err))
+			s.warnNotSent(s.notifier.Ready())
+			s.warnNotSent(s.notifier.Status("waiting for a container runtime: " + o.err.Error()))
+		}
+		s.warnNotSent(s.notifier.Watchdog())
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(retryEvery):
 		}
 	}
 }
 
-// callEvery calls do and returns its error. While do runs, it calls each at intervals.
-func callEvery(interval time.Duration, each func(), do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-ticker.C:
-			each()
-		}
+// dial returns a client of the runtime, which need not answer yet.
+func (s *server) dial(settings *nodeconfig.Settings, endpoint string) (*cri.Client, error) {
+	settings.ContainerRuntimeEndpoint = endpoint
+	client, err := cri.Dial(endpoint, settings.ImageServiceEndpoint, settings.RuntimeRequestTimeout)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Object: "--container-runtime-endpoint", Err: err}
 	}
+	return client, nil
+}
+
+// runtimeState returns the state of the runtime for /readyz and systemd.
+func (s *server) runtimeState(ctx context.Context) serve.RuntimeState {
+	problem, note := s.runtime.Condition(ctx)
+	return serve.RuntimeState{Problem: problem, Note: note}
 }
 
 // reloads reads the settings after each SIGHUP and sends them. If they are invalid, it reports

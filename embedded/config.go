@@ -21,6 +21,14 @@ type Traits struct {
 	Handlers  []Handler // in addition to runc
 }
 
+// snapshotter is the name of the snapshotter that containers use.
+func (t Traits) snapshotter() string {
+	if t.Overlay {
+		return "overlayfs"
+	}
+	return "native"
+}
+
 // unusedPlugins are the containerd plugins that pods do not require. For example, NRI would
 // open a socket that all runtimes of a host share.
 var unusedPlugins = []string{
@@ -35,10 +43,7 @@ var unusedPlugins = []string{
 // the hosts of registries are configured in the standard directory (/etc/containerd/certs.d).
 // Config is pure.
 func Config(l Layout, digest string, t Traits) []byte {
-	snapshotter, score := "overlayfs", 0
-	if !t.Overlay {
-		snapshotter = "native"
-	}
+	score := 0
 	if t.LowersOOM {
 		score = oomScore
 	}
@@ -63,7 +68,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("socket_dir = %s", quote(l.Shims()))
 	images := "plugins.'io.containerd.cri.v1.images'"
 	line("[%s]", images)
-	line("snapshotter = %s", quote(snapshotter))
+	line("snapshotter = %s", quote(t.snapshotter()))
 	// This is podrun's default for pullStallTimeout.
 	line("image_pull_progress_timeout = \"5m\"")
 	line("[%s.pinned_images]", images)

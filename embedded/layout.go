@@ -39,6 +39,9 @@ func (l Layout) Unpacked(digest string) string { return filepath.Join(l.Dir(), d
 // Containerd is containerd's root directory, with images, snapshots and metadata.
 func (l Layout) Containerd() string { return filepath.Join(l.Dir(), "containerd") }
 
+// Replaced is the damaged store that podrun replaced last. Only one is kept.
+func (l Layout) Replaced() string { return filepath.Join(l.Dir(), "containerd.damaged") }
+
 // Config is containerd's configuration file.
 func (l Layout) Config() string { return filepath.Join(l.Dir(), "config.toml") }
 
@@ -89,6 +92,9 @@ func (l Layout) Endpoint() string { return "unix://" + l.Socket() }
 
 // Daemon is the file that identifies the daemon's process.
 func (l Layout) Daemon() string { return filepath.Join(l.State(), "daemon.json") }
+
+// Ends is the file that records how the last starts of containerd ended.
+func (l Layout) Ends() string { return filepath.Join(l.State(), "ends.json") }
 
 // Tasks is containerd's state directory. It contains bundles and network namespaces.
 func (l Layout) Tasks() string { return filepath.Join(l.State(), "state") }

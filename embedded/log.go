@@ -76,8 +76,32 @@ func lastWords(l Layout, from int64) string {
 	if err != nil {
 		return ""
 	}
+	if title, _, crashed := crashIn(readSince(context.Background(), l, from)); crashed {
+		return shorten(title)
+	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return strings.Join(lines[max(0, len(lines)-quotedLines):], "; ")
+}
+
+// maxEnd limits the part of a log from which the end of a daemon is classified, in bytes: its
+// last part has the crash, but the stacks of all goroutines follow the message.
+const maxEnd = 1 << 20
+
+// readSince returns what was written to the log since it had the given size, at most the last
+// maxEnd bytes. If the log was truncated since, it returns the last part.
+func readSince(ctx context.Context, l Layout, from int64) string {
+	size, err := logSize(l)
+	if err != nil {
+		return ""
+	}
+	if from > size {
+		from = 0
+	}
+	data, err := hostfile.ReadTailNoFollow(ctx, l.Log(), min(size-from, maxEnd))
+	if err != nil {
+		return ""
+	}
+	return string(data)
 }
 
 // logPoll is the interval at which podrun reads a log that a user follows.

@@ -62,6 +62,9 @@ type Daemon struct {
 	BootID        string `json:"bootID"`
 	Digest        string `json:"digest"`
 	Unit          string `json:"unit,omitempty"` // systemd unit; empty if there is none
+	// LogFrom is the size of the log, in bytes, before the process wrote to it; nil if an older podrun
+	// started the process.
+	LogFrom *int64 `json:"logFrom,omitempty"`
 }
 
 // parseDaemon parses a daemon's record. It returns nil for an invalid one.

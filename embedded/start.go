@@ -46,37 +46,77 @@ func MakeDirs(l Layout) error {
 
 // Start starts containerd, and returns when it answers. Call it with the layout's lock
 // held and no daemon running. The error is of kind Refused if the wanted pod subnets cannot be
-// used; otherwise it is of kind Runtime, and ends with the last lines of containerd's log.
+// used; otherwise it is of kind Runtime, and ends with the last lines of containerd's log. It wraps
+// a Damage if the store is damaged.
 func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if err := CheckHost(ctx, l, 0); err != nil {
 		return Daemon{}, err
 	}
-	from, err := logSize(l)
+	d, from, err := startUnrecorded(ctx, l, o)
 	if err == nil {
-		err = configure(ctx, l, o)
+		NoteAnswer(ctx, l)
+		return d, nil
 	}
 	if refused := (*problem.Error)(nil); errors.As(err, &refused) && refused.Kind == problem.Refused {
 		return Daemon{}, err // the subnets; nothing was started
 	}
-	var d Daemon
-	if err == nil {
-		d, err = spawn(ctx, l, o)
-	}
-	if err == nil {
-		if err = awaitReady(ctx, l, d); err == nil {
-			return d, nil
-		}
-		// A daemon that does not answer, for example because another process has its
-		// database open, must not count as running.
-		err = errors.Join(err, Stop(context.WithoutCancel(ctx), l, &d))
-	}
 	if ctx.Err() != nil {
 		return d, context.Cause(ctx)
 	}
-	if said := lastWords(l, from); said != "" {
-		err = fmt.Errorf("%w; it wrote: %s", err, said)
+	damage, found := errors.AsType[Damage](err)
+	if !found {
+		if d := damageOf(ctx, l, from); d != nil {
+			damage, found = *d, true
+		} else if said := lastWords(l, from); said != "" {
+			err = fmt.Errorf("%w; it wrote: %s", err, said)
+		}
 	}
-	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "run 'podrun runtime logs' to show its complete log"}
+	hint := "run 'podrun runtime logs' to show its complete log"
+	if found {
+		err = damage
+		if probe := probeStore(ctx, l); probe != nil {
+			err, found = probe, false
+		}
+	}
+	var counted *Damage
+	if found {
+		counted = &damage
+	}
+	ReadEnds(ctx, l).after(d, counted, err.Error(), time.Now()).write(l)
+	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: hint}
+}
+
+// startUnrecorded is Start without the record of a failure. It also returns the size of the log before
+// containerd wrote to it.
+func startUnrecorded(ctx context.Context, l Layout, o StartOptions) (d Daemon, from int64, err error) {
+	if from, err = logSize(l); err != nil {
+		return d, from, err
+	}
+	files, err := readStoreFiles(l)
+	if err != nil {
+		return d, from, err
+	}
+	if gap := files.gap(); gap != nil {
+		return d, from, *gap
+	}
+	traits, err := configure(ctx, l, o)
+	if err != nil {
+		return d, from, err
+	}
+	d, err = spawn(ctx, l, o, from)
+	if err != nil {
+		return d, from, err
+	}
+	if err = awaitReady(ctx, l, d); err == nil {
+		damage := checkStore(ctx, l, traits.snapshotter())
+		if damage == nil {
+			return d, from, nil
+		}
+		err = *damage
+	}
+	// A daemon that does not answer, for example because another process has its
+	// database open, must not count as running.
+	return d, from, errors.Join(err, Stop(context.WithoutCancel(ctx), l, &d))
 }
 
 // remember adds the variables of the command that starts the daemon to the recorded ones. It
@@ -94,7 +134,7 @@ func remember(ctx context.Context, l Layout, own []string) (string, error) {
 }
 
 // configure writes containerd's configuration files.
-func configure(ctx context.Context, l Layout, o StartOptions) error {
+func configure(ctx context.Context, l Layout, o StartOptions) (Traits, error) {
 	// With these modes, the root user of a user namespace can access only those parts of the state
 	// directory that it requires.
 	for _, dir := range []struct {
@@ -102,25 +142,25 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 		mode fs.FileMode
 	}{{filepath.Dir(l.State()), 0o711}, {l.State(), 0o711}, {l.Shims(), 0o700}, {l.NetworkDir(), 0o750}, {l.Addresses(), 0o750}} {
 		if err := errors.Join(os.MkdirAll(dir.path, dir.mode), os.Chmod(dir.path, dir.mode)); err != nil {
-			return err
+			return Traits{}, err
 		}
 	}
 	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		// A stale socket would accept no connections.
-		return err
+		return Traits{}, err
 	}
 	traits, err := readTraits(ctx, l, o.CgroupDriver)
 	if err != nil {
-		return err
+		return Traits{}, err
 	}
 	if err := writeNetwork(ctx, l, o); err != nil {
-		return err
+		return Traits{}, err
 	}
-	return hostfile.WriteUnsynced(l.Config(), Config(l, o.Digest, traits), 0o640)
+	return traits, hostfile.WriteUnsynced(l.Config(), Config(l, o.Digest, traits), 0o640)
 }
 
-// spawn starts the process and records it.
-func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
+// spawn starts the process and records it, with the size of the log.
+func spawn(ctx context.Context, l Layout, o StartOptions, from int64) (Daemon, error) {
 	boot, err := bootID(ctx)
 	if err != nil {
 		return Daemon{}, err
@@ -135,7 +175,7 @@ func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 		return Daemon{}, err
 	}
 	env := Environment(l, o.Digest, record, o.Environment)
-	d := Daemon{SchemaVersion: schema, BootID: boot, Digest: o.Digest}
+	d := Daemon{SchemaVersion: schema, BootID: boot, Digest: o.Digest, LogFrom: &from}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	if systemdRuns() {
 		word := make([]byte, 4)

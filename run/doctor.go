@@ -42,10 +42,8 @@ type DoctorOptions struct {
 	AllowKubelet bool
 	// NoRuntime explains why the engine has no runtime; nil if it has one.
 	NoRuntime error
-	// Embedded is the state of the embedded runtime; empty if another one is used. Collision lists
-	// the networks of this host that overlap the pod subnet of the embedded runtime. It is empty
-	// if none does.
-	Embedded, Collision string
+	// Embedded is the state of the embedded runtime; empty if another one is used.
+	Embedded EmbeddedState
 }
 
 // Doctor examines this host and checks whether it can run the pods; objects may be nil. It changes
@@ -71,8 +69,9 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 		in.Unread = append(in.Unread, what)
 	}
 	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
-	in.Embedded, in.Collision = o.Embedded, o.Collision
-	in.Startable = errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped)
+	in.Embedded, in.Collision = o.Embedded.State, o.Embedded.Collision
+	in.EmbeddedProblem, in.EmbeddedFix, in.EmbeddedReplaced = o.Embedded.Problem, o.Embedded.Fix, o.Embedded.Replaced
+	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped))
 	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
 	short, _ := admission.Shortages(seen.Facts, e.Settings)

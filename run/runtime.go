@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/podrun/podrun/cri"
@@ -35,6 +36,9 @@ type RuntimeOptions struct {
 	Command string             // names this invocation to processes that wait for it
 	Note    func(string)       // receives a line for the user
 	Warn    func(problem.List) // receives warnings
+	// Replaces permits this command to replace a damaged store, and Attended to do so although
+	// an earlier store was replaced recently, because the user requests it.
+	Replaces, Attended bool
 }
 
 // Runtime is the container runtime of a root directory: one that is installed on this host,
@@ -44,6 +48,8 @@ type Runtime struct {
 	layout   embedded.Layout
 	archive  *embedded.Archive // nil if this binary has none
 	RuntimeOptions
+
+	problem atomic.Pointer[string] // see Condition; nil for none
 }
 
 // NewRuntime returns the runtime of the settings.
@@ -227,6 +233,7 @@ func (r *Runtime) start(ctx context.Context) error {
 			return err
 		}
 	} else {
+		embedded.NoteEnd(ctx, r.layout, last)
 		digest, err := r.unpack(ctx, last, record)
 		if err != nil {
 			return err
@@ -245,7 +252,11 @@ func (r *Runtime) start(ctx context.Context) error {
 			r.Note("using the embedded container runtime, in " + r.layout.Dir())
 		}
 	}
-	return r.loadDropped(ctx)
+	if err := r.loadDropped(ctx); err != nil {
+		return err
+	}
+	ownStore{r}.announce(ctx)
+	return nil
 }
 
 // unpack installs the files of the runtime, and returns the digest of the archive.
@@ -268,6 +279,9 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 
 // launch starts the unpacked runtime, and loads its sandbox image.
 func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, error) {
+	if err := (ownStore{r}).prepare(ctx); err != nil {
+		return embedded.Daemon{}, err
+	}
 	podCIDR, err := nodeconfig.ParsePodCIDR(r.settings.PodCIDR)
 	if err != nil {
 		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked
@@ -275,6 +289,9 @@ func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, e
 	end := trace.Begin(ctx, "start containerd", "")
 	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, PodCIDR: podCIDR, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
 	end()
+	if e, ok := errors.AsType[*problem.Error](err); ok && isDamage(err) {
+		e.Hint = ownStore{r}.hint(ctx)
+	}
 	if err != nil {
 		return d, err
 	}
@@ -295,41 +312,6 @@ func (r *Runtime) client() (*cri.Client, error) {
 func (r *Runtime) trimLog() {
 	if err := embedded.TrimLog(r.layout); err != nil && !errors.Is(err, fs.ErrPermission) {
 		r.Warn(problem.List{problem.WarningOf(err)})
-	}
-}
-
-// Keep restarts the embedded runtime whenever it exits, and limits the size of its log, until
-// ctx ends. If the endpoint that Open returned belongs to another runtime, Keep returns
-// immediately.
-func (r *Runtime) Keep(ctx context.Context, endpoint string) {
-	if endpoint != r.layout.Endpoint() {
-		return
-	}
-	collision := ""
-	for wait := time.Second; ctx.Err() == nil; {
-		var err error
-		r.warnOfCollision(ctx, &collision)
-		last := embedded.ReadDaemon(ctx, r.layout)
-		if last.Alive() {
-			_, err = embedded.AwaitEnd(ctx, last, time.Minute)
-			r.trimLog()
-			r.restoreNetwork(ctx)
-			r.collectNetwork(ctx)
-			wait = time.Second
-		} else if err = r.start(ctx); err == nil {
-			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd had exited: podrun restarted it"}})
-		}
-		if err == nil {
-			continue
-		}
-		if ctx.Err() == nil {
-			r.Warn(problem.List{problem.WarningOf(err)})
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-		wait = min(2*wait, time.Minute)
 	}
 }
 

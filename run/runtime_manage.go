@@ -26,6 +26,9 @@ type RuntimeStatus struct {
 	Archive string `json:"archive,omitempty"` // the digest of the archive in this binary
 	Dir     string `json:"dir,omitempty"`     // directory of the embedded runtime
 	Log     string `json:"log,omitempty"`
+	// Problem is why containerd does not run, if its last start failed.
+	Problem  string       `json:"problem,omitempty"`
+	Replaced *Replacement `json:"replaced,omitempty"` // the last damaged store that podrun replaced
 }
 
 // Upgradable reports whether `podrun runtime upgrade` would change anything.
@@ -56,23 +59,42 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	if last := embedded.ReadDaemon(ctx, r.layout); last.Alive() {
 		s.PID, s.Unit, s.Digest, s.State = last.PID, last.Unit, last.Digest, "running"
 	}
+	if s.Problem = (ownStore{r}).failure(ctx); s.Problem != "" && s.PID == 0 {
+		s.State = "failed"
+	}
+	s.Replaced = ownStore{r}.replacement(ctx)
 	return s, nil
 }
 
-// Embedded describes the state of the embedded runtime, and lists the networks of this host that
-// overlap the subnet of the runtime's pods. Both are empty if another runtime is used, or none is
-// found.
-func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
+// EmbeddedState describes the state of the embedded runtime for a report. It is empty if another
+// runtime is used, or none is found.
+type EmbeddedState struct {
+	State     string // "is running"
+	Collision string // the networks of this host that overlap the subnet of the pods; "" if none does
+	Problem   string // why it does not start; "" if it runs or no start has failed
+	Fix       string // how to fix the problem
+	Replaced  string // the last replacement of a damaged store; "" if there is none
+}
+
+// Embedded examines the embedded runtime. It changes nothing.
+func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	s, err := r.Status(ctx)
 	if err != nil || s.Kind != string(embedded.Own) {
-		return "", ""
+		return e
 	}
-	state = "is " + s.State
+	e.State = "is " + s.State
 	if s.Upgradable() {
-		state += "; run 'podrun runtime upgrade' to start the version in this podrun binary"
+		e.State += "; run 'podrun runtime upgrade' to start the version in this podrun binary"
 	}
-	collision, _ = r.collision(ctx) // unknown if the user is not root or the routes cannot be read
-	return state, collision
+	e.Collision, _ = r.collision(ctx) // unknown if the user is not root or the routes cannot be read
+	e.Replaced = ownStore{r}.note(ctx)
+	if e.Problem = s.Problem; e.Problem != "" {
+		e.Fix = "fix the cause, then run 'podrun runtime up'; 'podrun runtime logs' shows containerd's log"
+		if embedded.ReadEnds(ctx, r.layout).Damaged > 0 {
+			e.Fix = ownStore{r}.hint(ctx)
+		}
+	}
+	return e
 }
 
 // Upgrade replaces the running embedded runtime with the archive of this binary. Containers

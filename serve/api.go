@@ -43,6 +43,7 @@ type api struct {
 	server  *nodeapi.Server
 	usage   usageReader
 	loops   sync.WaitGroup
+	runtime func() RuntimeState // see Options.Runtime
 
 	mu    sync.Mutex
 	super *supervisor.Supervisor // nil until supervised sets it

@@ -74,13 +74,17 @@ func (a *api) health() []nodeapi.Check {
 	}
 	checks := nodeapi.SourceCheck(a.sources())
 	summary := s.Summary()
-	runtime := nodeapi.Check{Name: "runtime"}
-	if !summary.Down.IsZero() {
+	state := a.runtime()
+	runtime := nodeapi.Check{Name: "runtime", Note: state.Note, Reason: state.Problem}
+	if !summary.Down.IsZero() && runtime.Reason == "" {
 		runtime.Reason = fmt.Sprintf("the container runtime has not answered since %s", summary.Down.Format(time.RFC3339))
 	}
 	workers := nodeapi.Check{Name: "workers", Live: true}
 	if len(summary.Stuck) > 0 {
 		workers.Reason = fmt.Sprintf("podrun has made no progress on pod %s for 10 minutes (pods without progress: %d)", summary.Stuck[0], len(summary.Stuck))
+	}
+	if summary.Late != "" {
+		workers.Reason = summary.Late + " has made no progress for 10 minutes"
 	}
 	checks = append(checks, runtime, workers)
 	a.mu.Lock()

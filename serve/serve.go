@@ -34,6 +34,9 @@ type Options struct {
 	AllowKubelet bool
 	// API configures the HTTP API.
 	API APIOptions
+	// Runtime returns the state of the runtime; nil if this process does not start the runtime. It
+	// must not wait.
+	Runtime func() RuntimeState
 	// Reload receives changed settings; nil for none.
 	Reload <-chan *run.Node
 	// Ready is called after the first read of the directories. Progress is called every Heartbeat
@@ -58,17 +61,29 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		}
 		return l, nil
 	}
+	if o.Runtime == nil {
+		o.Runtime = func() RuntimeState { return RuntimeState{} }
+	}
 	api := newAPI(e, o.API)
+	api.runtime = o.Runtime
 	api.observe(ctx, &options)
 	defer api.close()
 	defer cancel()
 	if o.Progress != nil {
 		options.Progress = func(s supervisor.Summary) {
-			if len(s.Stuck) > 0 {
+			switch {
+			case len(s.Stuck) > 0:
 				e.WarnOnce(problem.Problem{Object: "pod " + s.Stuck[0], Message: "podrun has made no progress on it for 10 minutes"})
 				return
+			case s.Late != "":
+				e.WarnOnce(problem.Problem{Object: "podrun serve", Message: s.Late + " has made no progress for 10 minutes"})
+				return
 			}
-			o.Progress(s.String())
+			text := s.String()
+			if why := o.Runtime().Problem; why != "" {
+				text += "; the container runtime does not run: " + why
+			}
+			o.Progress(text)
 		}
 	}
 	var dirs *sources

@@ -56,12 +56,16 @@ type Input struct {
 	// runtime. Startable is true if the embedded runtime does not run, but commands would start it.
 	// Collision lists the networks of this host that overlap the subnet of the embedded runtime's
 	// pods.
-	Embedded    string
-	Startable   bool
-	Collision   string
-	Unread      []string // why facts are unreadable, with a hint
-	Allocatable corev1.ResourceList
-	Pressure    []Pressure
+	Embedded  string
+	Startable bool
+	Collision string
+	// EmbeddedProblem is why the embedded runtime does not start, and EmbeddedFix how to fix that; both
+	// are empty if it runs, or no start has failed. EmbeddedReplaced describes its last replacement
+	// of a damaged store, if there was one and that store has not been removed.
+	EmbeddedProblem, EmbeddedFix, EmbeddedReplaced string
+	Unread                                         []string // why facts are unreadable, with a hint
+	Allocatable                                    corev1.ResourceList
+	Pressure                                       []Pressure
 	// Refusals are the admission problems of a minimal pod. Every pod has these problems.
 	Refusals problem.List
 	// AllowKubelet is true if pods may run on a host with a kubelet. Then podrun has not searched
@@ -84,7 +88,7 @@ type group struct {
 var groups = []group{
 	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
-	{"runtime", []func(Input) Finding{reachable, embedded, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
+	{"runtime", []func(Input) Finding{reachable, embedded, replacedStore, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }

@@ -19,6 +19,9 @@ func reachable(in Input) Finding {
 	if !in.down() {
 		return pass("runtime", "%s %s answers at %s (CRI %s)", r.Name, r.Version, r.Endpoint, r.APIVersion)
 	}
+	if in.EmbeddedProblem != "" && in.EmbeddedFix != "" {
+		return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Fix: in.EmbeddedFix}
+	}
 	if in.Startable {
 		return pass("runtime", "%s; 'podrun apply' starts it", in.Down)
 	}
@@ -36,10 +39,23 @@ func embedded(in Input) Finding {
 				Fix: "set a directory on another file system with --root-dir, or remount without noexec"}
 		}
 	}
+	if in.EmbeddedProblem != "" {
+		return Finding{Check: "embedded-runtime", Status: Fail, Summary: "it does not start: " + in.EmbeddedProblem, Fix: in.EmbeddedFix}
+	}
 	if in.Collision != "" {
 		return Finding{Check: "embedded-runtime", Status: Warn, Summary: in.Collision, Fix: CollisionFix}
 	}
 	return pass("embedded-runtime", "%s", in.Embedded)
+}
+
+// replacedStore reports that podrun replaced a damaged store of the embedded runtime, until the
+// user removes that store.
+func replacedStore(in Input) Finding {
+	if in.EmbeddedReplaced == "" {
+		return Finding{}
+	}
+	return Finding{Check: "embedded-runtime-store", Status: Warn, Summary: in.EmbeddedReplaced + "; the writable layers of the containers were lost",
+		Fix: "check the disk and the memory of this host, then remove the damaged store"}
 }
 
 // CollisionFix says how to give the pods of the embedded runtime another subnet.

@@ -50,6 +50,7 @@ type PodrunConfiguration struct {
 	StartOrder      *string `json:"startOrder"`  // kubelet, strict or parallel
 	Preempt         *bool   `json:"preempt"`
 	AllowKubelet    *bool   `json:"allowKubelet"`
+	RuntimeRecover  *bool   `json:"runtimeRecover"`
 	StrictSources   *bool   `json:"strictSources"`
 	ReadOnlyAPI     *bool   `json:"readOnlyAPI"`
 	UserNamespaces  *string `json:"userNamespaces"` // pod or prefer
@@ -281,7 +282,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 		setIfGiven(into, value)
 	}
 	for into, value := range map[*bool]*bool{
-		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.StrictSources: pc.StrictSources, &s.ReadOnlyAPI: pc.ReadOnlyAPI, &s.Verbose: pc.Verbose,
+		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.RuntimeRecover: pc.RuntimeRecover, &s.StrictSources: pc.StrictSources, &s.ReadOnlyAPI: pc.ReadOnlyAPI, &s.Verbose: pc.Verbose,
 	} {
 		setIfGiven(into, value)
 	}

@@ -52,6 +52,7 @@ type Settings struct {
 	// Runtime is auto (the default for "") or embedded. podrun does not use it if an endpoint is
 	// set.
 	Runtime                  string        `json:"runtime,omitempty"`
+	RuntimeRecover           bool          `json:"-"`                                  // podrun may replace a damaged store of the embedded runtime
 	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: selected by Runtime
 	ImageServiceEndpoint     string        `json:"imageServiceEndpoint,omitempty"`     // empty: the runtime's
 	RuntimeRequestTimeout    time.Duration `json:"runtimeRequestTimeout"`              // ns in JSON
@@ -163,6 +164,7 @@ func Default() Settings {
 		PodPidsLimit:          -1,
 		MaxPods:               110,
 		Preempt:               true,
+		RuntimeRecover:        true,
 		AllowPrivileged:       true,
 		PodSecurity:           "privileged",
 		EvictionHard: map[string]string{

@@ -80,4 +80,6 @@ const (
 	OOMKilling = "OOMKilling"
 	// CheckpointCorrupt is podrun's own reason: the kubelet does not store pod definitions.
 	CheckpointCorrupt = "CheckpointCorrupt"
+	// RuntimeStoreReplaced is podrun's own: the kubelet does not manage the runtime.
+	RuntimeStoreReplaced = "RuntimeStoreReplaced"
 )

@@ -33,6 +33,9 @@ type Hub struct {
 	// previous one (0 if there was none). It may be nil, and must be set before Run.
 	Listed func(at time.Time, took, interval time.Duration)
 
+	// Turned is called before each list. It may be nil, and must be set before Run.
+	Turned func()
+
 	client *cri.Client
 	kick   chan struct{}
 
@@ -72,6 +75,9 @@ func (h *Hub) Run(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		case <-h.kick:
+		}
+		if h.Turned != nil {
+			h.Turned()
 		}
 		states, err := h.list(ctx)
 		switch {

@@ -56,6 +56,8 @@ type Check struct {
 	Name string // sources, runtime, workers
 	// Reason explains why the check fails, without credentials; it is empty if the check passes.
 	Reason string
+	// Note is shown with the check if it passes and all checks are listed; may be empty.
+	Note string
 	// Live is true if /healthz includes the check, because a restart may fix the problem.
 	Live bool
 }

@@ -12,6 +12,9 @@ func healthText(name string, checks []Check, verbose bool) (text string, healthy
 	healthy = true
 	for i, c := range checks {
 		mark, rest := "[+]", " ok"
+		if c.Note != "" {
+			rest += ": " + oneLine(c.Note)
+		}
 		if c.Reason != "" {
 			mark, rest, healthy = "[-]", " failed: "+oneLine(c.Reason), false
 		}

@@ -32,6 +32,7 @@ func (s *endpoint) withheld(name string, of func([]Check) []Check) http.HandlerF
 			if checks[i].Reason != "" {
 				checks[i].Reason = "reason withheld"
 			}
+			checks[i].Note = ""
 		}
 		s.health(w, r, name, checks)
 	}

@@ -215,7 +215,7 @@ func TestTablesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These rows do not involve Decide: package run tests them.
-	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
+	elsewhere := map[string]bool{"the container runtime does not answer": true, "the embedded runtime does not start": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
 		"pod": true, "event": true}
 	tested := map[string]bool{}
 	for _, r := range append(append([]row{}, stateTable...), momentTable...) {

@@ -40,7 +40,7 @@ func (s *Supervisor) heartbeat(ctx context.Context) {
 
 // Summary returns the current state of the supervisor.
 func (s *Supervisor) Summary() Summary {
-	out := Summary{Pods: map[string]int{}, Down: s.hub.Down()}
+	out := Summary{Pods: map[string]int{}, Down: s.hub.Down(), Late: s.turns.late(time.Now())}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -64,6 +64,7 @@ type Summary struct {
 	Pods  map[string]int // number of pods in each state
 	Down  time.Time      // when the runtime stopped responding; zero if it responds
 	Stuck []string       // pods whose workers make no progress
+	Late  string         // a loop of the supervisor that makes no progress; "" for none
 	// Corrupt are the pods whose checkpoints cannot be read, by name.
 	Corrupt []Corrupt
 }

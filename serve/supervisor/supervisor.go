@@ -75,6 +75,7 @@ type Supervisor struct {
 	pressure pressure
 	images   imageUse
 	shutdown shuttingDown
+	turns    turns
 	// published receives a signal when the list of pods that podrun could not start may have
 	// changed.
 	published chan struct{}
@@ -101,7 +102,7 @@ func New(n *node.Node, o Options) *Supervisor {
 	}
 	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1)}
 	s.shutdown.reloaded = make(chan struct{}, 1)
-	s.hub.Report, s.hub.Listed = s.reportRuntime, o.Listed
+	s.hub.Report, s.hub.Listed, s.hub.Turned = s.reportRuntime, o.Listed, s.turns.listed
 	s.Reload(n)
 	return s
 }
@@ -340,6 +341,7 @@ func (s *Supervisor) watchState(ctx context.Context) {
 	defer poll.Stop()
 	scanned := time.Now()
 	for {
+		s.turns.state.Store(time.Now().UnixNano())
 		select {
 		case <-ctx.Done():
 			return

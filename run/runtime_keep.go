@@ -1,0 +1,88 @@
+package run
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
+)
+
+// slowestStart is the maximum interval between two attempts of Keep to start containerd. The intervals
+// begin with 0, then 1 s, and double; after containerd has run for slowestStart, they begin again.
+const slowestStart = 30 * time.Second
+
+// OwnEndpoint returns the endpoint of the embedded runtime if commands with these settings use it, even
+// if it cannot be started; otherwise "".
+func (r *Runtime) OwnEndpoint(ctx context.Context) string {
+	if _, d, err := r.choose(ctx, RuntimeStarts); err != nil || d.Kind != embedded.Own {
+		return ""
+	}
+	return r.layout.Endpoint()
+}
+
+// Keep restarts the embedded runtime when it exits, and limits the size of its log, until
+// ctx ends. It returns immediately if the endpoint belongs to another runtime. failed is why the
+// first start, by Open, failed; nil if containerd answers.
+func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
+	if endpoint != r.layout.Endpoint() {
+		return
+	}
+	collision, reported := "", ""
+	began, pause := time.Now(), time.Duration(0)
+	for ctx.Err() == nil {
+		last := embedded.ReadDaemon(ctx, r.layout)
+		switch {
+		case failed != nil:
+			setProblem(&r.problem, problem.WithHint(failed))
+			if text := failed.Error(); text != reported {
+				r.Warn(problem.List{problem.WarningOf(failed)})
+				reported = text
+			}
+		case last.Alive():
+			setProblem(&r.problem, "")
+			attend(ctx, r, last, &collision)
+			embedded.NoteStable(ctx, r.layout, began)
+			if time.Since(began) > slowestStart {
+				pause, reported = 0, ""
+			}
+			continue
+		default:
+			setProblem(&r.problem, "containerd exited")
+		}
+		if wait.Sleep(ctx, pause) != nil {
+			return
+		}
+		pause = min(max(2*pause, time.Second), slowestStart)
+		if failed = r.start(ctx); failed == nil {
+			began = time.Now()
+			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd was not running: podrun started it"}})
+		}
+	}
+}
+
+func setProblem(p *atomic.Pointer[string], text string) { p.Store(&text) }
+
+// attend waits at most a minute for the end of a daemon, and then maintains the runtime.
+func attend(ctx context.Context, r *Runtime, d *embedded.Daemon, collision *string) {
+	r.warnOfCollision(ctx, collision)
+	if _, err := embedded.AwaitEnd(ctx, d, time.Minute); err != nil && ctx.Err() == nil {
+		r.Warn(problem.List{problem.WarningOf(err)})
+		_ = wait.Sleep(ctx, time.Minute) // the caller checks ctx
+	}
+	r.trimLog()
+	r.restoreNetwork(ctx)
+	r.collectNetwork(ctx)
+}
+
+// Condition returns why the runtime that Keep supervises cannot be used at the moment, and otherwise
+// what an administrator should know, which is that podrun replaced a damaged store. Both may be empty.
+// It does not wait.
+func (r *Runtime) Condition(ctx context.Context) (problem, note string) {
+	if p := r.problem.Load(); p != nil {
+		problem = *p
+	}
+	return problem, ownStore{r}.note(ctx)
+}

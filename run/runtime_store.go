@@ -1,0 +1,223 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
+)
+
+// replaceAgainAfter is the minimum interval between two automatic replacements of a store. If a store
+// is damaged again so soon, the disk or the memory is probably defective, and further replacements would
+// only end the containers again and again.
+const replaceAgainAfter = time.Hour
+
+// ownStore is the store of the embedded runtime.
+type ownStore struct{ *Runtime }
+
+// isDamage reports whether a start failed because of a damaged store.
+func isDamage(err error) bool {
+	_, found := errors.AsType[embedded.Damage](err)
+	return found
+}
+
+// prepare replaces the store of the embedded runtime if that was decided earlier, or if a
+// damaged store has ended the last starts and this command may replace it. Call it before containerd
+// starts, with the layout's lock held.
+func (r ownStore) prepare(ctx context.Context) error {
+	condemned, err := embedded.ReadCondemned(ctx, r.layout)
+	if err == nil && condemned == nil && r.Replaces && r.settings.RuntimeRecover {
+		err = r.condemn(ctx)
+		if err == nil {
+			condemned, err = embedded.ReadCondemned(ctx, r.layout)
+		}
+	}
+	if err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "replace its damaged store", Err: err, Hint: "'podrun runtime logs' shows containerd's log; see docs/troubleshooting.md"}
+	}
+	if condemned == nil {
+		return nil
+	}
+	if !r.settings.RuntimeRecover {
+		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: errors.New("an earlier podrun process began to replace its damaged store and has ended its containers, but --runtime-recover=false is set"),
+			Hint: "complete the replacement with 'podrun runtime up --runtime-recover'"}
+	}
+	setProblem(&r.problem, "podrun replaces its damaged store: "+condemned.Why)
+	if err := r.replace(ctx); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "replace its damaged store", Err: err, Hint: "the next start of the runtime tries again"}
+	}
+	return nil
+}
+
+// condemn records the decision to replace the store, if a damaged store has ended enough starts.
+func (r ownStore) condemn(ctx context.Context) error {
+	ends := embedded.ReadEnds(ctx, r.layout)
+	if _, err := os.Lstat(r.layout.Containerd()); ends.Damaged < embedded.DamagedStarts || errors.Is(err, fs.ErrNotExist) {
+		return nil // without a store, an earlier process was killed after it had moved the damaged one
+	}
+	before, err := embedded.ReadReplaced(ctx, r.layout)
+	if err != nil {
+		return err
+	}
+	if before != nil && !r.Attended {
+		if since := time.Since(before.At); since >= 0 && since < replaceAgainAfter {
+			return fmt.Errorf("%s; podrun replaced an earlier store %s ago: check the disk and the memory; podrun replaces the store again after %s, 'podrun runtime up' does so now",
+				ends.Why, since.Round(time.Second), before.At.Add(replaceAgainAfter).Format(time.RFC3339))
+		}
+	}
+	return embedded.Condemn(ctx, r.layout, ends.Damage, time.Now())
+}
+
+// replace ends everything that runs from the condemned store, and moves the store aside. No pod may run
+// twice on the same volumes, so each step must succeed before the next one begins.
+func (r ownStore) replace(ctx context.Context) error {
+	defer trace.Begin(ctx, "replace the damaged store", "")()
+	faultpoint.At("store/condemned")
+	if err := embedded.End(ctx, r.layout); err != nil {
+		return err
+	}
+	faultpoint.At("store/ended")
+	if err := r.endPods(ctx); err != nil {
+		return err
+	}
+	faultpoint.At("store/pods-ended")
+	if err := embedded.Release(ctx, r.layout); err != nil {
+		return err
+	}
+	faultpoint.At("store/released")
+	err := embedded.SetAside(ctx, r.layout)
+	faultpoint.At("store/moved")
+	return err
+}
+
+// endPods kills the processes that remain in the cgroups of the pods that podrun will start again, and
+// removes the cgroups: a container may have outlived its shim. Other cgroups with the mark of this root
+// directory are kept, because a podrun in a container may use a directory with the same path.
+func (r ownStore) endPods(ctx context.Context) error {
+	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: NewInvocation()}
+	facts, err := discover.ReadCgroup(ctx, r.settings)
+	if err != nil {
+		return err
+	}
+	stored, err := store.StoredPods(n.Layout())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range stored {
+		plan := cgroup.Leftovers(id.UID, facts, r.settings)
+		errs = append(errs, n.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, plan) }))
+	}
+	return errors.Join(errs...)
+}
+
+// announce reports a replaced store once: with a line, and with a Warning event of each
+// pod. If podrun is killed before it has recorded that, the next start reports it again.
+func (r ownStore) announce(ctx context.Context) {
+	replaced, err := embedded.ReadReplaced(ctx, r.layout)
+	if err != nil || replaced == nil || replaced.Announced {
+		return
+	}
+	replaced.Bytes = embedded.DiskUsage(ctx, r.layout.Replaced())
+	stored, err := store.StoredPods(r.settings.Layout())
+	if err != nil {
+		return // the next start reports it
+	}
+	message := replacementMessage(*replaced, r.layout)
+	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: fmt.Sprintf("%s; %d pods are affected", message, len(stored))}})
+	var errs []error
+	for _, id := range stored {
+		j := store.Journal{Pod: id}
+		errs = append(errs, j.Open(r.settings.Layout()))
+		j.Emit(event.Event{Type: event.Warning, Reason: event.RuntimeStoreReplaced, Message: message})
+		errs = append(errs, j.Close())
+	}
+	faultpoint.At("store/announced")
+	errs = append(errs, embedded.NoteAnnounced(r.layout, *replaced))
+	if err := errors.Join(errs...); err != nil {
+		r.Warn(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// note describes the last replacement; "" if there is none, or its store was removed.
+func (r ownStore) note(ctx context.Context) string {
+	p := r.replacement(ctx)
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("podrun replaced the damaged store at %s (%s); %s (%d MB) can be removed", p.Time.Format(time.RFC3339), p.Reason, p.Directory, (p.Bytes+(1<<20)-1)>>20)
+}
+
+// replacementMessage describes a replacement. It is pure.
+func replacementMessage(d embedded.DamagedStore, l embedded.Layout) string {
+	return fmt.Sprintf("its store was damaged (%s): podrun ended all containers, whose writable layers are lost, and moved the store to %s (%d MB); images are loaded again from %s or pulled again",
+		d.Why, l.Replaced(), (d.Bytes+(1<<20)-1)>>20, l.Images())
+}
+
+// Replacement describes a store that podrun replaced because it was damaged.
+type Replacement struct {
+	Time      time.Time `json:"time"`
+	Reason    string    `json:"reason"`
+	Directory string    `json:"directory"` // the damaged store, which podrun does not use
+	Bytes     int64     `json:"bytes"`     // disk space of the damaged store
+}
+
+// replacement returns the last replacement whose store has not been removed; nil if there is none, or if the
+// user may not read it.
+func (r ownStore) replacement(ctx context.Context) *Replacement {
+	d, err := embedded.ReadReplaced(ctx, r.layout)
+	if err != nil || d == nil {
+		return nil
+	}
+	return &Replacement{Time: d.At, Reason: d.Why, Directory: r.layout.Replaced(), Bytes: d.Bytes}
+}
+
+// Up starts the embedded runtime like Open, and replaces a damaged store without waiting for further
+// commands: it starts containerd as often as a damaged store must end a start before podrun replaces it.
+func (r *Runtime) Up(ctx context.Context) (string, error) {
+	r.Replaces, r.Attended = true, true
+	for try := 0; ; try++ {
+		endpoint, err := r.Open(ctx, RuntimeStarts)
+		if err == nil || !isDamage(err) || !r.settings.RuntimeRecover || try >= embedded.DamagedStarts {
+			return endpoint, err
+		}
+	}
+}
+
+// hint returns how to fix a damaged store.
+func (r ownStore) hint(ctx context.Context) string {
+	switch {
+	case !r.settings.RuntimeRecover:
+		return "--runtime-recover=false keeps the store; 'podrun runtime up --runtime-recover' ends all containers and replaces it"
+	case r.Replaces && !r.Attended:
+		return fmt.Sprintf("podrun replaces the store after %d such starts", embedded.DamagedStarts)
+	case store.Supervised(r.settings.Layout()):
+		return "'podrun serve' replaces the store"
+	}
+	return "'podrun runtime up' ends all containers and replaces the store; their writable layers are lost"
+}
+
+// failure returns why containerd does not run; "" if it runs or no start has failed.
+func (r ownStore) failure(ctx context.Context) string {
+	if d, err := embedded.ReadCondemned(ctx, r.layout); err == nil && d != nil {
+		return "podrun is replacing its store: " + d.Why
+	} else if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err.Error()
+	}
+	return embedded.ReadEnds(ctx, r.layout).Why
+}
