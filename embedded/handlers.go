@@ -47,6 +47,15 @@ func Handlers(found map[string]string) []Handler {
 	return out
 }
 
+// OCIRuntimes are the state directories of runc and of the OCI runtimes of all handlers.
+func (l Layout) OCIRuntimes() []string {
+	dirs := []string{l.OCIRuntime("runc")}
+	for _, r := range hostRuntimes {
+		dirs = append(dirs, l.OCIRuntime(r.handler))
+	}
+	return dirs
+}
+
 // readHandlers finds the handlers of this host. Of several programs with one name, it uses
 // the first in the order of the directories.
 func readHandlers() []Handler {

@@ -132,7 +132,7 @@ func Release(ctx context.Context, l Layout) error {
 		return err // a later call uses the remaining files to find what remains
 	}
 	errs = []error{removeResults(l)}
-	for _, dir := range []string{l.Addresses(), l.Tasks(), l.Runc(), l.Shims()} {
+	for _, dir := range append(l.OCIRuntimes(), l.Addresses(), l.Tasks(), l.Shims()) {
 		errs = append(errs, removeTree(ctx, dir))
 	}
 	return errors.Join(errs...)
