@@ -77,7 +77,7 @@ func labelsHint(missing []string) string {
 	for _, label := range missing {
 		switch key, value, _ := strings.Cut(label, "="); key {
 		case corev1.LabelHostname:
-			hints = append(hints, "set the name with --hostname-override "+value)
+			hints = append(hints, "set the node name with --hostname-override "+value)
 		case corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
 		default:
 			given = append(given, label)

@@ -21,8 +21,8 @@ import (
 // hierarchy.
 const maxMaking = 1 << 20
 
-// makingRoot begins a line of the record. The line has the quoted root directory for the
-// directory on the next line.
+// makingRoot begins a line of the record that contains a quoted root directory. The next line
+// contains a cgroup directory that belongs to this root directory.
 const makingRoot = "root"
 
 // making returns the path of the record.

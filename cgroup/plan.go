@@ -66,8 +66,8 @@ type HugePages struct {
 	Limit uint64 `json:"limit"` // bytes
 }
 
-// New plans the cgroup of a pod, and the weights of the shared cgroups. The weights include
-// this pod.
+// New returns the plan of a pod's cgroup, and of the weights of the shared cgroups. The weights
+// include this pod.
 func New(in Input) Plan {
 	p := newPlan(in.Facts.Cgroup, in.Settings)
 	if !in.Settings.CgroupsPerQOS {

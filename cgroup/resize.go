@@ -37,18 +37,18 @@ func Grow(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// growth returns the values of r that exceed the current values. These are in has.
-func (r Resources) growth(has Resources) (more Resources, grows bool) {
-	if r.CPUShares > has.CPUShares {
+// growth returns the values of r that exceed the current values.
+func (r Resources) growth(current Resources) (more Resources, grows bool) {
+	if r.CPUShares > current.CPUShares {
 		more.CPUShares = r.CPUShares
 	}
-	if r.CPUWeight > has.CPUWeight {
+	if r.CPUWeight > current.CPUWeight {
 		more.CPUWeight = r.CPUWeight
 	}
-	if has.CPUQuota > 0 && (r.CPUQuota < 0 || r.CPUQuota > has.CPUQuota) {
+	if current.CPUQuota > 0 && (r.CPUQuota < 0 || r.CPUQuota > current.CPUQuota) {
 		more.CPUQuota, more.CPUPeriod = r.CPUQuota, r.CPUPeriod
 	}
-	if r.Memory > has.Memory {
+	if r.Memory > current.Memory {
 		more.Memory = r.Memory
 	}
 	return more, more.CPUShares+more.CPUWeight+uint64(more.Memory) > 0 || more.CPUQuota != 0

@@ -41,7 +41,7 @@ type exitRow struct {
 
 var exitTable = []exitRow{
 	{ExitOK, "", "success"},
-	{ExitFailed, problem.Failed, "the pod failed, but not because of a container's exit code: a hook failed, an init container may not be restarted, or the pod had failed before"},
+	{ExitFailed, problem.Failed, "the pod failed, but not because of a container's exit code: a hook failed, restartPolicy does not allow podrun to restart an init container, or the pod had already failed"},
 	{ExitNotExecutable, problem.NotExecutable, "the command of a container or of exec cannot be executed"},
 	{ExitNotFound, problem.NotFound, "the command of a container or of exec was not found"},
 	{ExitUsage, problem.Usage, "the command line is wrong"},

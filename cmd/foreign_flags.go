@@ -153,7 +153,7 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	if like := closestName(name, names); like != "" {
 		e.Err = fmt.Errorf("%w (did you mean --%s?)", err, like)
 	} else if len(own) > 0 && len(own) <= 40 {
-		e.Hint = c.CommandPath() + " has " + strings.Join(own, ", ") + "; run 'podrun options' for the flags that all commands accept"
+		e.Hint = c.CommandPath() + " accepts " + strings.Join(own, ", ") + "; run 'podrun options' for the flags that all commands accept"
 	}
 	return e
 }

@@ -155,7 +155,7 @@ type logGroup struct {
 	reading int
 }
 
-// newLogGroups plans the groups of a command.
+// newLogGroups returns the log groups of a command's pods and containers.
 func newLogGroups(w *workflow.Writer, objects *manifest.Objects) *logGroups {
 	l := &logGroups{Writer: w, groups: map[containerKey]*logGroup{}}
 	if len(objects.Pods) > 1 {

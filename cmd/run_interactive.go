@@ -22,7 +22,7 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 		return "", nil
 	}
 	if len(objects.Pods) != 1 {
-		return "", usage(c, fmt.Errorf("-i and -t are for one pod, not %d", len(objects.Pods)))
+		return "", usage(c, fmt.Errorf("-i and -t require exactly one pod, but the input has %d", len(objects.Pods)))
 	}
 	if f.tty && f.stdin && a.stdinTerminal() == nil {
 		fmt.Fprintln(a.streams.Err, ignoredTTY)

@@ -84,7 +84,7 @@ type Plan struct {
 	base *runtimeapi.ContainerConfig
 }
 
-// New plans the container with the name in.Name. It returns all problems that are known before
+// New returns the plan of the container with the name in.Name, and all problems that are known before
 // the sandbox exists. Those that are warnings become events of the pod.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod

@@ -25,8 +25,8 @@ const (
 )
 
 // On hosts without systemd, spawnProcess starts containerd in its own session and its own
-// cgroups. So neither a terminal nor the cleanup of a process group terminates it. It inherits
-// no descriptor except the log.
+// cgroups. So containerd survives when the terminal is closed or when podrun's process group is
+// killed. It inherits no descriptor except the log.
 func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -55,7 +55,7 @@ type Container struct {
 	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
 }
 
-// New plans the pod's images. For each name that cannot be parsed, it returns a problem (reason
+// New returns the plan of the pod's images. For each name that cannot be parsed, it returns a problem (reason
 // InvalidImageName). The plan has the other images. The pod must have its defaults, so that
 // each container has its pull policy. runtimeHandler is the handler of the pod's RuntimeClass;
 // "" means the runtime's default.

@@ -117,7 +117,7 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 	}
 }
 
-// verdicts plans and admits the pods. If the runtime does not answer, verdicts assumes that it
+// verdicts returns, for each pod, whether this host would admit it. If the runtime does not answer, verdicts assumes that it
 // supports all features, because its limitations are unknown.
 func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted prepare.Wanted, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {

@@ -215,8 +215,8 @@ func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 	return store.Lock(ctx, r.layout.Lock(), r.Command, func(holder string) { r.Note("waiting for " + holder) })
 }
 
-// start starts the embedded runtime, unless another podrun process has started it, and
-// prepares it.
+// start starts the embedded runtime if it is not running yet. In both cases, it then prepares the
+// runtime.
 func (r *Runtime) start(ctx context.Context) error {
 	lock, err := r.lock(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// planIn plans a sandbox. Its log directory is in the test's directory.
+// planIn returns the plan of a sandbox whose log directory is in the test's directory.
 func planIn(t *testing.T, change func(*Input)) Plan {
 	t.Helper()
 	in := input()

@@ -24,7 +24,7 @@ containers: [{name: app, volumeMounts: [{name: data, mountPath: /data}]}]
 volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 `
 
-// claimed plans a pod whose claim is bound to a volume.
+// claimed returns the plan of the volumes of a pod whose claim is bound to a volume.
 func claimed(t *testing.T, spec string, source corev1.PersistentVolumeSource, change ...func(*corev1.PersistentVolume)) Plan {
 	t.Helper()
 	in := input(podOf(t, spec))

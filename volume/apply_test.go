@@ -20,7 +20,8 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// livePod plans a pod below a temporary root directory, and removes it when the test ends.
+// livePod returns the plan of a pod's volumes below a temporary root directory, and removes the
+// volumes when the test ends.
 func livePod(t *testing.T, spec string) Plan {
 	t.Helper()
 	if os.Getuid() != 0 {

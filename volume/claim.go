@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// planClaim plans the volume to which a claim is bound: a directory or a device of this host,
+// planClaim returns the volume to which a claim is bound: a directory or a device of this host,
 // or an NFS export.
 func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	ref := v.PersistentVolumeClaim
@@ -47,7 +47,7 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return out, nil
 }
 
-// persistent plans a PersistentVolume according to its source.
+// persistent returns the Volume for a PersistentVolume, depending on the type of its source.
 func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, *problem.Problem) {
 	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 	switch s := pv.Spec.PersistentVolumeSource; {
@@ -120,7 +120,7 @@ func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return in.nfs(v.Name, NFS{Server: v.NFS.Server, Path: v.NFS.Path, ReadOnly: v.NFS.ReadOnly}), nil
 }
 
-// nfs plans the mount of an export. The mount point is the volume directory with this name.
+// nfs returns the Volume that mounts an export. The mount point is the volume directory with this name.
 func (in Input) nfs(name string, export NFS) Volume {
 	return Volume{
 		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: export.ReadOnly,
@@ -128,7 +128,7 @@ func (in Input) nfs(name string, export NFS) Volume {
 	}
 }
 
-// planEphemeral plans a generic ephemeral volume as a directory. No controller provisions a
+// planEphemeral returns a directory for a generic ephemeral volume. No controller provisions a
 // volume of the requested class and size, and the volume is deleted with the pod anyway.
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
@@ -139,8 +139,7 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return planEmptyDir(in, &corev1.Volume{Name: v.Name})
 }
 
-// planImage plans nothing on the host, because the runtime mounts the image. It identifies the
-// image by its ID.
+// planImage returns a Volume without a directory on the host, because the runtime mounts the image.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
 	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
 }

@@ -22,7 +22,8 @@ func deleteClaim(ctx context.Context, path string) error {
 	return DeleteClaims(ctx, []string{path}, unused, func() error { return nil })
 }
 
-// provisionedPlan plans the volume of a claim below claims for a new root directory.
+// provisionedPlan returns the plan of a volume for a new root directory. The volume is that of a
+// claim in the directory claims.
 func provisionedPlan(t *testing.T, claims string) Plan {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -208,7 +209,7 @@ func TestClaimsOfSeveralProcesses(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLockedClaims checks that a wait for another process ends with the context.
+// TestLockedClaims checks that podrun stops waiting for another process when the context is done.
 func TestLockedClaims(t *testing.T) {
 	claims := t.TempDir()
 	held, err := lockClaims(t.Context(), claims, true)

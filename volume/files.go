@@ -25,7 +25,8 @@ type Files struct {
 	Nested []string `json:"nested,omitempty"`
 }
 
-// File is a file of such a volume. podrun never prints its content.
+// File is one file of a Files volume (configMap, secret, downwardAPI or projected). podrun never
+// prints its content.
 type File struct {
 	Path string // relative to the volume
 	Mode uint32 // permission bits
@@ -239,7 +240,7 @@ func (p *payload) take(at string, s source) problem.List {
 			continue
 		}
 		if *s.taken++; *s.taken > maxFiles {
-			return append(out, missing(field(i), fmt.Sprintf("with this source, the pod's volumes have more than %d files", maxFiles), "list only the keys that the pod needs in items"))
+			return append(out, missing(field(i), fmt.Sprintf("with this source, the pod's volumes have more than %d files", maxFiles), "in items, list only the keys that the pod needs"))
 		}
 		if err := p.add(item.Path, item.Mode, data); err != nil {
 			out = append(out, missing(join(field(i), "path"), err.Error(), ""))

@@ -16,7 +16,7 @@ func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {
 	return hostPathVolume(spec.HostPath), nil
 }
 
-// hostPathVolume plans a hostPath of a pod or of a PersistentVolume.
+// hostPathVolume returns the Volume for a hostPath of a pod or of a PersistentVolume.
 func hostPathVolume(s *corev1.HostPathVolumeSource) Volume {
 	kind := corev1.HostPathUnset
 	if s.Type != nil {

@@ -31,7 +31,8 @@ func fakeMount(t *testing.T, script string) (dir string) {
 	return dir
 }
 
-// If a server does not respond, mount(8) waits for mount.nfs. Both must end with the context.
+// If a server does not respond, mount(8) waits for mount.nfs. podrun must kill both
+// when the context is done.
 func TestNFSMountEndsWithTheContext(t *testing.T) {
 	dir := fakeMount(t, `sleep 600 & echo $! > "${0%/*}/child.new"; cat "${0%/*}/child.new" > "${0%/*}/child"; wait`)
 	ctx, cancel := context.WithCancelCause(t.Context())

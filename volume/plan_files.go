@@ -118,7 +118,7 @@ func (in Input) named() *corev1.Pod {
 	return &pod
 }
 
-// files plans a volume whose files are in memory. The kubelet stores ConfigMaps on disk, although
+// files returns a volume whose files are in memory. The kubelet stores ConfigMaps on disk, although
 // a comment in its source says that it should not. podrun does not, because it takes 20 to 100
 // times as long to create a file on disk.
 func (in Input) files(name, plugin string, p *payload, problems problem.List) (Volume, problem.List) {

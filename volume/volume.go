@@ -107,7 +107,7 @@ func (p Plan) ExtraGroups() []int64 {
 	return out
 }
 
-// planner plans a volume of one kind. It sets Plugin, HostPath and Setup. If the kind supports
+// planner returns the Volume for a volume of one kind. It sets Plugin, HostPath and Setup. If the kind supports
 // ownership, it also sets that. The field paths of its problems are relative to the field of
 // the kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
@@ -127,7 +127,7 @@ var planners = map[string]planner{
 	"secret":                planSecret,
 }
 
-// New plans the pod's volumes. For each volume that podrun cannot set up, it returns a problem.
+// New returns the plan of the pod's volumes. For each volume that podrun cannot set up, it returns a problem.
 func New(in Input) (Plan, problem.List) {
 	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
 	var problems problem.List

@@ -19,7 +19,8 @@ const (
 	maxPath  = 4096 // bytes
 )
 
-// maxWarnings is the maximum number of skipped files that a copy names.
+// maxWarnings is the maximum number of skipped files for which a copy operation prints a warning;
+// for the rest, it prints only a count.
 const maxWarnings = 100
 
 var (

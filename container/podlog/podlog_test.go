@@ -211,7 +211,7 @@ func TestTailOfGigabyteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	// To read the whole file takes a second, so reading it sixty times would exceed the timeout.
+	// Reading the whole file takes a second, so sixty reads would exceed the timeout.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 60 {

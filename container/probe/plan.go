@@ -2,7 +2,7 @@
 // pkg/kubelet/prober). This concerns what a probe sends, what counts as a failure, when a
 // container is ready, and when it must be killed.
 //
-// New plans a container's probes, State evaluates results, and Due computes when the next probe
+// New returns the plan of a probe, State evaluates results, and Due computes when the next probe
 // begins. All three are pure. Run runs one probe. A Prober runs the probes of all containers of
 // a pod repeatedly.
 package probe
@@ -89,7 +89,7 @@ type GRPC struct {
 	Service string `json:"service,omitempty"`
 }
 
-// New plans a container's probe of one kind. If the container has no such probe, ok is false.
+// New returns the plan of a container's probe of one kind. If the container has no such probe, ok is false.
 func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) {
 	spec := specOf(c, which)
 	if spec == nil {
@@ -109,7 +109,7 @@ func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) 
 	return plan, true
 }
 
-// All plans all probes of a container, in the order startup, readiness, liveness.
+// All returns the plans of all probes of a container, in the order startup, readiness, liveness.
 func All(id identity.Pod, c *corev1.Container) []Plan {
 	var plans []Plan
 	for _, kind := range []Kind{Startup, Readiness, Liveness} {

@@ -95,7 +95,7 @@ func (w *world) want(t *testing.T, lines ...string) {
 	}
 }
 
-// execPlan plans a probe. The probe's command is named after the kind of the probe.
+// execPlan returns the plan of a probe whose command is named after the kind of the probe.
 func execPlan(kind Kind, delay, period, success, failure int32) Plan {
 	return Plan{ID: testID, Container: "app", Kind: kind, Exec: []string{strings.ToLower(string(kind))},
 		InitialDelaySeconds: delay, TimeoutSeconds: 1, PeriodSeconds: period, SuccessThreshold: success, FailureThreshold: failure}

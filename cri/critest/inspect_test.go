@@ -74,7 +74,8 @@ func TestMessagesAreCopied(t *testing.T) {
 	})
 }
 
-// Errors of a context must be those that a gRPC client returns.
+// TestContext checks that the fake runtime returns the same status codes as a gRPC client when a
+// context is canceled or its deadline expires.
 func TestContext(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.rt.ForgetCalls()

@@ -28,7 +28,7 @@ func main() {
 	flag.StringVar(&b.Version, "version", "devel", "version of the release")
 	flag.StringVar(&b.Commit, "commit", "", "commit of the release; empty if files of the checkout differ from it")
 	flag.StringVar(&arch, "arch", "", "architectures of the release, as GOARCH")
-	flag.StringVar(&b.Only, "only", "", "format of the packages, if the release contains only packages")
+	flag.StringVar(&b.Only, "only", "", "deb or rpm, if the release contains only packages of this format")
 	flag.BoolVar(&b.Bundle, "bundle", true, "the release contains podrun-bundle")
 	flag.StringVar(&b.Nfpm, "nfpm", "", "module and version of the program that makes packages")
 	flag.Func("binary", "podrun binary of one architecture, whose modules to list", b.readBinary)
@@ -83,7 +83,7 @@ func (b *build) readBinary(path string) error {
 	return nil
 }
 
-// digests hashes the files of a directory, sorted by name.
+// digests returns the digests of the files in a directory, sorted by name.
 func digests(dir string) ([]file, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -40,8 +40,8 @@ type Options struct {
 	Kubelet bool
 }
 
-// machine reads the files of one machine for one call. It ends with ctx. root is "/", except in
-// tests.
+// machine reads the files of one machine for one call. Its reads fail once ctx is done. root is
+// "/", except in tests.
 type machine struct {
 	ctx        context.Context
 	root       string

@@ -139,7 +139,8 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// A load must end with its context, however large the archive is.
+// TestReadTarballEnds checks that readTarball returns the cause when its context is done, however
+// large the archive is.
 func TestReadTarballEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")

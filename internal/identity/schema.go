@@ -53,9 +53,9 @@ func AddSecretsToken(token string, data []byte) []byte {
 	return addSchema(secretsSchema, append([]byte(secretsHead+token+"\n"), data...))
 }
 
-// CutSecretsToken splits the content of a checkpoint, without its version. It returns the name
-// of the file with the Secrets, and the rest. If there is no such name, token is "" and rest is
-// the whole content.
+// CutSecretsToken splits the content of a checkpoint whose version line CutSchema has already
+// removed. It returns the name of the file with the Secrets, and the rest. If there is no such
+// name, token is "" and rest is the whole content.
 func CutSecretsToken(content []byte) (token string, rest []byte) {
 	line, after, ended := bytes.Cut(content, []byte("\n"))
 	text, ok := bytes.CutPrefix(line, []byte(secretsHead))

@@ -42,7 +42,7 @@ func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, 
 	}
 }
 
-// Stat does what os.Stat does, but ends with the context. It follows symlinks.
+// Stat is like os.Stat, but stops waiting after ctx is done (see Await). It follows symlinks.
 func Stat(ctx context.Context, path string) (fs.FileInfo, error) {
 	return Await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
 }

@@ -40,7 +40,7 @@ type Listing struct {
 }
 
 // List lists an open directory from its start. The listing has its own descriptor. The caller
-// must release it with Close. The listing ends with the context.
+// must release it with Close. When ctx is done, Next fails.
 func List(ctx context.Context, dir int) (*Listing, error) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

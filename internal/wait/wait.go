@@ -1,4 +1,4 @@
-// Package wait provides a pause that ends with its context.
+// Package wait provides a pause that a context can interrupt.
 package wait
 
 import (

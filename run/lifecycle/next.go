@@ -46,8 +46,8 @@ type Action struct {
 	// Message is the message of the Killing event, for KillContainer.
 	Message string `json:"message,omitempty"`
 	// Restart is the reason why podrun starts the killed containers again, for KillContainer and
-	// KillPod. It is empty if podrun does not start them again, or if their exit codes decide whether
-	// it does. podrun records it before the kill.
+	// KillPod. Empty if podrun does not start them again, or if that depends on their exit codes.
+	// podrun records the reason before the kill.
 	Restart RestartCause `json:"restart,omitempty"`
 	// Grace is the grace period of the container in seconds, if it differs from the pod's: a probe's
 	// terminationGracePeriodSeconds.
@@ -215,7 +215,7 @@ func (d *Decision) DecideBy(t time.Time) {
 	}
 }
 
-// nextApp plans one app container. It returns the number of containers that run or will run: 1 or 0.
+// nextApp adds to d the actions for one app container. It returns the number of containers that run or will run: 1 or 0.
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {
@@ -237,8 +237,9 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	return 1
 }
 
-// nextRunning plans a running container, and reports whether it requires no action. If the definition
-// of the container has changed, nextRunning replaces it. The API allows changes of the image only.
+// nextRunning adds to d the action for a running container. It returns true if the container needs no
+// action. If the definition of the container has changed, d replaces the container. The API allows
+// changes of the image only.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
 		d.replace(pod, have, w, Action{Why: "its definition changed",
@@ -276,7 +277,7 @@ func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Actio
 	d.start(pod, have.Name, w, kill.Why)
 }
 
-// start plans the start of a container. As in the kubelet, a container that was created but not
+// start adds to d the start of a container. As in the kubelet, a container that was created but not
 // started counts as a run, unless podrun created it before its turn.
 func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	var attempt uint32

@@ -5,7 +5,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// nextInit plans the init containers, and reports whether the app containers may start.
+// nextInit adds to d the actions for the init containers, and reports whether the app containers may start.
 func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	initialized := AnyAppContainer(pod, w.Observed)
 	for i := range pod.Spec.InitContainers {
@@ -42,8 +42,9 @@ func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	return false
 }
 
-// nextRegularInit plans one init container and reports whether it has succeeded. Next is the
-// init container that follows, which podrun creates while this one runs; nil if none follows.
+// nextRegularInit adds to d the actions for one init container, and reports whether it has
+// succeeded. next is the init container that follows, which podrun creates while this one runs; nil
+// if none follows.
 func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	d.ahead(have, next, w)
@@ -66,8 +67,8 @@ func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Dec
 	return false
 }
 
-// ahead plans to create the next init container while the current one runs for the first time. If the
-// current one fails, ahead plans to remove the next one: when an init container is restarted, the next
+// ahead adds to d the creation of the next init container while the current one runs for the first
+// time. If the current one fails, ahead adds the removal of the next one: when an init container is restarted, the next
 // one must not exist.
 func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	if current == nil || next == nil {
@@ -82,7 +83,7 @@ func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	}
 }
 
-// nextSidecar plans one sidecar and reports whether later containers may start.
+// nextSidecar adds to d the actions for one sidecar, and reports whether later containers may start.
 func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	switch {

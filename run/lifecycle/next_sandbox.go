@@ -34,7 +34,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	return false, s.Attempt, ""
 }
 
-// startOver plans a new sandbox and the first actions in it.
+// startOver decides to create a new sandbox, and returns the first actions in it.
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
 	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) && !anyStartsAgain(pod, obs) {

@@ -148,7 +148,7 @@ func (o *Observed) Resized(pod *corev1.Pod) bool {
 	return true
 }
 
-// resize plans the resize of the pod's cgroup and its running containers. It comes after the kill
+// resize adds to d the resize of the pod's cgroup and its running containers. It comes after the kill
 // of containers that require a restart, and before any container is started (SyncPod in
 // pkg/kubelet/kuberuntime). From is the index of the first action for an app container.
 func (d *Decision) resize(pod *corev1.Pod, obs *Observed, from int) {

@@ -53,9 +53,9 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	return corev1.PodFailed
 }
 
-// neverStarted reports whether no container of the pod runs although some have yet to start. An
-// init container has yet to start if it has not succeeded, and an app container or sidecar if
-// it has never run.
+// neverStarted reports whether the pod has no running container, and at least one container that
+// has yet to start. An init container has yet to start if it has not succeeded, and an app
+// container or sidecar if it has never run.
 func (t *tally) neverStarted() bool {
 	return t.running == 0 && (t.initPending || t.waiting > 0)
 }

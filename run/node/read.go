@@ -27,11 +27,13 @@ import (
 type PrepareOptions struct {
 	AllowKubelet bool
 	Force        bool // plan to replace pods even if they are unchanged or have ended
-	// RestartedAt plans to replace pods whose annotation identity.AnnotationRestartedAt changes.
+	// RestartedAt makes Prepare plan the replacement of pods whose annotation
+	// identity.AnnotationRestartedAt changes.
 	RestartedAt bool
-	// KeepEnded plans to update ended pods that can be updated in place, instead of replacing them.
+	// KeepEnded makes Prepare plan in-place updates of ended pods where the API allows it, instead of
+	// replacements.
 	KeepEnded bool
-	// ReplaceCorrupt plans to replace pods whose checkpoints are corrupt.
+	// ReplaceCorrupt makes Prepare plan the replacement of pods whose checkpoints are corrupt.
 	ReplaceCorrupt bool
 	// KeepReferred takes ConfigMaps and Secrets that the input lacks from the pods on this host.
 	KeepReferred bool
@@ -91,7 +93,7 @@ func (n *Node) AddPods(ctx context.Context, wanted prepare.Wanted, facts host.Fa
 	return prepare.HostState{Facts: facts, Existing: here, Holders: holders}, err
 }
 
-// plan plans and admits the pods. It depends only on its inputs.
+// plan returns the plans of the pods, and whether this host admits them. It depends only on its inputs.
 func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
 	defer trace.Begin(ctx, "plan and admit", "")()
 	return prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,

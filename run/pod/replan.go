@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// Replan plans a pod again from its checkpoint.
+// Replan returns a new plan of a pod, computed from its checkpoint.
 func Replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nodeconfig.Settings) (*prepare.Plan, problem.List) {
 	objects := c.Objects()
 	handler, found := prepare.RuntimeHandler(c.Pod, objects)

@@ -66,7 +66,7 @@ type PlanInput struct {
 	Invocation  string // the random ID of this podrun process
 }
 
-// NewPlan plans one pod. It is pure. It returns all problems. The caller must not execute a plan
+// NewPlan returns the plan of one pod, and all problems. It is pure. The caller must not execute a plan
 // with a problem that is not a warning.
 func NewPlan(in PlanInput) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()

@@ -130,8 +130,8 @@ type Input struct {
 	Now time.Time
 }
 
-// All plans and admits all pods of a command together, before the first side effect. It plans them as
-// if the pods that they replace did not exist. It is pure. The list contains every problem of all pods
+// All returns the plans of all pods of a command, and admits the pods together, before the first side
+// effect. The plans assume that the replaced pods do not exist. It is pure. The list contains every problem of all pods
 // and of the settings. If the text in the plans exceeds maxText, All returns no targets.
 func All(in Input) ([]Target, problem.List) {
 	var targets []Target

@@ -30,8 +30,8 @@ type imageWait struct {
 	err      error
 }
 
-// NewBackgroundImages returns a supervisor's waiter for the starter's pod; the caller must close it. Its
-// waits end with ctx. It calls wake when an image is available, or when a pull has failed.
+// NewBackgroundImages returns a supervisor's waiter for the starter's pod; the caller must close it. It
+// stops waiting when ctx is done. It calls wake when an image is available, or when a pull has failed.
 func NewBackgroundImages(ctx context.Context, s *Starter, wake func()) *BackgroundImages {
 	return &BackgroundImages{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }

@@ -10,8 +10,8 @@ var sandboxSteps = []step[*newSandbox]{
 }
 
 // containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer): volumes
-// and images, create, start, postStart hook. Volumes and images complete what an earlier podrun process
-// began. After a container has been started, podrun undoes nothing.
+// and images, create, start, postStart hook. The steps "volumes" and "images" finish what an interrupted
+// podrun process left incomplete. After a container has been started, podrun undoes nothing.
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
 	{"checkpoint", (*Starter).syncCheckpoint, nil},

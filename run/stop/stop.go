@@ -208,7 +208,7 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	return lost
 }
 
-// planStops plans the stops of containers. If a container is already being stopped, its
+// planStops returns how to stop the containers. If a container is already being stopped, its
 // deadline does not change.
 func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop

@@ -24,7 +24,8 @@ func testLayout(t *testing.T) identity.Layout {
 	return identity.Layout{RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"), ContainerLogsDir: filepath.Join(dir, "links")}
 }
 
-// testLocks returns the locks of another process, identified by holder.
+// testLocks returns Locks that act as those of another podrun process: each call uses a new holder
+// name.
 func testLocks(layout identity.Layout) Locks {
 	return NewLocks(layout, "process 1 (podrun test) ["+RandomHex(8)+"]", func(problem.List) {})
 }

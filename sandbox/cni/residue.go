@@ -28,7 +28,7 @@ type Attachment struct {
 	// podrun.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
-	// LeaseDirs are the directories in which host-local records allocated addresses.
+	// LeaseDirs are the directories in which the host-local plugin stores its address reservations.
 	LeaseDirs []string `json:"leaseDirs,omitempty"`
 }
 

@@ -27,8 +27,8 @@ type Logind struct {
 	events chan bool
 }
 
-// DialLogind connects to logind over the system bus, and begins to listen. The connection
-// ends with ctx, or with Close.
+// DialLogind connects to logind over the system bus, and begins to listen. Close or the
+// end of ctx closes the connection.
 func DialLogind(ctx context.Context) (*Logind, error) {
 	conn, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
 	if err != nil {

@@ -108,10 +108,10 @@ func removeAll(r *rig) {
 	r.mustDelete()
 }
 
-// hitBy makes the step fail, runs do, and returns how long do took. If the mishap requires it,
-// hitBy cancels the context of do 3 s after the step began. hitBy reports whether the step was
-// reached.
-func (r *rig) hitBy(m mishap, at step, do func(context.Context)) (took time.Duration, hit bool) {
+// hitBy injects the mishap m at the given step, calls action, and returns its duration and whether
+// the step was reached. If the mishap requires it, hitBy cancels the context of action 3 s after
+// the step began.
+func (r *rig) hitBy(m mishap, at step, action func(context.Context)) (took time.Duration, hit bool) {
 	fault := m.fault
 	fault.Skip, fault.Times = at.n, 1
 	ctx, cancel := context.WithCancelCause(r.t.Context())
@@ -122,7 +122,7 @@ func (r *rig) hitBy(m mishap, at step, do func(context.Context)) (took time.Dura
 		go r.cancelDuring(at, done, func() { cancel(errCtrlC) })
 	}
 	begun := time.Now()
-	do(ctx)
+	action(ctx)
 	took = time.Since(begun)
 	close(done)
 	clear()

@@ -202,8 +202,7 @@ func (r *rig) mustApply(text string, want run.Outcome) run.Result {
 	return result
 }
 
-// delete runs `podrun delete` on the pods with these names, or on all pods if there are
-// none.
+// delete runs `podrun delete` on the named pods, or on all pods if no names are given.
 func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
 	r.t.Helper()
 	e := r.engine()

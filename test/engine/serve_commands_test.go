@@ -201,7 +201,7 @@ func TestServeRunPods(t *testing.T) {
 }
 
 // TestServeOutage checks that containers continue to run during an outage of the runtime.
-// Afterwards, everything must converge, and no healthy container may be restarted.
+// Afterwards, everything must converge, and podrun must not restart a healthy container.
 func TestServeOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{} })

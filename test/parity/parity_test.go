@@ -1,5 +1,5 @@
 // Package parity compares, field by field, the requests that podrun and a kubelet send to a
-// runtime for the same pods. Every difference that documented does not list is an error.
+// runtime for the same pods. Any difference that is not in the table "documented" is an error.
 package parity
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestHardened plans all pods in testdata/script with and without the hardened profile, on a
+// TestHardened computes the plans of all pods in testdata/script with and without the hardened profile, on a
 // host that supports user namespaces. It compares the effect of the profile with
 // testdata/hardened.txt: each pod runs with a user namespace, runs without one, or is refused.
 // It omits pods that this host refuses without the profile. If a pod is not in the file, for

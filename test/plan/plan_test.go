@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the plans that podrun makes now")
 
-// TestGolden plans the pod.yaml of each file in testdata, and compares the plan with want.yaml.
+// TestGolden compares the plan of the pod.yaml in each file in testdata with want.yaml.
 // The facts are those in facts.yaml of the directory, overridden by the file's own. The
 // settings are in kubelet.yaml.
 func TestGolden(t *testing.T) {
