@@ -53,8 +53,8 @@ func idsOf(pods []run.Known) []identity.Pod {
 	return out
 }
 
-// onPods calls do with the selected pods and the timeout, and reports the results. Undo is how
-// long do may continue after a signal; with 0, do stops immediately.
+// onPods calls do with the selected pods and the timeout, and reports the results. The
+// parameter "undo" is how long "do" may continue after a signal; with 0, "do" stops immediately.
 func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err

@@ -121,8 +121,8 @@ func labelCells(o tableOptions, pod *corev1.Pod) []string {
 	return out
 }
 
-// asOf returns a suffix for a state that was observed at the time known and may have changed
-// since then. If known is zero, the state is current, and asOf returns "".
+// asOf returns a suffix for a state that was observed at a given time, "known", and may have
+// changed since then. If known is zero, the state is current, and asOf returns "".
 func asOf(known, now time.Time) string {
 	if known.IsZero() {
 		return ""

@@ -55,10 +55,10 @@ type Container struct {
 	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
 }
 
-// New returns the plan of the pod's images. For each name that cannot be parsed, it returns a problem (reason
-// InvalidImageName). The plan has the other images. The pod must have its defaults, so that
-// each container has its pull policy. runtimeHandler is the handler of the pod's RuntimeClass;
-// "" means the runtime's default.
+// New returns the plan of the pod's images. For each name that cannot be parsed, it returns a
+// problem (reason InvalidImageName). The plan has the other images. The pod must have its
+// defaults, so that each container has its pull policy. runtimeHandler is the handler of the
+// pod's RuntimeClass; "" means the runtime's default.
 func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
 	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
 	var problems problem.List

@@ -144,8 +144,8 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 }
 
 // ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. dir is
-// Options.RecordDir, and here contains the IDs of the images that the runtime has. If dir does
-// not exist, that is not an error. Any other error is the file system's.
+// Options.RecordDir, and the parameter "here" contains the IDs of the images that the runtime
+// has. If dir does not exist, that is not an error. Any other error is the file system's.
 func ForgetPulls(dir string, here []string) error {
 	r := records{dir}
 	keep := map[string]bool{"": true}

@@ -76,7 +76,7 @@ func isTokenVolume(v corev1.Volume) bool {
 		slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
 }
 
-// missing returns the paths of the fields that are in before but not in after.
+// missing returns the paths of the fields that the pod "before" has and the pod "after" does not have.
 func missing(before, after *corev1.Pod) []string {
 	var paths []string
 	compare(generic(before), generic(after), "", &paths)

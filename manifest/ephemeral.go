@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// KeepEphemeral returns pod with the ephemeral containers of the existing pod here. Manifests
+// KeepEphemeral returns pod with the ephemeral containers of the pod on this host, "here". Manifests
 // usually do not contain them, and `kubectl apply` keeps them, too. If pod itself lists ephemeral
 // containers, KeepEphemeral returns it unchanged.
 func KeepEphemeral(here, pod *corev1.Pod) *corev1.Pod {
@@ -41,9 +41,10 @@ func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 	return out
 }
 
-// EphemeralErrors returns the reasons why an API server would not accept an update of the
-// ephemeral containers of before to those of after (ValidatePodEphemeralContainersUpdate). Either
-// a container is invalid, or an existing one is missing or differs.
+// EphemeralErrors returns the reasons why an API server would not accept an update from the
+// ephemeral containers of the pod "before" to those of the pod "after"
+// (ValidatePodEphemeralContainersUpdate). Either a container is invalid, or an existing one is
+// missing or differs.
 func EphemeralErrors(before, after *corev1.Pod) []string {
 	was, will, ok := internal(before, WithEphemeral(before, after.Spec.EphemeralContainers))
 	if !ok {

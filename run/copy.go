@@ -33,10 +33,11 @@ type CopyOptions struct {
 	Warn func(string)
 }
 
-// CopyFrom copies a file or directory out of a container with the container's tar. The local path to is the
-// path of the copy, or an existing directory in which the copy is created. If from is a symbolic link, CopyFrom
-// copies the link's target, like `docker cp -L`. It skips the links in a directory. If archive is not nil, it
-// receives the tar stream instead. The error is of kind Failed if the container has no tar, or tar fails.
+// CopyFrom copies a file or directory out of a container with the container's tar. The local path
+// in "to" is the path of the copy, or an existing directory in which the copy is created. If the
+// source is a symbolic link, CopyFrom copies the link's target, like `docker cp -L`. It skips the
+// links in a directory. If archive is not nil, it receives the tar stream instead. The error is
+// of kind Failed if the container has no tar, or tar fails.
 func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
 	if name == "" || name == "." || name == ".." {
@@ -107,9 +108,9 @@ func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string,
 }
 
 // CopyTo copies a local file or directory into a container with the container's tar. The path
-// to in the container is an existing directory in which the copy is created, or the path of
-// the copy, whose parent directory must exist. If archive is not nil, CopyTo ignores from and
-// unpacks the tar stream archive into the container's directory to. The errors are those of
+// in "to" is an existing directory of the container in which the copy is created, or the path of
+// the copy, whose parent directory must exist. If archive is not nil, CopyTo ignores "from" and
+// unpacks the tar stream in archive into the directory "to". The errors are those of
 // CopyFrom.
 func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
 	flags := []string{"tar", "xmf", "-"}

@@ -117,8 +117,8 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 	}
 }
 
-// verdicts returns, for each pod, whether this host would admit it. If the runtime does not answer, verdicts assumes that it
-// supports all features, because its limitations are unknown.
+// verdicts returns, for each pod, whether this host would admit it. If the runtime does not
+// answer, verdicts assumes that it supports all features, because its limitations are unknown.
 func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted prepare.Wanted, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {
 		return nil, nil

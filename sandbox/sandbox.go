@@ -55,7 +55,8 @@ func (p Plan) Namespaces() *runtimeapi.NamespaceOption {
 }
 
 // New returns the plan of the sandbox, with the configuration that the kubelet generates
-// (generatePodSandboxConfig). Only the annotations that identify podrun are different. The problems concern the manifest.
+// (generatePodSandboxConfig). Only the annotations that identify podrun are different. The
+// problems concern the manifest.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)

@@ -140,6 +140,7 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 }
 
 // planImage returns a Volume without a directory on the host, because the runtime mounts the image.
+// podrun passes the image's ID to the runtime.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
 	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
 }

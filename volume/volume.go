@@ -107,9 +107,9 @@ func (p Plan) ExtraGroups() []int64 {
 	return out
 }
 
-// planner returns the Volume for a volume of one kind. It sets Plugin, HostPath and Setup. If the kind supports
-// ownership, it also sets that. The field paths of its problems are relative to the field of
-// the kind.
+// planner returns the Volume for a volume of one kind. It sets Plugin, HostPath and Setup. If the
+// kind supports ownership, it also sets that. The field paths of its problems are relative to the
+// field of the kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
 // planners maps each supported kind to its planner. To add a kind, add a file with its planner.
@@ -127,7 +127,8 @@ var planners = map[string]planner{
 	"secret":                planSecret,
 }
 
-// New returns the plan of the pod's volumes. For each volume that podrun cannot set up, it returns a problem.
+// New returns the plan of the pod's volumes. For each volume that podrun cannot set up, it
+// returns a problem.
 func New(in Input) (Plan, problem.List) {
 	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
 	var problems problem.List

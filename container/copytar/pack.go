@@ -19,7 +19,7 @@ import (
 // packs symlinks as symlinks. It skips devices, sockets and pipes, and calls warn for the first
 // few. The memory that it uses depends on the largest directory, not on the size of the tree.
 //
-// Another user may own the tree, and change it while Pack runs. So below from, Pack follows no
+// Another user may own the tree, and change it while Pack runs. So inside that tree, Pack follows no
 // symlink, opens only files and directories, and packs exactly the file that it has examined.
 func Pack(ctx context.Context, to io.Writer, from, name string, warn func(string)) error {
 	p := &packer{ctx: ctx, out: tar.NewWriter(to), warnings: warnings{warn: warn}}

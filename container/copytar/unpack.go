@@ -30,11 +30,12 @@ var errSpecial = errors.New("it is not a regular file, directory or link")
 // errOutside reports that an entry is not below the requested path.
 var errOutside = errors.New("its path is outside the requested path")
 
-// Unpack writes the entry top of a tar stream to the path to. If to is an existing directory, Unpack
-// writes the content of the entry into that directory. Files get their permissions without set-uid,
-// set-gid and sticky bits, and belong to the caller. Below top, Unpack skips devices, pipes and, like
-// `kubectl cp`, symlinks. For a symlink, it calls warn. The memory that it uses does not depend on the
-// size of the stream. When ctx is done, Unpack returns after the current read of the stream.
+// Unpack writes one entry of a tar stream, named by top, to the path in "to". If that is an
+// existing directory, Unpack writes the content of the entry into that directory. Files get their
+// permissions without set-uid, set-gid and sticky bits, and belong to the caller. Below top,
+// Unpack skips devices, pipes and, like `kubectl cp`, symlinks. For a symlink, it calls warn. The
+// memory that it uses does not depend on the size of the stream. When ctx is done, Unpack returns
+// after the current read of the stream.
 //
 // It returns an error if the stream is empty or truncated, or if top is a symlink (ErrLink), device or
 // pipe. It also returns one if the stream has an entry outside top, a path beyond the limits or a sparse

@@ -56,8 +56,8 @@ type HTTP struct {
 	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
 }
 
-// New returns the plan of a container's postStart or preStop hook. If the container does not have that hook,
-// ok is false.
+// New returns the plan of a container's postStart or preStop hook. If the container does not have
+// that hook, ok is false.
 func New(id identity.Pod, c *corev1.Container, which string) (plan Plan, ok bool) {
 	handler := handlerOf(c, which)
 	if handler == nil {

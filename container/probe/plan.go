@@ -89,7 +89,8 @@ type GRPC struct {
 	Service string `json:"service,omitempty"`
 }
 
-// New returns the plan of a container's probe of one kind. If the container has no such probe, ok is false.
+// New returns the plan of a container's probe of one kind. If the container has no such probe, ok
+// is false.
 func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) {
 	spec := specOf(c, which)
 	if spec == nil {

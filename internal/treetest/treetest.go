@@ -60,8 +60,7 @@ func Bind(t testing.TB, from, to string) {
 	}
 }
 
-// MakeDeep creates nested directories named deep below the directory at. Their number is
-// levels.
+// MakeDeep creates the given number of nested directories below a directory. Their names are "deep".
 func MakeDeep(t testing.TB, at string, levels int) {
 	t.Helper()
 	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)

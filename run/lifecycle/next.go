@@ -215,7 +215,8 @@ func (d *Decision) DecideBy(t time.Time) {
 	}
 }
 
-// nextApp adds to d the actions for one app container. It returns the number of containers that run or will run: 1 or 0.
+// nextApp adds to d the actions for one app container. It returns the number of containers that
+// run or will run: 1 or 0.
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {

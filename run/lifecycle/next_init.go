@@ -5,7 +5,8 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// nextInit adds to d the actions for the init containers, and reports whether the app containers may start.
+// nextInit adds to d the actions for the init containers, and reports whether the app containers
+// may start.
 func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	initialized := AnyAppContainer(pod, w.Observed)
 	for i := range pod.Spec.InitContainers {
@@ -67,9 +68,9 @@ func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Dec
 	return false
 }
 
-// ahead adds to d the creation of the next init container while the current one runs for the first
-// time. If the current one fails, ahead adds the removal of the next one: when an init container is restarted, the next
-// one must not exist.
+// ahead adds to d the creation of the next init container while the current one runs for the
+// first time. If the current one fails, ahead adds the removal of the next one: when an init
+// container is restarted, the next one must not exist.
 func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	if current == nil || next == nil {
 		return

@@ -68,8 +68,8 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	return out
 }
 
-// ExitCode returns the exit code of a pod that has ended: the exit code of the container with the
-// name from. If from is empty, it is that of the container that the policy selects. Sidecars never
+// ExitCode returns the exit code of a pod that has ended: the exit code of the container named by
+// from. If from is empty, it is that of the container that the policy selects. Sidecars never
 // count. ok is false if the pod failed for a reason other than a container's exit code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {

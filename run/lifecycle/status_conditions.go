@@ -215,7 +215,7 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 }
 
 // latest returns the last time at which one of the containers exited. If starts is true, starts count,
-// too. If at is later, it returns at.
+// too. If the time "at" is later, it returns that.
 func latest(at time.Time, statuses []corev1.ContainerStatus, starts bool) time.Time {
 	later := func(t time.Time) {
 		if t.After(at) {

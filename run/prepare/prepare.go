@@ -130,9 +130,10 @@ type Input struct {
 	Now time.Time
 }
 
-// All returns the plans of all pods of a command, and admits the pods together, before the first side
-// effect. The plans assume that the replaced pods do not exist. It is pure. The list contains every problem of all pods
-// and of the settings. If the text in the plans exceeds maxText, All returns no targets.
+// All returns the plans of all pods of a command, and admits the pods together, before the first
+// side effect. The plans assume that the replaced pods do not exist. It is pure. The list
+// contains every problem of all pods and of the settings. If the text in the plans exceeds
+// maxText, All returns no targets.
 func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod

@@ -9,9 +9,10 @@ var sandboxSteps = []step[*newSandbox]{
 	{"sandbox", (*Starter).makeSandboxAndVolumes, nil}, // and the remaining volumes
 }
 
-// containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer): volumes
-// and images, create, start, postStart hook. The steps "volumes" and "images" finish what an interrupted
-// podrun process left incomplete. After a container has been started, podrun undoes nothing.
+// containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer):
+// volumes and images, create, start, postStart hook. The steps "volumes" and "images" finish what
+// an interrupted podrun process left incomplete. After a container has been started, podrun
+// undoes nothing.
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
 	{"checkpoint", (*Starter).syncCheckpoint, nil},

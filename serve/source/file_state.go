@@ -200,8 +200,8 @@ func (u *usage) replace(f *File, o observation, objects *manifest.Objects) {
 	u.objects += count(objects) - count(f.Objects)
 }
 
-// loses reports whether after lacks an object of before, as is the case if only a part of the
-// file was written.
+// loses reports whether an object in "before" is missing from "after", as is the case if only a part
+// of the file was written.
 func loses(before, after *manifest.Objects) bool {
 	if before == nil {
 		return false

@@ -26,9 +26,10 @@ var errTooMuch = fmt.Errorf("files with more than %d MiB changed in the director
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
-// list reads a directory, or a single file, whose observation has the name "". It does not read files in known
-// again, as long as their attributes are unchanged. progress counts the completed calls. All paths are relative
-// to the directory's descriptor. Otherwise a mount or unmount during the read would mix two directories.
+// list reads a directory, or a single file, whose observation has the name "". It does not read a
+// file again if the file's attributes are those in the map "known". progress counts the completed
+// calls. All paths are relative to the directory's descriptor. Otherwise a mount or unmount
+// during the read would mix two directories.
 func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
 	d, file, err := openSource(dir)
 	if err != nil {
@@ -135,7 +136,8 @@ func (l *listing) ignore(name string) {
 	}
 }
 
-// observe reads one file, unless its attributes are known. It reads at most left bytes.
+// observe reads one file, unless its attributes equal "known". The parameter "left" limits the
+// number of bytes.
 func observe(base, name string, known print, strict bool, left int64) (o observation, isDir bool) {
 	path := filepath.Join(base, name)
 	var st unix.Stat_t

@@ -49,7 +49,8 @@ func (d *Desired) All() *manifest.Objects {
 	return &out
 }
 
-// News returns the problems that d has and before, which may be nil, does not have.
+// News returns the problems of d that the earlier state "before" does not have. If before is nil, it
+// returns all problems.
 func (d *Desired) News(before *Desired) problem.List {
 	if before == nil {
 		return d.Problems

@@ -27,8 +27,8 @@ type Logind struct {
 	events chan bool
 }
 
-// DialLogind connects to logind over the system bus, and begins to listen. Close or the
-// end of ctx closes the connection.
+// DialLogind connects to logind over the system bus, and begins to listen. The connection
+// is closed when ctx is done, or by Close.
 func DialLogind(ctx context.Context) (*Logind, error) {
 	conn, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
 	if err != nil {

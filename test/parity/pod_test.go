@@ -131,8 +131,8 @@ func cgroupParent(pod *corev1.Pod) string {
 	return parent + "pod" + uid
 }
 
-// container returns the configuration of one attempt of a container. Data that is known only at that time has the
-// values of the recording's runtime and kubelet.
+// container returns the configuration of one attempt of a container. Data that is known only at
+// that time has the values of the recording's runtime and kubelet.
 func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.ContainerConfig {
 	t.Helper()
 	s := settings()

@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestHardened computes the plans of all pods in testdata/script with and without the hardened profile, on a
-// host that supports user namespaces. It compares the effect of the profile with
-// testdata/hardened.txt: each pod runs with a user namespace, runs without one, or is refused.
-// It omits pods that this host refuses without the profile. If a pod is not in the file, for
-// example because its script is new, it may have any outcome.
+// TestHardened computes the plans of all pods in testdata/script with and without the hardened
+// profile, on a host that supports user namespaces. It compares the effect of the profile with
+// testdata/hardened.txt: each pod runs with a user namespace, runs without one, or is refused. It
+// omits pods that this host refuses without the profile. If a pod is not in the file, for example
+// because its script is new, it may have any outcome.
 func TestHardened(t *testing.T) {
 	const wanted = "testdata/hardened.txt"
 	f := facts(t, &txtar.Archive{})

@@ -97,8 +97,8 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	pre := base(chainPrerouting, nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	out := base(chainOutput, nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
 	post := base(chainPostrouting, nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	// This chain drops packets with loopback addresses. It must run before address translation:
-	// after it, legitimate replies have loopback addresses, too.
+	// This chain drops packets from the bridge with loopback addresses. It must run before
+	// address translation: after it, legitimate replies have loopback addresses, too.
 	loop := base(chainLoopback, nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	s := ruleset{table: t, chains: []*nftables.Chain{hostPorts, pre, out, post}}
 	rule := func(c *nftables.Chain, comment string, exprs ...[]expr.Any) *nftables.Rule {
