@@ -35,7 +35,7 @@ func TestApplyIgnoresOldSandbox(t *testing.T) {
 		t.Fatal(result.Err)
 	}
 	wantChanges(t, r.rt, "StopPodSandbox", "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "CreateContainer more", "StartContainer more",
-		"RemoveContainer app", "CreateContainer app", "StartContainer app")
+		"RemoveContainer app", "RemovePodSandbox", "CreateContainer app", "StartContainer app")
 	r.mustDelete()
 }
 
