@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve"
 )
 
 // newServeReload returns the command of ExecReload= in podrun.service: systemd has no
@@ -39,7 +39,7 @@ A manifest directory with the name reload is 'podrun serve ./reload'.`,
 				if err != nil {
 					return err
 				}
-				if pid = store.Supervisor(settings.Layout()); pid == 0 {
+				if pid = serve.Supervisor(settings.Layout()); pid == 0 {
 					return &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: errors.New("is not running for the root directory " + settings.RootDir),
 						Hint: "start it: 'podrun serve' or 'podrun service install --now'"}
 				}
