@@ -114,7 +114,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	running := last.Alive() && embedded.Listening(ctx, r.layout)
 	switch {
 	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages()):
-		r.trimLog()
+		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)
 			r.restoreNetwork(ctx)
@@ -309,9 +309,10 @@ func (r *Runtime) client() (*cri.Client, error) {
 	return cri.Dial(r.layout.Endpoint(), "", r.settings.RuntimeRequestTimeout)
 }
 
-func (r *Runtime) trimLog() {
-	if err := embedded.TrimLog(r.layout); err != nil && !errors.Is(err, fs.ErrPermission) {
-		r.Warn(problem.List{problem.WarningOf(err)})
+// trimLog limits the size of the log of the embedded runtime.
+func trimLog(l embedded.Layout, warn func(problem.List)) {
+	if err := embedded.TrimLog(l); err != nil && !errors.Is(err, fs.ErrPermission) {
+		warn(problem.List{problem.WarningOf(err)})
 	}
 }
 

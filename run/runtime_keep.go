@@ -72,7 +72,7 @@ func attend(ctx context.Context, r *Runtime, d *embedded.Daemon, collision *stri
 		r.Warn(problem.List{problem.WarningOf(err)})
 		_ = wait.Sleep(ctx, time.Minute) // the caller checks ctx
 	}
-	r.trimLog()
+	trimLog(r.layout, r.Warn)
 	r.restoreNetwork(ctx)
 	r.collectNetwork(ctx)
 }

@@ -25,7 +25,7 @@ import (
 const replaceAgainAfter = time.Hour
 
 // ownStore is the store of the embedded runtime.
-type ownStore struct{ *Runtime }
+type ownStore struct{ runtime *Runtime }
 
 // isDamage reports whether a start failed because of a damaged store.
 func isDamage(err error) bool {
@@ -36,12 +36,12 @@ func isDamage(err error) bool {
 // prepare replaces the store of the embedded runtime if that was decided earlier, or if a
 // damaged store has ended the last starts and this command may replace it. Call it before containerd
 // starts, with the layout's lock held.
-func (r ownStore) prepare(ctx context.Context) error {
-	condemned, err := embedded.ReadCondemned(ctx, r.layout)
-	if err == nil && condemned == nil && r.Replaces && r.settings.RuntimeRecover {
-		err = r.condemn(ctx)
+func (s ownStore) prepare(ctx context.Context) error {
+	condemned, err := embedded.ReadCondemned(ctx, s.runtime.layout)
+	if err == nil && condemned == nil && s.runtime.Replaces && s.runtime.settings.RuntimeRecover {
+		err = s.condemn(ctx)
 		if err == nil {
-			condemned, err = embedded.ReadCondemned(ctx, r.layout)
+			condemned, err = embedded.ReadCondemned(ctx, s.runtime.layout)
 		}
 	}
 	if err != nil {
@@ -50,12 +50,12 @@ func (r ownStore) prepare(ctx context.Context) error {
 	if condemned == nil {
 		return nil
 	}
-	if !r.settings.RuntimeRecover {
+	if !s.runtime.settings.RuntimeRecover {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: errors.New("an earlier podrun process began to replace its damaged store and has ended its containers, but --runtime-recover=false is set"),
 			Hint: "complete the replacement with 'podrun runtime up --runtime-recover'"}
 	}
-	setProblem(&r.problem, "podrun replaces its damaged store: "+condemned.Why)
-	if err := r.replace(ctx); err != nil {
+	setProblem(&s.runtime.problem, "podrun replaces its damaged store: "+condemned.Why)
+	if err := s.replace(ctx); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
@@ -65,42 +65,42 @@ func (r ownStore) prepare(ctx context.Context) error {
 }
 
 // condemn records the decision to replace the store, if a damaged store has ended enough starts.
-func (r ownStore) condemn(ctx context.Context) error {
-	ends := embedded.ReadEnds(ctx, r.layout)
-	if _, err := os.Lstat(r.layout.Containerd()); ends.Damaged < embedded.DamagedStarts || errors.Is(err, fs.ErrNotExist) {
+func (s ownStore) condemn(ctx context.Context) error {
+	ends := embedded.ReadEnds(ctx, s.runtime.layout)
+	if _, err := os.Lstat(s.runtime.layout.Containerd()); ends.Damaged < embedded.DamagedStarts || errors.Is(err, fs.ErrNotExist) {
 		return nil // without a store, an earlier process was killed after it had moved the damaged one
 	}
-	before, err := embedded.ReadReplaced(ctx, r.layout)
+	before, err := embedded.ReadReplaced(ctx, s.runtime.layout)
 	if err != nil {
 		return err
 	}
-	if before != nil && !r.Attended {
+	if before != nil && !s.runtime.Attended {
 		if since := time.Since(before.At); since >= 0 && since < replaceAgainAfter {
 			return fmt.Errorf("%s; podrun replaced an earlier store %s ago: check the disk and the memory; podrun replaces the store again after %s, 'podrun runtime up' does so now",
 				ends.Why, since.Round(time.Second), before.At.Add(replaceAgainAfter).Format(time.RFC3339))
 		}
 	}
-	return embedded.Condemn(ctx, r.layout, ends.Damage, time.Now())
+	return embedded.Condemn(ctx, s.runtime.layout, ends.Damage, time.Now())
 }
 
 // replace ends everything that runs from the condemned store, and moves the store aside. No pod may run
 // twice on the same volumes, so each step must succeed before the next one begins.
-func (r ownStore) replace(ctx context.Context) error {
+func (s ownStore) replace(ctx context.Context) error {
 	defer trace.Begin(ctx, "replace the damaged store", "")()
 	faultpoint.At("store/condemned")
-	if err := embedded.End(ctx, r.layout); err != nil {
+	if err := embedded.End(ctx, s.runtime.layout); err != nil {
 		return err
 	}
 	faultpoint.At("store/ended")
-	if err := r.endPods(ctx); err != nil {
+	if err := s.endPods(ctx); err != nil {
 		return err
 	}
 	faultpoint.At("store/pods-ended")
-	if err := embedded.Release(ctx, r.layout); err != nil {
+	if err := embedded.Release(ctx, s.runtime.layout); err != nil {
 		return err
 	}
 	faultpoint.At("store/released")
-	err := embedded.SetAside(ctx, r.layout)
+	err := embedded.SetAside(ctx, s.runtime.layout)
 	faultpoint.At("store/moved")
 	return err
 }
@@ -108,9 +108,9 @@ func (r ownStore) replace(ctx context.Context) error {
 // endPods kills the processes that remain in the cgroups of the pods that podrun will start again, and
 // removes the cgroups: a container may have outlived its shim. Other cgroups with the mark of this root
 // directory are kept, because a podrun in a container may use a directory with the same path.
-func (r ownStore) endPods(ctx context.Context) error {
-	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: NewInvocation()}
-	facts, err := discover.ReadCgroup(ctx, r.settings)
+func (s ownStore) endPods(ctx context.Context) error {
+	n := &node.Node{Settings: s.runtime.settings, Warn: s.runtime.Warn, Command: s.runtime.Command, Invocation: NewInvocation()}
+	facts, err := discover.ReadCgroup(ctx, s.runtime.settings)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r ownStore) endPods(ctx context.Context) error {
 	}
 	var errs []error
 	for _, id := range stored {
-		plan := cgroup.Leftovers(id.UID, facts, r.settings)
+		plan := cgroup.Leftovers(id.UID, facts, s.runtime.settings)
 		errs = append(errs, n.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, plan) }))
 	}
 	return errors.Join(errs...)
@@ -128,35 +128,35 @@ func (r ownStore) endPods(ctx context.Context) error {
 
 // announce reports a replaced store once: with a line, and with a Warning event of each
 // pod. If podrun is killed before it has recorded that, the next start reports it again.
-func (r ownStore) announce(ctx context.Context) {
-	replaced, err := embedded.ReadReplaced(ctx, r.layout)
+func (s ownStore) announce(ctx context.Context) {
+	replaced, err := embedded.ReadReplaced(ctx, s.runtime.layout)
 	if err != nil || replaced == nil || replaced.Announced {
 		return
 	}
-	replaced.Bytes = embedded.DiskUsage(ctx, r.layout.Replaced())
-	stored, err := store.StoredPods(r.settings.Layout())
+	replaced.Bytes = embedded.DiskUsage(ctx, s.runtime.layout.Replaced())
+	stored, err := store.StoredPods(s.runtime.settings.Layout())
 	if err != nil {
 		return // the next start reports it
 	}
-	message := replacementMessage(*replaced, r.layout)
-	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: fmt.Sprintf("%s; %d pods are affected", message, len(stored))}})
+	message := replacementMessage(*replaced, s.runtime.layout)
+	s.runtime.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: fmt.Sprintf("%s; %d pods are affected", message, len(stored))}})
 	var errs []error
 	for _, id := range stored {
 		j := store.Journal{Pod: id}
-		errs = append(errs, j.Open(r.settings.Layout()))
+		errs = append(errs, j.Open(s.runtime.settings.Layout()))
 		j.Emit(event.Event{Type: event.Warning, Reason: event.RuntimeStoreReplaced, Message: message})
 		errs = append(errs, j.Close())
 	}
 	faultpoint.At("store/announced")
-	errs = append(errs, embedded.NoteAnnounced(r.layout, *replaced))
+	errs = append(errs, embedded.NoteAnnounced(s.runtime.layout, *replaced))
 	if err := errors.Join(errs...); err != nil {
-		r.Warn(problem.List{problem.WarningOf(err)})
+		s.runtime.Warn(problem.List{problem.WarningOf(err)})
 	}
 }
 
 // note describes the last replacement; "" if there is none, or its store was removed.
-func (r ownStore) note(ctx context.Context) string {
-	p := r.replacement(ctx)
+func (s ownStore) note(ctx context.Context) string {
+	p := s.replacement(ctx)
 	if p == nil {
 		return ""
 	}
@@ -179,12 +179,12 @@ type Replacement struct {
 
 // replacement returns the last replacement whose store has not been removed; nil if there is none, or if the
 // user may not read it.
-func (r ownStore) replacement(ctx context.Context) *Replacement {
-	d, err := embedded.ReadReplaced(ctx, r.layout)
+func (s ownStore) replacement(ctx context.Context) *Replacement {
+	d, err := embedded.ReadReplaced(ctx, s.runtime.layout)
 	if err != nil || d == nil {
 		return nil
 	}
-	return &Replacement{Time: d.At, Reason: d.Why, Directory: r.layout.Replaced(), Bytes: d.Bytes}
+	return &Replacement{Time: d.At, Reason: d.Why, Directory: s.runtime.layout.Replaced(), Bytes: d.Bytes}
 }
 
 // Up starts the embedded runtime like Open, and replaces a damaged store without waiting for further
@@ -200,24 +200,24 @@ func (r *Runtime) Up(ctx context.Context) (string, error) {
 }
 
 // hint returns how to fix a damaged store.
-func (r ownStore) hint(ctx context.Context) string {
+func (s ownStore) hint(ctx context.Context) string {
 	switch {
-	case !r.settings.RuntimeRecover:
+	case !s.runtime.settings.RuntimeRecover:
 		return "--runtime-recover=false keeps the store; 'podrun runtime up --runtime-recover' ends all containers and replaces it"
-	case r.Replaces && !r.Attended:
+	case s.runtime.Replaces && !s.runtime.Attended:
 		return fmt.Sprintf("podrun replaces the store after %d such starts", embedded.DamagedStarts)
-	case store.Supervised(r.settings.Layout()):
+	case store.Supervised(s.runtime.settings.Layout()):
 		return "'podrun serve' replaces the store"
 	}
 	return "'podrun runtime up' ends all containers and replaces the store; their writable layers are lost"
 }
 
 // failure returns why containerd does not run; "" if it runs or no start has failed.
-func (r ownStore) failure(ctx context.Context) string {
-	if d, err := embedded.ReadCondemned(ctx, r.layout); err == nil && d != nil {
+func (s ownStore) failure(ctx context.Context) string {
+	if d, err := embedded.ReadCondemned(ctx, s.runtime.layout); err == nil && d != nil {
 		return "podrun is replacing its store: " + d.Why
 	} else if err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err.Error()
 	}
-	return embedded.ReadEnds(ctx, r.layout).Why
+	return embedded.ReadEnds(ctx, s.runtime.layout).Why
 }
