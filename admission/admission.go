@@ -1,5 +1,5 @@
 // Package admission decides whether this host may run a pod. It lists all reasons for a
-// refusal. It is pure: its input are a pod, the host's facts and the settings, and its output
+// refusal. It is pure: its input is a pod, the host's facts and the settings, and its output
 // is a list of problems. If the kubelet would refuse the pod for the same cause, the reason and
 // the message are the kubelet's.
 package admission

@@ -163,8 +163,8 @@ func TestApplySetsValues(t *testing.T) {
 	}
 }
 
-// Pods that are planned together do not see each other. But the shared weight must include all
-// of them, and none of the removed ones.
+// When several pods are planned together, the facts for each plan do not include the others. But
+// the shared weight must include all of them, and none of the removed ones.
 func TestSharedWeightFollowsPods(t *testing.T) {
 	facts, s := live(t)
 	var plans []Plan

@@ -126,7 +126,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	f.Wait, err = lifecycle.ParseGoal(f.wait)
 	if err != nil || !slices.Contains([]lifecycle.Goal{lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted}, f.Wait) {
 		return usageHint(fmt.Errorf("--wait=%s is not started, ready or completed", f.wait),
-			"use --wait=ready to wait for readiness, or --wait=completed for the end of the pods")
+			"use --wait=ready to wait for readiness, or --wait=completed to wait until the pods have ended")
 	}
 	r := a.renderer()
 	r.quiet, f.continueOnError, f.allowEmpty = f.quiet, f.Continue, f.prune

@@ -43,7 +43,7 @@ the pod. With --watch, also print new events as they occur, whether they come fr
 	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "do not print column headings")
 	c.Flags().StringVar(&f.of, "for", "", "show the events of this `pod` (pod/NAME)")
 	c.Flags().StringSliceVar(&f.types, "types", nil, "only events of these `types` (Normal,Warning)")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, or jsonl: podrun's events, one JSON object per line")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name or jsonl (podrun's own events, one JSON object per line)")
 	return c
 }
 

@@ -311,7 +311,7 @@ func flagOfCommand(image string, args []string) problem.List {
 	if !fits {
 		return nil
 	}
-	return problem.List{{Object: shellWords(given), Warning: true, Message: "is after the image, and therefore an argument of the container, as in docker",
+	return problem.List{{Object: shellWords(given), Warning: true, Message: "follows the image, so podrun passes it to the container, as docker does",
 		Hint: "to give it to podrun, write it before the image: 'podrun run " + shellWords(given) + " " + shellWord(image) + "'"}}
 }
 

@@ -187,8 +187,8 @@ func TestCommandGroups(t *testing.T) {
 	}
 }
 
-// TestQuietEverywhere checks that every command accepts -q, and that the help of each command
-// that prints more than data describes the flag.
+// TestQuietEverywhere checks that every command accepts -q. If a command also prints messages,
+// such as progress, its help must describe the flag.
 func TestQuietEverywhere(t *testing.T) {
 	var each func(*cobra.Command)
 	each = func(of *cobra.Command) {

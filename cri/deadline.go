@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 )
 
-// nearlyDue is how long before the client's deadline a server may end a call.
+// nearlyDue is a tolerance: a server may end a call up to this long before the client's deadline.
 const nearlyDue = 100 * time.Millisecond
 
 // marked is an interceptor for the crash sweep, which can kill podrun immediately before and after

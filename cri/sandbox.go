@@ -76,8 +76,8 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 }
 
 // UpdatePodSandboxResources informs the runtime of a pod's new resources. Call it before changing
-// the pod's cgroup. If the runtime does not implement the call, it does not need it, and there is
-// no error. containerd up to 2.2 returns "not implemented" with a code other than Unimplemented.
+// the pod's cgroup. A runtime that does not implement the call does not need it;
+// UpdatePodSandboxResources then returns nil. containerd up to 2.2 returns "not implemented" with a code other than Unimplemented.
 func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 		return c.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})

@@ -159,9 +159,9 @@ func TestImmovable(t *testing.T) {
 		"a directory":            {fs.ModeDir, nil, ""},
 		"a neighbor's mount":     {fs.ModeDir, []string{dir + "2", dir + ".damaged/x"}, ""},
 		"a mount of containerd":  {fs.ModeDir, []string{dir + "/tmpmounts/containerd-mount1"}, ""},
-		"a link":                 {fs.ModeSymlink, nil, "a symbolic link instead of the directory " + dir},
-		"a disk for the store":   {fs.ModeDir, []string{dir}, "a mount at " + dir},
-		"a disk for the content": {fs.ModeDir, []string{dir + "/content"}, "a mount at " + dir + "/content"},
+		"a link":                 {fs.ModeSymlink, nil, dir + " is a symbolic link"},
+		"a disk for the store":   {fs.ModeDir, []string{dir}, dir + " is a mount point"},
+		"a disk for the content": {fs.ModeDir, []string{dir + "/content"}, dir + "/content is a mount point"},
 	} {
 		if got := immovable(dir, c.mode, c.mounts); got != c.want {
 			t.Errorf("%s: %q", name, got)

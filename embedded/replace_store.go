@@ -85,7 +85,7 @@ func Condemn(ctx context.Context, l Layout, why string, at time.Time) error {
 		return err
 	}
 	if other := immovable(ReadRealPath(l.Containerd()), info.Mode(), points); other != "" {
-		return fmt.Errorf("podrun does not replace a store with %s", other)
+		return fmt.Errorf("podrun does not replace the store: %s", other)
 	}
 	if err := probeStore(ctx, l); err != nil {
 		return err
@@ -98,12 +98,12 @@ func Condemn(ctx context.Context, l Layout, why string, at time.Time) error {
 // new store on the wrong one. It is pure.
 func immovable(dir string, mode fs.FileMode, mountpoints []string) string {
 	if !mode.IsDir() {
-		return "a symbolic link instead of the directory " + dir
+		return dir + " is a symbolic link"
 	}
 	for _, point := range mountpoints {
 		// containerd itself mounts below tmpmounts.
 		if point == dir || strings.HasPrefix(point, dir+"/") && !strings.HasPrefix(point, dir+"/tmpmounts/") {
-			return "a mount at " + point
+			return point + " is a mount point"
 		}
 	}
 	return ""

@@ -16,8 +16,8 @@ func outcomes(letters string) []Outcome {
 	return out
 }
 
-// TestThresholds checks the value after each probe: S, F or ?. If the value changed, a mark
-// follows it; if the probe ended the worker, a dot does.
+// TestThresholds checks the worker's value after each probe: S (success), F (failure) or
+// ? (unknown). A ! follows a value that changed, and a dot follows if the probe ended the worker.
 func TestThresholds(t *testing.T) {
 	for _, test := range []struct {
 		name             string

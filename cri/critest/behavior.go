@@ -19,7 +19,7 @@ type Behavior struct {
 	// Forever means that the container runs until it is stopped.
 	Forever  bool
 	ExitCode int32
-	// OOMKilled makes the reason OOMKilled, and the code 137 if ExitCode is 0.
+	// OOMKilled sets the container's reason to OOMKilled and, if ExitCode is 0, its exit code to 137.
 	OOMKilled bool
 
 	// On TERM, the container exits after TERMAfter. Its code is 143, as for a program that does

@@ -119,8 +119,8 @@ func (m machine) isMount(dir string, kind int64) bool {
 		unix.Lstat(m.path(dir), &here) == nil && unix.Stat(m.path(filepath.Dir(dir)), &above) == nil && here.Dev != above.Dev
 }
 
-// listedMounts parses mountinfo (proc(5)). If a controller is mounted twice, it uses the
-// shorter path, as the kubelet does. The key of the v2 hierarchy is "". It parses each line
+// listedMounts parses mountinfo (proc(5)). If a controller is mounted twice, listedMounts
+// uses the shorter path, as the kubelet does. The key of the v2 hierarchy is "". It parses each line
 // separately, so that a malformed line for another program's mount does not hide the cgroups.
 func listedMounts(text string) (v1 map[string]string, unified string) {
 	v1 = map[string]string{}

@@ -51,7 +51,8 @@ func TestOpenSubpathAsTheKubelet(t *testing.T) {
 	}
 }
 
-// linkedVolume creates a volume with links of all kinds. A directory of the host is next to it.
+// linkedVolume creates a volume with links of all kinds. It also
+// creates a sibling directory, host, which stands for a directory of the host outside the volume.
 func linkedVolume(t *testing.T, linked bool) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -15,8 +15,8 @@ import (
 )
 
 // These flags determine how the kernel resolves a path, while a container may replace
-// components of the path (CVE-2017-1002101, CVE-2021-25741). They need Linux 5.6. Requires
-// Linux 5.6.
+// components of the path (CVE-2017-1002101, CVE-2021-25741). They require Linux
+// 5.6.
 const (
 	// resolveInRoot treats the volume as the root: absolute symlinks and ".." do not lead out of
 	// it.

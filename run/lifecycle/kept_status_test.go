@@ -190,8 +190,8 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// Of the containers that could not be created, podrun keeps the last one of each name, as long as
-// its sandbox exists. Containers in the runtime do not outlive their sandbox either.
+// For each container name, podrun keeps the status of the last failed creation while the sandbox
+// exists. Containers in the runtime do not outlive their sandbox either.
 func TestCreateFailures(t *testing.T) {
 	failed := func(id, name, sandbox string) Container {
 		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, CreateFailed: true, Message: strings.Repeat("x", 4096)}

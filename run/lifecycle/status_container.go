@@ -77,7 +77,8 @@ func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus
 }
 
 // prunedInitStatus returns the status of an init container of which the runtime no longer has a
-// record. An app container exists, so it must have succeeded (k/k#86531).
+// record. An app container exists, so the init container must have
+// succeeded (k/k#86531).
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	started := false

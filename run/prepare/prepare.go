@@ -214,7 +214,7 @@ func tooMuchText(bytes int) problem.List {
 		return nil
 	}
 	return problem.List{{Field: "spec.containers", Reason: "FieldValueTooLong", Kind: problem.Manifest,
-		Message: fmt.Sprintf("with this pod, the environment variables, arguments, supplemental groups and volume files of the input exceed %d MiB", maxText>>20),
+		Message: fmt.Sprintf("the environment variables, arguments, supplemental groups and volume file names of this pod and the pods before it exceed the total limit of %d MiB", maxText>>20),
 		Hint:    "use fewer ConfigMap and Secret keys, or apply the pods one by one"}}
 }
 

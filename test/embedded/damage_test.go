@@ -268,7 +268,7 @@ func TestAnEnvironmentIsNotDamage(t *testing.T) {
 	if err := mounted(0); err != nil {
 		t.Fatal(err)
 	}
-	r.fails(125, "podrun does not replace a store with a mount at "+store, "runtime", "up")
+	r.fails(125, "podrun does not replace the store: "+store+" is a mount point", "runtime", "up")
 	unmount()
 	r.answers()
 	r.fails(125, "'podrun runtime up' ends all containers and replaces the store", "apply", "pod.yaml")

@@ -264,7 +264,7 @@ func initsOf(policy string) string {
 }
 
 // TestCreateInitAhead checks that podrun creates an init container while the previous one runs for
-// the first time. Before its turn, podrun must report the container as not created.
+// the first time. Until the container's turn, podrun must report it as not created.
 func TestCreateInitAhead(t *testing.T) {
 	t.Run("succeeds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

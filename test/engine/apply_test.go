@@ -81,7 +81,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				// TestCreateAhead compares the calls of the default order.
+				// TestCreateAhead covers the default order.
 				r.settings.StartOrder = nodeconfig.StartStrict
 				for name, b := range tc.scripts {
 					r.rt.Script(name, b)

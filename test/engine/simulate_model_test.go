@@ -71,7 +71,7 @@ type modelRun struct {
 	image             string
 	// the back-off of the next run, unless this run lasts 10 minutes
 	delay time.Duration
-	// when the next run must have started at the latest; zero if none must start
+	// deadline for the start of the next run; zero if no run must start
 	due   time.Time
 	noted bool
 }

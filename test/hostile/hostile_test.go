@@ -18,7 +18,7 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
-	// The binary imports this package, too.
+	// The podrun binary imports this package, so the test measures the same heap settings.
 	_ "github.com/podrun/podrun/internal/heap"
 )
 

@@ -195,8 +195,8 @@ func nextUpdate(ctx context.Context, updates <-chan netlink.LinkUpdate, index in
 }
 
 // removeVeth removes an attachment's pair by its name in the host, or else the interface in
-// the sandbox: upstream's bridge chose random names. Both may be missing. The kernel
-// removes the other end with one.
+// the sandbox: upstream's bridge chose random names. Both may be missing. When one
+// end of the pair is deleted, the kernel deletes the other.
 func removeVeth(comment, netns, ifName string) error {
 	link, err := netlink.LinkByName(vethName(comment))
 	if err == nil {
