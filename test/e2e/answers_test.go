@@ -95,7 +95,7 @@ func TestAnswersOfTheRuntime(t *testing.T) {
 		{"no such digest", real + "/busybox@sha256:" + strings.Repeat("a", 64), nil, imagepull.NotFound},
 		{"other architecture", real + "/busybox:otherarch", nil, imagepull.NoPlatform},
 		{"port closed", "127.0.0.1:1/x:1", nil, imagepull.Unavailable},
-		{"no such host", "no-such-host.invalid/x:1", nil, imagepull.Unavailable},
+		{"no such host", "no-such-host.invalid/x:1", nil, imagepull.NoHost},
 		{"connection reset", failing + "/reset/x:1", nil, imagepull.Unavailable},
 		{"a blank in the name", "a b", nil, imagepull.InvalidName},
 		{"empty name", "", nil, imagepull.InvalidName},
