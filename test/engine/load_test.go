@@ -14,7 +14,7 @@ func TestLoadIntoAnotherRuntime(t *testing.T) {
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
 	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))
 	var e *problem.Error
-	if !errors.As(err, &e) || e.Kind != problem.Refused || !strings.Contains(err.Error(), "into containerd only, but the runtime is cri-o") || !strings.Contains(e.Hint, "skopeo copy docker-archive:FILE containers-storage:NAME") {
+	if !errors.As(err, &e) || e.Kind != problem.Refused || !strings.Contains(err.Error(), "podrun can load images only into containerd, but the runtime is cri-o") || !strings.Contains(e.Hint, "skopeo copy docker-archive:FILE containers-storage:NAME") {
 		t.Errorf("%v", err)
 	}
 }

@@ -90,7 +90,7 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 			if got, err := l.runtime("").Open(t.Context(), run.RuntimeActs); got != l.endpoint || err != nil {
 				t.Fatalf("to act: %q, %v", got, err)
 			}
-			if len(l.notes) != 1 || !strings.Contains(l.notes[0], "recovered") {
+			if len(l.notes) != 1 || !strings.Contains(l.notes[0], "wrote the record again") {
 				t.Errorf("notes %q", l.notes)
 			}
 			l.wantRecord(t, l.endpoint)
