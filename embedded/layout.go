@@ -24,6 +24,9 @@ type Layout struct {
 	RunDir  string // empty for RunDir
 }
 
+// ReadLayout returns the layout of a root directory, whose path may have symbolic links.
+func ReadLayout(rootDir string) Layout { return Layout{RootDir: ReadRealPath(rootDir)} }
+
 // ID returns 8 hex digits. They distinguish the runtimes of different root directories.
 func (l Layout) ID() string {
 	sum := sha256.Sum256([]byte(l.RootDir))

@@ -208,7 +208,7 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 // leftAddresses finds sandboxes with an address or firewall rules in the embedded runtime's network
 // that the runtime does not have, except those in found.
 func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, found []Leftover) ([]Leftover, error) {
-	layout := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
+	layout := embedded.ReadLayout(e.Settings.RootDir)
 	network, ok := ownNetwork(ctx, layout)
 	if !ok || e.Client.Endpoint() != layout.Endpoint() {
 		return nil, nil

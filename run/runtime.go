@@ -54,7 +54,7 @@ type Runtime struct {
 
 // NewRuntime returns the runtime of the settings.
 func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
-	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}, RuntimeOptions: o}
+	r := &Runtime{settings: s, layout: embedded.ReadLayout(s.RootDir), RuntimeOptions: o}
 	if a, ok := archive.Open(); ok {
 		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar, File: a.File}
 	}

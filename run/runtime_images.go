@@ -112,7 +112,7 @@ func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
 // <root-dir>/images and that are still there. They count as in use, because a host without a
 // network cannot pull them again.
 func (e *Engine) archivedImages(ctx context.Context) []string {
-	l := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
+	l := embedded.ReadLayout(e.Settings.RootDir)
 	if e.Client.Endpoint() != l.Endpoint() {
 		return nil // another runtime's images
 	}

@@ -71,7 +71,7 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	if err != nil {
 		return seen, err
 	}
-	if layout := (embedded.Layout{RootDir: embedded.ReadRealPath(n.Settings.RootDir)}); n.Client.Endpoint() == layout.Endpoint() {
+	if layout := embedded.ReadLayout(n.Settings.RootDir); n.Client.Endpoint() == layout.Endpoint() {
 		if facts.PodSubnets, err = embedded.ReadSubnets(ctx, layout); err != nil {
 			return seen, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "read the pod subnets", Err: err}
 		}

@@ -100,8 +100,7 @@ func (a *applying) undoDebug(ctx context.Context) error {
 // container was added.
 func (a *applying) removeDebug(ctx context.Context, t prepare.Target, name string) error {
 	if c := a.pod.Observed.Newest(name); c != nil {
-		remove := func() error { return a.pod.Node.Client.RemoveContainer(ctx, c.ID) }
-		if err := stop.DuringOutage(ctx, remove); err != nil {
+		if err := stop.RemoveContainer(ctx, a.pod.Node.Client, c.ID); err != nil {
 			return err
 		}
 	}

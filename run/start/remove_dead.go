@@ -22,8 +22,7 @@ func (st *Starter) removeDead(ctx context.Context) error {
 		if i == 0 || sb.Ready || !sb.Managed || holds[sb.ID] {
 			continue
 		}
-		remove := func() error { return st.pod.Node.Client.RemovePodSandbox(ctx, sb.ID) }
-		if err := stop.DuringOutage(ctx, remove); err != nil {
+		if err := stop.RemoveSandbox(ctx, st.pod.Node.Client, sb.ID); err != nil {
 			return pod.RuntimeError(st.pod.Plan.ID, fmt.Errorf("remove the stopped sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 		of := func(id string) bool { return id == sb.ID }

@@ -136,8 +136,7 @@ func (r *Remover) removeStopped(ctx context.Context) error {
 		return err
 	}
 	for _, c := range r.Pod.Observed.Containers {
-		remove := func() error { return r.Pod.Node.Client.RemoveContainer(ctx, c.ID) }
-		if err := DuringOutage(ctx, remove); err != nil {
+		if err := RemoveContainer(ctx, r.Pod.Node.Client, c.ID); err != nil {
 			return fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err)
 		}
 	}

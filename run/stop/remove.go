@@ -267,8 +267,7 @@ func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 func (r *Remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
 	for _, sb := range r.Pod.Observed.Sandboxes {
-		remove := func() error { return r.Pod.Node.Client.RemovePodSandbox(ctx, sb.ID) }
-		if err := DuringOutage(ctx, remove); err != nil {
+		if err := RemoveSandbox(ctx, r.Pod.Node.Client, sb.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
 )
@@ -49,4 +50,14 @@ func DuringOutage(ctx context.Context, call func() error) error {
 			return err
 		}
 	}
+}
+
+// RemoveContainer removes a container from the runtime, as DuringOutage does.
+func RemoveContainer(ctx context.Context, client *cri.Client, id string) error {
+	return DuringOutage(ctx, func() error { return client.RemoveContainer(ctx, id) })
+}
+
+// RemoveSandbox removes a sandbox from the runtime, as DuringOutage does.
+func RemoveSandbox(ctx context.Context, client *cri.Client, id string) error {
+	return DuringOutage(ctx, func() error { return client.RemovePodSandbox(ctx, id) })
 }

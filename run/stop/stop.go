@@ -128,8 +128,7 @@ func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
 // RemoveUnstarted removes a container that podrun created but has not started. It also removes it
 // from the observation.
 func (s *Stopper) RemoveUnstarted(ctx context.Context, name, id string) error {
-	remove := func() error { return s.pod.Node.Client.RemoveContainer(ctx, id) }
-	if err := DuringOutage(ctx, remove); err != nil {
+	if err := RemoveContainer(ctx, s.pod.Node.Client, id); err != nil {
 		return fmt.Errorf("remove container %s (%s), which was not started: %w", name, observe.ShortID(id), err)
 	}
 	s.pod.Observed.Drop(id)

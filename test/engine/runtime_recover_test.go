@@ -60,7 +60,7 @@ func (l *lostChoice) spoilChoice(t *testing.T, how string) {
 
 // embeddedLayout returns the paths at which podrun stores its record of the runtime.
 func embeddedLayout(s nodeconfig.Settings) embedded.Layout {
-	return embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}
+	return embedded.ReadLayout(s.RootDir)
 }
 
 func (l *lostChoice) wantRecord(t *testing.T, want string) {
