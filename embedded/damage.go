@@ -3,6 +3,7 @@ package embedded
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -32,18 +33,15 @@ const maxWhat = 300
 // classifyText returns the damage that an error message reports; nil if it reports another
 // problem. It is pure.
 func classifyText(text string) *Damage {
-	contains := func(list []string) bool {
-		for _, part := range list {
-			if strings.Contains(text, part) {
-				return true
-			}
-		}
-		return false
-	}
-	if contains(environment) || !contains(damaged) {
+	if containsAny(text, environment) || !containsAny(text, damaged) {
 		return nil
 	}
 	return &Damage{What: shorten(text)}
+}
+
+// containsAny reports whether a text contains one of the parts.
+func containsAny(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // classifyLog returns the damage because of which containerd exited; nil if it exited for another
@@ -53,13 +51,8 @@ func classifyText(text string) *Damage {
 // classifyLog is pure.
 func classifyLog(log string) *Damage {
 	if title, stack, crashed := crashIn(log); crashed {
-		if !stackOfBolt.MatchString(stack) {
+		if !stackOfBolt.MatchString(stack) || containsAny(title, environment) {
 			return nil
-		}
-		for _, part := range environment {
-			if strings.Contains(title, part) {
-				return nil
-			}
 		}
 		return &Damage{What: shorten(title)}
 	}

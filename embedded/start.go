@@ -145,7 +145,7 @@ func configure(ctx context.Context, l Layout, o StartOptions) (Traits, error) {
 			return Traits{}, err
 		}
 	}
-	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeIfExists(l.Socket()); err != nil {
 		// A stale socket would accept no connections.
 		return Traits{}, err
 	}

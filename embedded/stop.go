@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,10 +20,7 @@ func Stop(ctx context.Context, l Layout, d *Daemon) error {
 			return fmt.Errorf("stop containerd (process %d): %w", d.PID, err)
 		}
 	}
-	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return removeIfExists(l.Socket())
 }
 
 // endProcess terminates a process and waits until it has exited. alive reports whether the

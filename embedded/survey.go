@@ -145,13 +145,19 @@ func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
 	}
 }
 
+// linkIndex returns the index of a link; -1 if there is no link with this name.
+func linkIndex(name string) int {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return -1
+	}
+	return link.Attrs().Index
+}
+
 // readUsed lists the networks of this host's addresses and of its routes in all tables,
 // except those of one link. Without IPv6 in the kernel, it lists only IPv4 networks.
 func readUsed(except string) ([]netip.Prefix, error) {
-	skip := -1
-	if link, err := netlink.LinkByName(except); err == nil {
-		skip = link.Attrs().Index
-	}
+	skip := linkIndex(except)
 	var used []netip.Prefix
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)

@@ -36,8 +36,7 @@ func writeNetwork(ctx context.Context, l Layout, o StartOptions) error {
 	if in.Used, err = readUsed(l.Bridge()); err != nil {
 		return err
 	}
-	_, noBridge := netlink.LinkByName(l.Bridge())
-	in.Bridge = noBridge == nil
+	in.Bridge = linkIndex(l.Bridge()) >= 0
 	if chained { // that release's plugin would disable the host's IPv6 routes
 		in.IPv6 = min(in.IPv6, IPv6Unused)
 	}
@@ -101,10 +100,7 @@ func readIPv6(except string) IPv6State {
 	if err != nil || strings.TrimSpace(string(disabled)) != "0" {
 		return IPv6Off
 	}
-	skip := -1
-	if link, err := netlink.LinkByName(except); err == nil {
-		skip = link.Attrs().Index
-	}
+	skip := linkIndex(except)
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V6)
 	if err != nil {
 		return IPv6Off
