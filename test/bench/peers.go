@@ -18,8 +18,10 @@ type peer struct {
 	remove  func(manifest string) []string
 }
 
-// podmanSettings are for hosts without CAP_SYS_RESOURCE, where podman must not raise limits.
-const podmanSettings = "[containers]\ndefault_ulimits = []\n"
+// podmanSettings are for hosts without CAP_SYS_RESOURCE, where podman must not raise limits. podman
+// uses the runtime of the bench's containerd: crun, Debian's first choice, does not start containers
+// with hybrid cgroups.
+const podmanSettings = "[containers]\ndefault_ulimits = []\n[engine]\nruntime = \"runc\"\n"
 
 // peers returns the peers that are installed. It writes their settings to dir.
 func peers(o options, dir string) ([]peer, error) {

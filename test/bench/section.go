@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -103,9 +104,11 @@ func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 }
 
 // measureSections runs the selected sections. It prints the rows of each section when the
-// section ends, so that an interrupted bench has printed the sections before.
+// section ends, so that an interrupted bench has printed the sections before. A section that fails
+// does not prevent the others; the error joins those of all sections.
 func measureSections(ctx context.Context, all []section, o options, r *report) error {
 	table := newTable(os.Stdout, o)
+	var failed []error
 	for _, s := range all {
 		if !o.match.MatchString(s.name) {
 			continue
@@ -113,9 +116,13 @@ func measureSections(ctx context.Context, all []section, o options, r *report) e
 		fmt.Fprintf(os.Stderr, "bench: %s\n", s.name)
 		rows, err := s.measure(ctx, r)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		table.print(rows)
 	}
-	return nil
+	return errors.Join(failed...)
 }
