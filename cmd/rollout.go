@@ -14,7 +14,6 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
 	"github.com/podrun/podrun/run"
@@ -95,43 +94,14 @@ func undoChange(e *run.Engine, revision int64) definitionChange {
 		done: always("rolled back"),
 		none: fmt.Sprintf("skipped rollback (current template already matches revision %d)", revision),
 		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			revisions, err := e.History(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)})
-			if err != nil {
+			to, referred, err := e.RollbackTarget(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)}, revision)
+			if to == nil || err != nil {
 				return nil, nil, err
-			}
-			to, err := findRevision(revisions, revision)
-			if err != nil {
-				return nil, nil, err
-			}
-			if to.Number == revisions[len(revisions)-1].Number {
-				return nil, nil, nil
-			}
-			// If no current definition refers to an object, the change restores the object's last
-			// content.
-			extra := &manifest.Objects{}
-			for i := len(revisions) - 1; i >= 0; i-- {
-				extra.Add(revisions[i].Made.Objects())
 			}
 			data, _, err := redefined(manifest.Editable(to.Made.Pod), nil)
-			return data, extra, err
+			return data, referred, err
 		},
 	}
-}
-
-// findRevision returns the revision with the given number; 0 is the previous revision.
-func findRevision(revisions []run.Revision, number int64) (run.Revision, error) {
-	if number == 0 && len(revisions) > 1 {
-		return revisions[len(revisions)-2], nil
-	}
-	for _, r := range revisions {
-		if r.Number == number {
-			return r, nil
-		}
-	}
-	if number == 0 {
-		return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: errors.New("no rollout history found"), Hint: "podrun has applied only one definition of the pod"}
-	}
-	return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: fmt.Errorf("unable to find specified revision %d in history", number), Hint: "run 'podrun rollout history POD' to list the revisions"}
 }
 
 func newRolloutHistory(a *app) *cobra.Command {
@@ -176,7 +146,7 @@ func (a *app) printHistories(f *changeFlags, e *run.Engine, pods []run.Known, re
 		}
 		var one run.Revision
 		if err == nil && revision > 0 {
-			one, err = findRevision(revisions, revision)
+			one, err = run.FindRevision(revisions, revision)
 			revisions = []run.Revision{one}
 		}
 		switch {

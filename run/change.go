@@ -6,7 +6,6 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/reconcile"
-	"github.com/podrun/podrun/run/store"
 )
 
 // Redefine derives the new definition of a pod from its checkpoint. It returns the definition with the
@@ -98,16 +97,4 @@ func (e *Engine) changeOnce(ctx context.Context, pods []Known, redefine Redefine
 		byName[r.ID.String()] = r
 	}
 	return byName, nil
-}
-
-// Revision is a definition in the history of a pod.
-type Revision = store.Revision
-
-// History returns the definitions that a pod had, oldest first; the last one is the current one.
-func (e *Engine) History(id identity.Pod) ([]Revision, error) {
-	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
-	if c == nil || err != nil {
-		return nil, err
-	}
-	return store.Revisions(e.Layout(), id, *c)
 }
