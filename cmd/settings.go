@@ -51,7 +51,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (a reboot deletes them; apply pods with Secrets again after it)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
-	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the runtime that podrun already uses; at first this host's runtime or, if it has none, the embedded runtime), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
+	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the runtime that podrun already uses; at first this host's runtime or, if this host has none, the embedded runtime), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
 		s.Runtime = v
 		return nodeconfig.CheckRuntime(v)
 	})
@@ -104,7 +104,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (only pods with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host, their volumes and their privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
 	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest), strict (like kubelet, but podrun also creates each container only after the previous one has started) or parallel (containers without a postStart hook start together); the annotation podrun.dev/start-order of a pod takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
 	f.boolean("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
-	f.boolean("runtime-recover", def.RuntimeRecover, "replace the store of the embedded runtime if it is damaged: podrun serve and 'podrun runtime up' then end all containers, and start the pods again", func(s *nodeconfig.Settings, v bool) { s.RuntimeRecover = v })
+	f.boolean("runtime-recover", def.RuntimeRecover, "replace the store of the embedded runtime if it is damaged: 'podrun serve' and 'podrun runtime up' then end all containers, and 'podrun serve' starts the pods again", func(s *nodeconfig.Settings, v bool) { s.RuntimeRecover = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
 }

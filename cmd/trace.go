@@ -130,7 +130,7 @@ func createNoFollow(name string) (*os.File, error) {
 	}
 	f, err := os.OpenFile(name, flags, 0o644)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("write %s: it is a symbolic link, which is not followed; name another file", name)
+		return nil, fmt.Errorf("write %s: it is a symbolic link, which podrun does not follow; specify another file", name)
 	}
 	if err != nil {
 		return nil, err

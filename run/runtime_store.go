@@ -205,7 +205,7 @@ func (s ownStore) hint(ctx context.Context) string {
 	case !s.runtime.settings.RuntimeRecover:
 		return "--runtime-recover=false keeps the store; 'podrun runtime up --runtime-recover' ends all containers and replaces it"
 	case s.runtime.Replaces && !s.runtime.Attended:
-		return fmt.Sprintf("podrun replaces the store after %d such starts", embedded.DamagedStarts)
+		return fmt.Sprintf("podrun replaces the store after %d failed starts", embedded.DamagedStarts)
 	case store.Supervised(s.runtime.settings.Layout()):
 		return "'podrun serve' replaces the store"
 	}
