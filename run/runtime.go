@@ -113,7 +113,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Alive() && embedded.Listening(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages()):
+	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx)):
 		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)

@@ -126,11 +126,25 @@ func (s ownStore) endPods(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// toAnnounce returns the last replacement if no podrun process has recorded that it reported it; nil if
+// there is none.
+func (s ownStore) toAnnounce(ctx context.Context) *embedded.DamagedStore {
+	replaced, err := embedded.ReadReplaced(ctx, s.runtime.layout)
+	if err != nil || replaced == nil || replaced.Announced {
+		return nil
+	}
+	return replaced
+}
+
+// unannounced reports whether announce has to be called. podrun may have been killed after it had started
+// containerd, which still runs.
+func (s ownStore) unannounced(ctx context.Context) bool { return s.toAnnounce(ctx) != nil }
+
 // announce reports a replaced store once: with a line, and with a Warning event of each
 // pod. If podrun is killed before it has recorded that, the next start reports it again.
 func (s ownStore) announce(ctx context.Context) {
-	replaced, err := embedded.ReadReplaced(ctx, s.runtime.layout)
-	if err != nil || replaced == nil || replaced.Announced {
+	replaced := s.toAnnounce(ctx)
+	if replaced == nil {
 		return
 	}
 	replaced.Bytes = embedded.DiskUsage(ctx, s.runtime.layout.Replaced())

@@ -71,19 +71,12 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	defer cancel()
 	if o.Progress != nil {
 		options.Progress = func(s supervisor.Summary) {
-			switch {
-			case len(s.Stuck) > 0:
-				e.WarnOnce(problem.Problem{Object: "pod " + s.Stuck[0], Message: "podrun has made no progress on it for 10 minutes"})
-				return
-			case s.Late != "":
-				e.WarnOnce(problem.Problem{Object: "podrun serve", Message: s.Late + " has made no progress for 10 minutes"})
+			line, stuck := progress(s, o.Runtime())
+			if stuck != nil {
+				e.WarnOnce(*stuck)
 				return
 			}
-			text := s.String()
-			if why := o.Runtime().Problem; why != "" {
-				text += "; the container runtime does not run: " + why
-			}
-			o.Progress(text)
+			o.Progress(line)
 		}
 	}
 	var dirs *sources
@@ -111,6 +104,22 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		}
 	}()
 	return s.Run(ctx)
+}
+
+// progress returns the line for the service manager, or, if podrun itself makes no progress, the problem:
+// the service manager then restarts podrun. A runtime that cannot be used is not such a problem.
+func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *problem.Problem) {
+	switch {
+	case len(s.Stuck) > 0:
+		return "", &problem.Problem{Object: "pod " + s.Stuck[0], Message: "podrun has made no progress on it for 10 minutes"}
+	case s.Late != "":
+		return "", &problem.Problem{Object: "podrun serve", Message: s.Late + " has made no progress for 10 minutes"}
+	}
+	line = s.String()
+	if runtime.Problem != "" {
+		line += "; the container runtime does not run: " + runtime.Problem
+	}
+	return line, nil
 }
 
 // stateChanges returns a channel that receives a pod when its owner record or a claim on it
