@@ -124,7 +124,10 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			var err error
 			go func() {
 				defer close(done)
-				facts, err = Read(ctx, nil, nodeconfig.Default(), Options{Kubelet: true})
+				if facts, err = Read(ctx, nil, nodeconfig.Default(), Options{Kubelet: true}); err == nil {
+					// On a host without a real kubelet, Read does not search.
+					facts.Kubelet, err = machine{ctx: ctx, root: "/"}.searchKubelet("")
+				}
 			}()
 			select {
 			case <-done:
@@ -218,6 +221,42 @@ func TestFindKubelet(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Every kubelet sets these kernel parameters, and only the host's root can change them. If none of them has the
+// kubelet's value, podrun reads no process.
+func TestNoSearchIfNoKubeletCanBeRunning(t *testing.T) {
+	process := map[string]string{
+		"proc/self/ns/cgroup": "->cgroup:[1]", "proc/self/ns/pid": "->pid:[1]", "proc/self/ns/mnt": "->mnt:[1]",
+		"proc/7/comm": "kubelet\n", "proc/7/status": "Uid:\t0\t0\t0\t0\n", "proc/7/exe": "", "proc/7/cmdline": "kubelet\x00",
+		"proc/7/ns/cgroup": "->cgroup:[1]", "proc/7/ns/pid": "->pid:[1]", "proc/7/ns/mnt": "->mnt:[1]", "proc/7/root/etc/hosts": "",
+	}
+	for _, tc := range []struct {
+		name                       string
+		overcommit, panics, onOops string
+		want                       bool
+	}{
+		{"with the kernel's defaults", "0\n", "0\n", "0\n", false},
+		{"with other values", "2\n", "100\n", "0\n", false},
+		{"after a kubelet has started", "1\n", "10\n", "1\n", true},
+		{"after an administrator has changed two values", "0\n", "10\n", "0\n", true},
+		{"with overcommit only", "1\n", "0\n", "0\n", true},
+		{"with a panic on each oops only", "0\n", "0\n", "1\n", true},
+		{"with a value that cannot be read", "0\n", "", "0\n", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			files := maps.Clone(process)
+			for path, value := range map[string]string{"vm/overcommit_memory": tc.overcommit, "kernel/panic": tc.panics, "kernel/panic_on_oops": tc.onOops} {
+				if value != "" {
+					files["proc/sys/"+path] = value
+				}
+			}
+			got, err := tree(t, files).findKubelet("")
+			if err != nil || (got != nil) != tc.want {
+				t.Errorf("found %+v, %v", got, err)
 			}
 		})
 	}
