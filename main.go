@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/heap" // sets the pace of garbage collection, before all else
 )
 
-// The linker sets version (make build).
+// version is the version of podrun, which the linker sets (make build).
 var version = "devel"
 
 func main() {

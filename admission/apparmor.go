@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// If the host does not have AppArmor, checkAppArmor refuses a pod with an AppArmor profile:
-// nothing would enforce the profile.
+// checkAppArmor refuses a pod with an AppArmor profile if the host does not have AppArmor, because nothing would
+// enforce the profile.
 func checkAppArmor(q question) problem.List {
 	field := appArmorField(q.pod)
 	if field == "" || q.facts.AppArmor {

@@ -27,8 +27,7 @@ var runtimeDirs = map[string][]string{
 	"cri-o":      {"/run/crio", "/run/containers", "/var/lib/containers"},
 }
 
-// privateDir is a path that gives access to other pods. It also has the name of the path's
-// owner.
+// privateDir is a path that gives access to other pods, with the name of the path's owner (podrun or the runtime).
 type privateDir struct{ path, owner string }
 
 // privateDirs returns the directories and sockets of podrun and of the runtime. It omits the
@@ -98,8 +97,7 @@ func (q question) reaches(shown string, private []privateDir) string {
 	return ""
 }
 
-// spellings returns a path. If the path with its symlinks resolved differs, spellings returns
-// this path too.
+// spellings returns a path and, if it differs, the path with its symlinks resolved.
 func (q question) spellings(p string) []string {
 	p = path.Clean(p)
 	if resolved := q.facts.RealPaths[p]; resolved != "" {

@@ -107,8 +107,8 @@ func nodeOf(f host.Facts) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.NodeName, Labels: f.NodeLabels}}
 }
 
-// checkTaints refuses a pod that does not tolerate a NoExecute taint. The other effects concern
-// only the scheduler. podrun has none.
+// checkTaints refuses a pod that does not tolerate a NoExecute taint. The other effects concern only the scheduler,
+// and podrun has no scheduler.
 func checkTaints(q question) problem.List {
 	var out problem.List
 	for _, taint := range q.facts.NodeTaints {
@@ -126,8 +126,8 @@ func checkTaints(q question) problem.List {
 	return out
 }
 
-// While the host shuts down, checkShutdown refuses all pods that are not running yet, like the
-// kubelet's shutdown manager (pkg/kubelet/nodeshutdown).
+// checkShutdown refuses all pods that are not running yet while the host shuts down, like the kubelet's shutdown
+// manager (pkg/kubelet/nodeshutdown).
 func checkShutdown(q question) problem.List {
 	if !q.facts.ShuttingDown || q.runs() {
 		return nil

@@ -82,8 +82,7 @@ func allowedSysctl(q question, name string) bool {
 	return false
 }
 
-// If the pod shares the namespace of a sysctl with the host, sharedNamespace returns this
-// namespace, otherwise "".
+// sharedNamespace returns the namespace of a sysctl if the pod shares this namespace with the host, otherwise "".
 func sharedNamespace(q question, name string) sysctl.Namespace {
 	ns, _, _ := sysctl.GetNamespace(name)
 	if ns == sysctl.IPCNamespace && q.pod.Spec.HostIPC || ns == sysctl.NetNamespace && q.pod.Spec.HostNetwork {

@@ -61,7 +61,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if number == makingRoot {
-			// It is empty if an older version of podrun wrote the record.
+			// The root directory is empty if an older version of podrun wrote the record.
 			note.rootDir, _ = strconv.Unquote(dir)
 			continue
 		}

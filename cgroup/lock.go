@@ -43,7 +43,7 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		_ = dir.Close()
 		return nil, err
 	}
-	// This releases the lock.
+	// Closing the directory releases the lock.
 	return func() { _ = dir.Close() }, nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the extended attributes that identify podrun's groups. They disappear with the group,
-// so they are never outdated. systemd uses such an attribute too (trusted.invocation_id).
+// The extended attributes that identify podrun's groups. The kernel removes them with the group, so they are never
+// outdated. systemd uses such an attribute too (trusted.invocation_id).
 const (
 	// markName has the milli-CPUs that the pod requests. It is 0 if the group does not belong to a
 	// pod.

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// These are the kubelet's names (pkg/kubelet/cm).
+// The kubelet's names of groups (pkg/kubelet/cm).
 const (
 	kubepods   = "kubepods"
 	burstable  = "burstable"

@@ -53,7 +53,7 @@ func (p Plan) markedPods() iter.Seq2[string, string] {
 	return func(yield func(uid, dir string) bool) {
 		for _, shared := range p.Shared {
 			for _, parent := range p.dirs(shared) {
-				// This fails if the directory was never created.
+				// ReadDir fails if the directory was never created.
 				entries, _ := os.ReadDir(parent)
 				for _, e := range entries {
 					uid, ok := p.uidOf(e.Name())

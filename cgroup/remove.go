@@ -157,7 +157,7 @@ func (p Plan) removeEmpty(g Group) error {
 			return err
 		}
 	}
-	// This skips directories that have processes.
+	// removeDirs skips directories that have processes.
 	return removeDirs(dirs)
 }
 

@@ -72,7 +72,7 @@ func (p Plan) readResources(g Group) (Resources, bool) {
 	memory := filepath.Join(p.Mounts["memory"], g.Path)
 	has := Resources{CPUQuota: -1, CPUShares: orZero(readCount(filepath.Join(cpu, "cpu.shares"))),
 		Memory: orUnlimited(readCount(filepath.Join(memory, "memory.limit_in_bytes")))}
-	// It is nil if the file has -1, which means no quota.
+	// n is nil if the file contains -1, which means no quota.
 	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil {
 		has.CPUQuota = int64(*n)
 	}
@@ -95,8 +95,8 @@ func orUnlimited(n *uint64) int64 {
 	return int64(*n)
 }
 
-// If the plan lowers the memory limit of the pod's group, ReadMemoryLimitDecrease returns the group's
-// memory usage and the planned limit, in bytes. Otherwise, or if the usage is unknown, it returns 0, 0.
+// ReadMemoryLimitDecrease returns the memory usage of the pod's group and the planned limit, in bytes, if the plan
+// lowers the limit. Otherwise, or if the usage is unknown, it returns 0, 0.
 func ReadMemoryLimitDecrease(p Plan) (used, limit int64) {
 	for _, g := range p.Pods {
 		has, ok := p.readResources(g)

@@ -76,9 +76,9 @@ func (r *Resources) setWeight(version int, milli int64) {
 		r.CPUShares = shares
 		return
 	}
-	// This is the kubelet's conversion. It is linear from [2, 262144] to [1, 10000]. Since 2025,
-	// runtimes convert with a curve. But all siblings must be converted in the same way, and the
-	// siblings of a pod's cgroup are the cgroups of other pods.
+	// Use the kubelet's conversion, which is linear from [2, 262144] to [1, 10000]. Since 2025, runtimes convert with
+	// a curve. But all siblings must be converted in the same way, and the siblings of a pod's cgroup are the cgroups
+	// of other pods, which a kubelet may have created.
 	r.CPUWeight = 1 + (shares-2)*9999/262142
 }
 

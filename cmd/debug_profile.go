@@ -7,8 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// These are the profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as they apply to
-// ephemeral containers.
+// The profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as they apply to ephemeral containers.
 const (
 	profileGeneral    = "general"
 	profileBaseline   = "baseline"

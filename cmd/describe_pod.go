@@ -74,7 +74,7 @@ type description struct {
 // row writes one row, indented by two spaces per level of depth. It escapes the cells
 // before the tabwriter measures them, as kubectl does.
 func (d *description) row(depth int, cells ...string) {
-	// This writes to memory; Flush returns the error, if there is one.
+	// The writer buffers in memory; Flush returns the error, if there is one.
 	_, _ = io.WriteString(d.out, escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
 }
 

@@ -19,10 +19,9 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// These are the intervals at which `get --watch` reads the pods. Without a supervisor it is
-// watchPoll. If a supervisor streams events, it is watchRelist, because some changes cause no
-// event. After an event, `get --watch` waits for eventsSettle before it reads the pods, because
-// events arrive in groups.
+// The intervals at which `get --watch` reads the pods: watchPoll without a supervisor, and watchRelist if a
+// supervisor streams events, because some changes cause no event. After an event, `get --watch` waits for
+// eventsSettle before it reads the pods, because events arrive in groups.
 const (
 	watchPoll    = time.Second
 	watchRelist  = 5 * time.Second

@@ -107,7 +107,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 				callWithin(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
 				before.at = time.Now() // an equal signal may have arrived while podrun printed the message
-			// This happens only once: the next SIGTERM abandons the work.
+			// podrun speeds up only once: the next SIGTERM abandons the work.
 			case speedUp:
 				close(a.work.speedUp)
 			case abandonWork:

@@ -16,9 +16,9 @@ import (
 // suggestLimit is the time for which suggest waits for the runtime.
 const suggestLimit = 2 * time.Second
 
-// If the pod of an error was not found, suggest adds a hint with what the user probably meant. This
-// is a pod with a similar name, a pod in another namespace, or the container with this ID. It also
-// completes the hints for files that do not exist, and for a command that requires root.
+// suggest adds a hint to the error for a pod that was not found. The hint contains what the user probably meant: a
+// pod with a similar name, a pod in another namespace, or the container with this ID. It also completes the hints for
+// files that do not exist, and for a command that requires root.
 func (a *app) suggest(err error) error {
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok {

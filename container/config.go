@@ -87,8 +87,8 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	return config, append(problems, more...)
 }
 
-// If the pod sets no user, setImageUser sets the image's. An image without a user runs as root,
-// and the kubelet sets that explicitly.
+// setImageUser sets the image's user if the pod sets none. An image without a user runs as root, and the kubelet sets
+// that explicitly.
 func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if sc.RunAsUser != nil {
 		return

@@ -16,9 +16,9 @@ import (
 
 // maxExpanded limits the total size, in bytes, of one container's variables, command, arguments and
 // subPathExprs after the expansion of $(VAR). It is the maximum size of an object that an API
-// server stores (etcd's --max-request-bytes). If each variable of a chain refers twice to the
-// previous one, the size doubles with every variable, unless there is a limit. (CVE-2019-11253 is
-// the same problem in YAML.) execve(2) accepts 2 MiB with the usual stack.
+// server stores (etcd's --max-request-bytes). The limit is necessary because variables can refer to earlier ones: if
+// each variable refers to the previous one twice, the size doubles with every variable. (CVE-2019-11253 is the same
+// problem in YAML.) execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
 // environ is an environment. Its variables are in the order of their first declaration; the

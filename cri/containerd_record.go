@@ -20,9 +20,9 @@ const recordLabel = "podrun.dev/restored-record"
 // errNoRecords is returned by restore if the runtime does not have containerd's own services.
 var errNoRecords = errors.New("supported only with containerd")
 
-// If containerd's record of a container is missing, restore creates it. It reports whether it
-// may have done so. The record requires neither the real specification nor the snapshot,
-// because containerd finds a task by the container's ID.
+// restore creates containerd's record of a container if the record is missing. It reports whether it may have done
+// so. The record requires neither the real specification nor the snapshot, because containerd finds a task by the
+// container's ID.
 func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	if c.records == nil {
 		return false, errNoRecords

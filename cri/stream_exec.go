@@ -108,7 +108,7 @@ func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error)
 	}
 	defer session.Close()
 	defer conn.Close()
-	// This stops the goroutines that still write to the session.
+	// The end of inner stops the goroutines that still write to the session.
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()

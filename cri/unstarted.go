@@ -21,8 +21,8 @@ var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
 })
 
-// If containerd refused to remove a container or a sandbox because of a task, unstarted returns the
-// task's ID. The task's container has the same ID. For other errors, unstarted returns "".
+// unstarted returns the ID of the task because of which containerd refused to remove a container or a sandbox. The
+// task's container has the same ID. For other errors, unstarted returns "".
 func unstarted(err error) string {
 	if err == nil {
 		return ""

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// These are the limits of the kernel's nodename. A host name is a DNS label with at most 63
-// characters. A fully qualified name may use all 64 characters (KEP-1797).
+// The limits of the kernel's nodename. A host name is a DNS label with at most 63 characters. A fully qualified name
+// may use all 64 characters (KEP-1797).
 const (
 	maxHostname = 63
 	maxFQDN     = 64

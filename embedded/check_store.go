@@ -23,11 +23,11 @@ import (
 // checkWithin limits checkStore.
 const checkWithin = 30 * time.Second
 
-// checkStore returns the damage of the store of a containerd that answers; nil if it finds none, or
-// cannot check it. containerd opens a snapshotter's database only for the first request, reads the
-// record of a container only if it is used, and creates containers whose image lacks a layer until their
-// mount fails. checkStore therefore reads all records of containers and snapshots, and checks the layers
-// that containers use. It changes nothing.
+// checkStore returns the damage of the store of a running containerd; nil if it finds none, or cannot check the
+// store. containerd itself detects such damage late: it opens a snapshotter's database only for the first request,
+// reads the record of a container only if the container is used, and notices a missing image layer only when it
+// mounts a container. checkStore therefore reads all records of containers and snapshots, and checks the layers that
+// containers use. It changes nothing.
 func checkStore(ctx context.Context, l Layout, snapshotter string) *Damage {
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io"), checkWithin)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Kind states to whom a runtime belongs: to podrun or to the host.
+// Kind states whether a runtime belongs to podrun or to the host.
 type Kind string
 
 // The kinds of runtimes.

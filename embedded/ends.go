@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// DamagedStarts is the number of consecutive starts that a damaged store must end before podrun
-// replaces the store.
+// DamagedStarts is the number of consecutive starts that must fail because of a damaged store before podrun replaces
+// the store.
 const DamagedStarts = 3
 
 // Ends describes how the last starts of containerd since the host was booted ended. It is in
@@ -20,11 +20,12 @@ type Ends struct {
 	// PID and StartTime identify the daemon whose end was counted last.
 	PID       int    `json:"pid,omitempty"`
 	StartTime uint64 `json:"startTime,omitempty"`
-	// Damaged is the number of consecutive starts that a damaged store ended.
+	// Damaged is the number of consecutive starts that failed because of a damaged store.
 	Damaged int `json:"damaged,omitempty"`
 	// Damage is the last damage that was counted.
 	Damage string `json:"damage,omitempty"`
-	// Why is why containerd does not run; empty once it has answered. At is when that was found.
+	// Why explains why containerd does not run; it is empty once containerd has answered. At is the time at which
+	// podrun found the reason.
 	Why string    `json:"why,omitempty"`
 	At  time.Time `json:"at,omitzero"`
 }
@@ -69,8 +70,8 @@ func (e Ends) write(l Layout) {
 	}
 }
 
-// NoteEnd records how a daemon ended that had answered, unless its end has been recorded. It does
-// nothing if d is nil or running. The layout's lock must be held.
+// NoteEnd records the end of a daemon that had answered, unless it is already recorded. It does nothing if d is nil
+// or running. The layout's lock must be held.
 func NoteEnd(ctx context.Context, l Layout, d *Daemon) {
 	if d == nil || d.Alive() {
 		return
@@ -93,8 +94,8 @@ func whyEnded(damage *Damage) string {
 	return damage.Error()
 }
 
-// damageOf returns the damage because of which a daemon that has exited did so; nil if there is none,
-// or if this host prevents the use of the store.
+// damageOf returns the damage that made a daemon exit; nil if there is none, or if this host prevents the use of the
+// store.
 func damageOf(ctx context.Context, l Layout, from int64) *Damage {
 	damage := classifyLog(readSince(ctx, l, from))
 	if damage == nil || probeStore(ctx, l) != nil {
@@ -112,7 +113,7 @@ func NoteAnswer(ctx context.Context, l Layout) {
 	}
 }
 
-// stableAfter is the time after which a daemon that runs has a usable store.
+// stableAfter is how long a daemon must run before podrun considers its store usable.
 const stableAfter = 10 * time.Minute
 
 // NoteStable forgets damaged starts if a daemon has been running for long enough. The layout's lock is

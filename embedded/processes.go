@@ -11,9 +11,9 @@ import (
 )
 
 // readRunning lists the processes that run a program of an unpacked archive, and the shims of
-// this host that serve its containerd (without a digest). The descendants of each follow it,
-// such as the containers of a shim. Like a daemon, each process is identified by its PID and
-// its start time.
+// this host that serve its containerd (without a digest). The list contains the descendants of each process, such as
+// the containers of a shim, after the process. Like a daemon, each process is identified by its PID and its start
+// time.
 func readRunning(l Layout) ([]Daemon, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -58,9 +58,9 @@ func readRunning(l Layout) ([]Daemon, error) {
 	return out, nil
 }
 
-// The program of the process has the path of one of our programs. runs reports whether it is
-// the same file: podrun in a container with the same root directory has programs with the same
-// paths. If the program was removed, the command line identifies the process.
+// runs reports whether a process runs a program of this layout. The process must already have the path of such a
+// program; runs checks that it is the same file, because podrun in a container with the same root directory has
+// programs with the same paths. If the program was removed, the command line identifies the process.
 func runs(l Layout, pid int, exe string) bool {
 	at := filepath.Join("/proc", strconv.Itoa(pid))
 	if path, removed := strings.CutSuffix(exe, " (deleted)"); removed {

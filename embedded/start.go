@@ -231,7 +231,7 @@ func pause(ctx context.Context, d Daemon) error {
 	return wait.Sleep(ctx, 3*time.Millisecond)
 }
 
-// AwaitReady waits until a daemon answers that another podrun process has started.
+// AwaitReady waits until a daemon that another podrun process has started answers.
 func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
 	if err := awaitReady(ctx, l, d); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "run 'podrun runtime logs' to show its log"}

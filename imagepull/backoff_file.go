@@ -48,7 +48,7 @@ func (m backOffDir) read(b *backOff, uid string, now time.Time) {
 	}
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
-			// This is 0 if the registry requested no delay.
+			// asked is 0 if the registry requested no delay.
 			asked, _ := time.ParseDuration(e.Asked)
 			b.restore(backOffKey{UID: uid, Ref: e.Ref}, backOffEntry{delay, asked, e.Failed, e.why}, now)
 		}
@@ -95,7 +95,7 @@ func (m backOffDir) prune(now time.Time) error {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || now.Sub(info.ModTime()) <= 2*backOffMax {
-			// It has already been removed, or is still valid.
+			// The file has already been removed, or is still valid.
 			continue
 		}
 		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -66,7 +66,7 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		// This does not block, because a process that acquires an exclusive lock holds r.lock.
+		// Flock does not block, because a process that acquires an exclusive lock holds r.lock.
 		err = hostfile.Flock(f, unix.LOCK_SH)
 	}
 	if err != nil {

@@ -93,7 +93,7 @@ func meant(t reflect.Type, path []string) string {
 	return ""
 }
 
-// If Validate is Warn, applyValidation converts a problem from strict decoding to a warning.
+// applyValidation converts a problem from strict decoding to a warning if Validate is Warn.
 func (l *loader) applyValidation(p problem.Problem) problem.Problem {
 	p.Warning = l.opts.Validate == Warn
 	return p

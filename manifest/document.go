@@ -131,8 +131,7 @@ func (d *document) syntaxErrors(err error) problem.List {
 	return out
 }
 
-// If a document begins like JSON, with a brace and a quoted name, jsonSyntax returns its syntax
-// error.
+// jsonSyntax returns the syntax error of a document that begins like JSON, with a brace and a quoted name.
 func (d *document) jsonSyntax() (problem.Problem, bool) {
 	trimmed := bytes.TrimSpace(d.text)
 	if len(trimmed) == 0 || trimmed[0] != '{' {

@@ -28,7 +28,7 @@ func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 			p.Hint = "write an absolute path: a manifest from a URL has no directory on this host"
 			l.add(p)
 		default:
-			// This also applies to standard input.
+			// The paths of standard input are also relative to the working directory.
 			dir := l.opts.WorkingDir
 			if it.doc.file != "-" {
 				dir = filepath.Dir(it.doc.file)

@@ -119,7 +119,7 @@ func kustomizeMessage(stderr string) string {
 		}
 	}
 	if prefix := "error: "; len(text) > len(prefix) && strings.EqualFold(text[:len(prefix)], prefix) {
-		// This is an error of kustomize, or of another version of kubectl.
+		// The text is from kustomize, or from another version of kubectl.
 		return text[len(prefix):]
 	}
 	return text

@@ -13,10 +13,10 @@ const (
 	levelTypes = 256 // number of structs that a search visits
 )
 
-// If the field of path is at the wrong level, otherLevel returns where a field of this name
-// exists, for example "spec.containers[].image" for spec.image. It first searches the struct that
-// should contain the field, and the structs below it. Then it searches each parent in the same
-// way. It returns the first match, or "" if there is none. root is the type of the whole object.
+// otherLevel returns where a field exists that the author put at the wrong level, for example
+// "spec.containers[].image" for spec.image. It first searches the struct that should contain the field, and the
+// structs below it. Then it searches each parent in the same way. It returns the first match, or "" if there is none.
+// root is the type of the whole object.
 func otherLevel(root reflect.Type, path []string) string {
 	for up := 1; up <= len(path); up++ {
 		at, ok := descend(root, path[:len(path)-up])

@@ -18,8 +18,8 @@ type loader struct {
 	seen     map[string]Position // by "Kind namespace/name"
 	// imagesUsed are the keys of opts.Images that a container has matched.
 	imagesUsed map[string]bool
-	// These are the totals of all sources so far. full is true if a limit is exceeded; Load then
-	// ignores the rest of the input.
+	// documents, values and containers are the totals of all sources so far. full is true if a limit is exceeded;
+	// Load then ignores the rest of the input.
 	documents, values, containers int
 	full                          bool
 }
@@ -232,7 +232,7 @@ func (l *loader) list(it item, h header, depth int) {
 	}
 }
 
-// If an entry of a typed list lacks kind and apiVersion, withKind adds them.
+// withKind adds kind and apiVersion to an entry of a typed list that lacks them.
 func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil || (fields["kind"] != nil && fields["apiVersion"] != nil) {

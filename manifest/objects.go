@@ -38,7 +38,7 @@ func (l *loader) secret(it item, h header) {
 	}
 	l.serverFields(&obj.ObjectMeta, true)
 	coredefaults.SetObjectDefaults_Secret(&obj)
-	// These are merged as in the API server, where this field is write-only.
+	// Merge stringData into data, as an API server does: there, stringData is write-only.
 	for key, value := range obj.StringData {
 		if obj.Data == nil {
 			obj.Data = map[string][]byte{}

@@ -42,16 +42,16 @@ var unused = map[string][]string{
 // controls are kinds that restrict pods; see restricts.
 var controls = []string{"NetworkPolicy", "LimitRange", "ResourceQuota"}
 
-// restricts reports whether a kind restricts pods. Without such an object, a pod may do more
-// than its author allows. So podrun skips it only if SkipKinds names the kind itself. Network
-// plugins have custom kinds for the same purpose. Their names all end in NetworkPolicy
-// (CiliumNetworkPolicy of cilium.io, GlobalNetworkPolicy of projectcalico.org).
+// restricts reports whether a kind restricts pods. Without such an object, a pod may do more than the object's author
+// allows, so podrun skips the object only if SkipKinds names the kind itself. Network plugins have custom kinds for
+// the same purpose, whose names all end in NetworkPolicy (CiliumNetworkPolicy of cilium.io, GlobalNetworkPolicy of
+// projectcalico.org).
 func restricts(kind string) bool {
 	kind = strings.TrimSuffix(kind, "List")
 	return slices.Contains(controls, kind) || strings.HasSuffix(kind, "NetworkPolicy")
 }
 
-// In SkipKinds, CustomKinds is the value that stands for all custom resources.
+// CustomKinds is the value in SkipKinds that stands for all custom resources.
 const CustomKinds = "custom"
 
 // isCustom reports whether an object is a custom resource: its API group must be a domain that

@@ -42,7 +42,7 @@ func nearest(word string, names []string) string {
 // Pod).
 func edits(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
-	// These are for a's letters i-2, i-1 and i.
+	// The three rows belong to the letters i-2, i-1 and i of a.
 	before, last, row := rows[0], rows[1], rows[2]
 	for j := range row {
 		row[j] = j

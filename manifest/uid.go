@@ -22,10 +22,10 @@ func UID(pod *corev1.Pod, nodeName, rootDir string) string {
 // characters of a hash of the object with its defaults, its namespace and name, the node's name,
 // and rootDir. The object includes the names of the ConfigMaps and Secrets that the pod uses, but
 // not their content. rootDir is host.Facts.RootDir. With it, pods from the same file in different
-// root directories share neither a cgroup nor a log directory. It is "" for the default root
-// directory. So the UIDs there are the same as in releases that did not hash the root directory.
-// The same file always results in the same UID, even after a crash. The UID does not depend on
-// metadata.uid, spec.nodeName or status, or on the order of maps.
+// root directories share neither a cgroup nor a log directory. rootDir is "" for the default root directory, so that
+// the UIDs there are the same as in releases that did not hash the root directory. The same file always results in
+// the same UID, even after a crash. The UID does not depend on metadata.uid, spec.nodeName or status, or on the order
+// of maps.
 func StaticUID(pod *corev1.Pod, nodeName, rootDir string) string {
 	same := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: pod.Annotations},

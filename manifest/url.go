@@ -18,7 +18,7 @@ const urlTimeout = 30 * time.Second
 
 var errPlainHTTP = errors.New("http is not supported: a manifest could be changed in transit")
 
-// url fetches a manifest over https. If the URL is one of this host, url also accepts http.
+// url fetches a manifest over https, or from this host also over http.
 func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem) {
 	u, err := url.Parse(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func checked(client *http.Client) *http.Client {
 		if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 			return fmt.Errorf("a redirect to %s: %w", req.URL.Scheme, errPlainHTTP)
 		}
-		// This header contains the URL that redirects, whose query may contain a token.
+		// The Referer contains the redirecting URL, whose query may contain a token.
 		req.Header.Del("Referer")
 		return allowed(req.URL)
 	}

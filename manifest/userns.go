@@ -31,8 +31,8 @@ func HasPreferredUserNamespace(pod *corev1.Pod) bool {
 	return pod.Annotations[identity.AnnotationUserNamespace] == identity.UserNamespacePreferred && pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 }
 
-// If pod has no hostUsers, KeepUserNamespace returns pod with the default that the pod on this host,
-// "here", has. A changed setting, or a changed host, must not cause a replacement.
+// KeepUserNamespace returns pod with the default of hostUsers that the pod on this host, "here", has, unless pod
+// itself sets hostUsers. A changed setting, or a changed host, must not cause a replacement.
 func KeepUserNamespace(here, pod *corev1.Pod) *corev1.Pod {
 	if !HasPreferredUserNamespace(here) {
 		return pod

@@ -191,7 +191,7 @@ func (s *scanner) next() bool {
 	case c == '-' && s.blankAt(1), c == '?' && (len(s.flow) > 0 || s.blankAt(1)):
 		s.roll(column)
 		if c == '?' {
-			// This is a key without a value.
+			// The token ends a key without a value: the null counts as a node.
 			s.nodes++
 		}
 		s.pos, s.keyColumn = s.pos+1, -1
@@ -200,7 +200,7 @@ func (s *scanner) next() bool {
 		if s.keyColumn >= 0 {
 			column = s.keyColumn
 		} else {
-			// This is a value without a key.
+			// The token begins a value without a key: the null counts as a node.
 			s.nodes++
 		}
 		s.roll(column)

@@ -16,9 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxTarWords is the number of bytes that are kept of tar's stderr. maxPadding is the number of
-// bytes that tar may send after the end of an archive: GNU tar pads the last record, which has 10
-// KiB by default.
+// maxTarWords is the maximum number of bytes of tar's stderr that podrun keeps. maxPadding is the number of bytes
+// that tar may send after the end of an archive: GNU tar pads the last record, which has 10 KiB by default.
 const (
 	maxTarWords = 4 << 10
 	maxPadding  = 1 << 20
@@ -167,17 +166,17 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 	return e.explainTar(parent, t, err, dir, "-d")
 }
 
-// errTar is the error of a tar that ran and failed.
+// errTar is the error if tar ran and failed.
 var errTar = errors.New("tar exited with")
 
-// explainTar replaces the error of a tar that failed because the container does not have the
-// file or directory. Test is the operator of test(1): -e or -d.
+// explainTar replaces tar's error if tar failed because the container does not have the file or directory. The
+// argument test is the operator of test(1): -e or -d.
 func (e *Engine) explainTar(ctx context.Context, t ExecTarget, err error, name, test string) error {
 	if !errors.Is(err, errTar) {
 		return err
 	}
 	code, failed := e.Exec(ctx, t, ExecOptions{Command: []string{"test", test, name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
-	if failed != nil || code != 1 { // the path exists, or the image has no test
+	if failed != nil || code != 1 { // the path exists, or the image has no test command
 		return err
 	}
 	fault := &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy"}

@@ -30,9 +30,8 @@ type DeleteOptions struct {
 	Basics *Basics
 	// Found means that the user selected the pods by name, and that all were found as complete
 	// pods, not as the leftovers of an interrupted command. Delete then leaves the leftovers of
-	// other pods to the next command that reads all pods, so its duration does not depend on their
-	// number. If another command replaced a pod after it was found, Delete deletes the
-	// replacement.
+	// other pods to the next command that reads all pods, so the duration of Delete does not depend on the number of
+	// other pods. If another command replaced a pod after it was found, Delete deletes the replacement.
 	Found bool
 
 	deleting map[string]bool // the pods that Delete deletes, by UID

@@ -103,8 +103,8 @@ func describe(err error) (what, hint string) {
 	return err.Error(), ""
 }
 
-// plainPod is a pod without special requirements. It is not BestEffort, because memory pressure
-// keeps only BestEffort pods from running.
+// plainPod is a pod without special requirements. It is not BestEffort, because under memory pressure podrun refuses
+// BestEffort pods but not others.
 func plainPod(hostNetwork bool) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "podrun", Name: "doctor", UID: "doctor"},

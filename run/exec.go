@@ -83,8 +83,8 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
 	return err
 }
 
-// If a podrun process is starting, replacing or removing the pod, withProgress replaces the hint of an error of
-// notRunning.
+// withProgress replaces the hint of an error of notRunning if a podrun process is starting, replacing or removing the
+// pod.
 func (e *Engine) withProgress(t ExecTarget, c *lifecycle.Container, err *problem.Error) error {
 	owner, failed := store.ReadOwner(e.Layout(), t.Pod)
 	if failed != nil || owner == nil || !owner.Live(e.Layout()) {

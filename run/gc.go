@@ -213,7 +213,7 @@ func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, f
 	if !ok || e.Client.Endpoint() != layout.Endpoint() {
 		return nil, nil
 	}
-	valid, err := sandboxIDs(ctx, e.Client) // sandboxes has only those of podrun
+	valid, err := sandboxIDs(ctx, e.Client) // the argument sandboxes lacks the sandboxes of other programs
 	if err != nil {
 		return nil, err
 	}

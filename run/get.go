@@ -68,9 +68,9 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	return out, nil
 }
 
-// An interrupted removal may leave a pod without a checkpoint. If another pod has the same
-// name, onePerName drops it: `get` shows one pod per name. GC lists and removes the dropped
-// pods, and a delete by name removes all pods of that name.
+// onePerName drops pods without a checkpoint whose name another pod has, because `get` shows one pod per name. An
+// interrupted removal may leave such a pod. GC lists and removes the dropped pods, and a delete by name removes all
+// pods of that name.
 func onePerName(pods []Known) []Known {
 	shown := map[string]bool{}
 	for _, k := range pods {
@@ -89,8 +89,8 @@ func onePerName(pods []Known) []Known {
 }
 
 // knownAt is for a running pod that has probes and that no process supervises. It returns the
-// time of the pod's last probe. It is zero until the shortest probe period has passed: before
-// that, a kubelet would have no newer results either.
+// time of the pod's last probe. The result is zero until the shortest probe period has passed: before that, a kubelet
+// would have no newer results either.
 func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
 	period := lifecycle.ProbePeriod(k.Pod, obs)
 	if period == 0 {

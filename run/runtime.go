@@ -36,8 +36,8 @@ type RuntimeOptions struct {
 	Command string             // names this invocation to processes that wait for it
 	Note    func(string)       // receives a line for the user
 	Warn    func(problem.List) // receives warnings
-	// Replaces permits this command to replace a damaged store, and Attended to do so although
-	// an earlier store was replaced recently, because the user requests it.
+	// Replaces permits this command to replace a damaged store. Attended means that the user requests the
+	// replacement: it is then permitted even if an earlier store was replaced recently.
 	Replaces, Attended bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// slowestStart is the maximum interval between two attempts of Keep to start containerd. The intervals
-// begin with 0, then 1 s, and double; after containerd has run for slowestStart, they begin again.
+// slowestStart is the maximum interval between two attempts of Keep to start containerd. The first interval is 0 and
+// the second is 1 s; then the interval doubles. When containerd has run for slowestStart, the intervals begin again.
 const slowestStart = 30 * time.Second
 
 // OwnEndpoint returns the endpoint of the embedded runtime if commands with these settings use it, even
@@ -24,8 +24,8 @@ func (r *Runtime) OwnEndpoint(ctx context.Context) string {
 }
 
 // Keep restarts the embedded runtime when it exits, and limits the size of its log, until
-// ctx ends. It returns immediately if the endpoint belongs to another runtime. failed is why the
-// first start, by Open, failed; nil if containerd answers.
+// ctx ends. It returns immediately if the endpoint belongs to another runtime. The argument failed is the error of
+// the first start, by Open; nil if containerd answers.
 func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 	if endpoint != r.layout.Endpoint() {
 		return
@@ -77,9 +77,9 @@ func attend(ctx context.Context, r *Runtime, d *embedded.Daemon, collision *stri
 	r.collectNetwork(ctx)
 }
 
-// Condition returns why the runtime that Keep supervises cannot be used at the moment, and otherwise
-// what an administrator should know, which is that podrun replaced a damaged store. Both may be empty.
-// It does not wait.
+// Condition describes the runtime that Keep supervises. problem explains why the runtime cannot be used at the
+// moment, and note reports that podrun replaced a damaged store, which an administrator should know. Both may be
+// empty. Condition does not wait.
 func (r *Runtime) Condition(ctx context.Context) (problem, note string) {
 	if p := r.problem.Load(); p != nil {
 		problem = *p

@@ -26,7 +26,7 @@ type RuntimeStatus struct {
 	Archive string `json:"archive,omitempty"` // the digest of the archive in this binary
 	Dir     string `json:"dir,omitempty"`     // directory of the embedded runtime
 	Log     string `json:"log,omitempty"`
-	// Problem is why containerd does not run, if its last start failed.
+	// Problem explains why containerd does not run, if its last start failed.
 	Problem  string       `json:"problem,omitempty"`
 	Replaced *Replacement `json:"replaced,omitempty"` // the last damaged store that podrun replaced
 }
@@ -71,7 +71,7 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 type EmbeddedState struct {
 	State     string // "is running"
 	Collision string // the networks of this host that overlap the subnet of the pods; "" if none does
-	Problem   string // why it does not start; "" if it runs or no start has failed
+	Problem   string // why containerd does not start; "" if it runs or no start has failed
 	Fix       string // how to fix the problem
 	Replaced  string // the last replacement of a damaged store; "" if there is none
 }

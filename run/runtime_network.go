@@ -28,8 +28,8 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 }
 
-// ownNetwork returns the network of the running embedded runtime; ok is false if it is a chain of
-// plugins, as in earlier releases, or if no runtime is running.
+// ownNetwork returns the network of the running embedded runtime; ok is false if the network is a chain of plugins,
+// as in earlier releases, or if no runtime is running.
 func ownNetwork(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bool) {
 	d := embedded.ReadDaemon(ctx, l)
 	if !d.Alive() {
@@ -122,7 +122,7 @@ func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 	return fmt.Sprintf("the pod subnet %s overlaps routes or addresses of this host (%s): some hosts or pods cannot be reached", subnet, strings.Join(names, ", "))
 }
 
-// warnOfCollision prints a collision once; said is the last one printed.
+// warnOfCollision prints each collision once; said is the collision that was printed last.
 func (r *Runtime) warnOfCollision(ctx context.Context, said *string) {
 	text, err := r.collision(ctx)
 	if err != nil || text == *said {

@@ -46,7 +46,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return nil, err
 	}
 	var having, answering []embedded.Choice
-	// set if a runtime does not respond that may have the pods' sandboxes
+	// set if a runtime that may have the pods' sandboxes does not respond
 	unknown := false
 	for _, endpoint := range r.endpointsOf(stored) {
 		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}

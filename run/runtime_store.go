@@ -33,9 +33,9 @@ func isDamage(err error) bool {
 	return found
 }
 
-// prepare replaces the store of the embedded runtime if that was decided earlier, or if a
-// damaged store has ended the last starts and this command may replace it. Call it before containerd
-// starts, with the layout's lock held.
+// prepare replaces the store of the embedded runtime if an earlier process decided on the replacement, or if the last
+// starts failed because of a damaged store and this command may replace it. The caller holds the layout's lock, and
+// calls prepare before it starts containerd.
 func (s ownStore) prepare(ctx context.Context) error {
 	condemned, err := embedded.ReadCondemned(ctx, s.runtime.layout)
 	if err == nil && condemned == nil && s.runtime.Replaces && s.runtime.settings.RuntimeRecover {
@@ -64,11 +64,11 @@ func (s ownStore) prepare(ctx context.Context) error {
 	return nil
 }
 
-// condemn records the decision to replace the store, if a damaged store has ended enough starts.
+// condemn records the decision to replace the store, if enough starts have failed because of a damaged store.
 func (s ownStore) condemn(ctx context.Context) error {
 	ends := embedded.ReadEnds(ctx, s.runtime.layout)
 	if _, err := os.Lstat(s.runtime.layout.Containerd()); ends.Damaged < embedded.DamagedStarts || errors.Is(err, fs.ErrNotExist) {
-		return nil // without a store, an earlier process was killed after it had moved the damaged one
+		return nil // there is no store: an earlier process was killed after it had moved the damaged one
 	}
 	before, err := embedded.ReadReplaced(ctx, s.runtime.layout)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s ownStore) toAnnounce(ctx context.Context) *embedded.DamagedStore {
 func (s ownStore) unannounced(ctx context.Context) bool { return s.toAnnounce(ctx) != nil }
 
 // announce reports a replaced store once: with a line, and with a Warning event of each
-// pod. If podrun is killed before it has recorded that, the next start reports it again.
+// pod. If podrun is killed before it has recorded the report, the next start reports the replacement again.
 func (s ownStore) announce(ctx context.Context) {
 	replaced := s.toAnnounce(ctx)
 	if replaced == nil {
@@ -202,7 +202,7 @@ func (s ownStore) replacement(ctx context.Context) *Replacement {
 }
 
 // Up starts the embedded runtime like Open, and replaces a damaged store without waiting for further
-// commands: it starts containerd as often as a damaged store must end a start before podrun replaces it.
+// commands: it starts containerd repeatedly, until enough starts have failed for a replacement.
 func (r *Runtime) Up(ctx context.Context) (string, error) {
 	r.Replaces, r.Attended = true, true
 	for try := 0; ; try++ {

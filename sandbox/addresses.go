@@ -16,7 +16,7 @@ func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	for i, text := range texts {
 		ip := netutils.ParseIPSloppy(text)
 		if ip == nil && i == 0 && text == "" {
-			// It is empty if the runtime does not manage the network of this sandbox.
+			// The address is empty if the runtime does not manage the network of this sandbox.
 			continue
 		}
 		if ip == nil {

@@ -21,7 +21,7 @@ import (
 // RuntimeState describes the runtime that a supervisor's process starts and restarts.
 type RuntimeState struct {
 	Problem string // why it cannot be used at the moment; "" if it can
-	Note    string // what an administrator should know although it can be used; may be empty
+	Note    string // what an administrator should know even if the runtime can be used; may be empty
 }
 
 // Waiting is the HTTP API of a supervisor that cannot begin, because this host has no container runtime.

@@ -60,7 +60,7 @@ func (s *sources) open(dirs []string) error {
 		return &problem.Error{Kind: problem.Usage, Err: err}
 	}
 	var identities map[string]source.Identity
-	// This was validated before, or is empty.
+	// s.known was validated before, or is empty.
 	_ = json.Unmarshal([]byte(s.known), &identities)
 	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: identities})
 	if err != nil {
@@ -131,8 +131,7 @@ func (s *sources) close() {
 	s.end()
 }
 
-// Read reads the sources. If it cannot store their state, it prints a warning. If their state
-// cannot be stored, it prints a warning.
+// Read reads the sources. If it cannot store their state, it prints a warning.
 func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

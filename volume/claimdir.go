@@ -15,9 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// These names in the directory of all claims do not belong to a claim. One is that of a
-// directory that does not have its mode yet. The others are those of directories that podrun is
-// deleting. No claim has a directory whose name begins with a dot.
+// The names of directories that are not claims, in the directory of all claims: a new directory that does not have
+// its mode yet, and the directories that podrun is deleting. The name of a claim's directory never begins with a dot.
 const (
 	newClaimName     = ".new"
 	deletedClaimName = ".deleted-"

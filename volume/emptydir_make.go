@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// All users in the pod may write to an emptyDir.
+// volumeMode allows all users in the pod to write to an emptyDir.
 const volumeMode = 0o777
 
 // makeEmptyDir creates the directory or the mount. It does not change a volume that is ready,

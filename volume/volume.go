@@ -46,7 +46,7 @@ type Input struct {
 	taken *int // number of files from ConfigMaps and Secrets so far
 }
 
-// in the order of the pod's spec It marshals to stable JSON.
+// Plan is the plan of a pod's directory and volumes. It marshals to stable JSON.
 type Plan struct {
 	ID      identity.Pod    `json:"id"`
 	Layout  identity.Layout `json:"layout"`

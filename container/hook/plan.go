@@ -1,7 +1,7 @@
 // Package hook runs the lifecycle hooks postStart and preStop. The behavior of hooks and the
-// messages about their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go). exec
-// runs in the container; httpGet and sleep run in podrun. The API also accepts tcpSocket, which
-// always fails. Hooks have no timeout.
+// messages about their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go). podrun runs exec hooks in the
+// container, and httpGet and sleep hooks itself. The API also accepts tcpSocket, which always fails. Hooks have no
+// timeout.
 package hook
 
 import (

@@ -129,7 +129,7 @@ func (s *splitter) give(line []byte, whole bool, give func(piece) error) error {
 	s.head, s.within = p, !whole
 	s.carry = s.carry[:0]
 	if reported {
-		// This is the rest of a corrupt line.
+		// The carried bytes are the rest of a corrupt line.
 		return nil
 	}
 	if !whole {

@@ -58,7 +58,7 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		}
 		f, info, err := dir.open(r.name)
 		if errors.Is(err, fs.ErrNotExist) && r.suffix == "" {
-			// It was compressed after it was listed.
+			// A rotation has compressed the file since it was listed.
 			r.suffix = compressSuffix
 			f, info, err = dir.open(r.name + compressSuffix)
 		}
@@ -134,8 +134,8 @@ func (s *stream) readAll(ctx context.Context, files []*olderFile) error {
 	return nil
 }
 
-// If a compressed file is damaged, orDamaged warns about it and returns nil, so that the other
-// files are still read. It returns any other error.
+// orDamaged warns about a damaged compressed file and returns nil, so that the other files are still read. It returns
+// any other error.
 func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	o.damaged = o.packed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(flate.CorruptInputError)))

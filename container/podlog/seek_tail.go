@@ -22,9 +22,8 @@ func (s *stream) seekTail() (have int64, err error) {
 	return have, err
 }
 
-// tailBlock is the number of bytes that are read at a time. headLen exceeds the length that the
-// time, the stream and the tag can have together. headLen is more than the maximum length of
-// the time, the stream and the tag.
+// tailBlock is the number of bytes that are read at a time. headLen is more than the maximum length of the time, the
+// stream and the tag together.
 const (
 	tailBlock = 64 << 10
 	headLen   = 128
@@ -74,8 +73,8 @@ type tailCount struct {
 }
 
 // line counts the record at an offset. It reports whether the count now exceeds the requested
-// number of lines. A record tagged P belongs to the line that was counted before it. The last
-// record of the log is an exception.
+// number of lines. A record tagged P belongs to the line that was counted before it, unless it is the last record of
+// the log.
 func (t *tailCount) line(at int64, data []byte) bool {
 	if !partialHead(data) || t.have == 0 {
 		if t.have == t.want {

@@ -22,7 +22,7 @@ func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 		return "", err
 	}
 	if len(data) == lastBytes {
-		// This is the end of a record whose beginning was not read.
+		// The data begins with the end of a record whose beginning was not read.
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	var text bytes.Buffer

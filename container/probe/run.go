@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// tries is the total number of attempts if a probe cannot run. If a probe fails, it is not
-// retried.
+// tries is the maximum number of attempts to run a probe that cannot run. podrun does not retry a probe that has run
+// and failed.
 const tries = 3
 
 // maxOutput is the number of bytes that podrun keeps of a probe's output. The kubelet has the
@@ -38,8 +38,8 @@ type Target struct {
 	Exec  Exec
 }
 
-// Run runs one probe. If the probe could not run, it returns an error. The Outcome of the
-// Result is then only what the kubelet's event names, and the caller must ignore it.
+// Run runs one probe. If the probe could not run, it returns an error. The Outcome of the Result is then only for the
+// kubelet's event, and the caller must otherwise ignore it.
 func Run(ctx context.Context, p Plan, t Target) (Result, error) {
 	if p.Problem != "" {
 		return Result{Outcome: Unknown}, errors.New(p.Problem)

@@ -72,7 +72,7 @@ func lines(name string, args ...string) ([]string, error) {
 
 var (
 	release = regexp.MustCompile(`^## \[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)$`)
-	// These are from Keep a Changelog 1.1.0.
+	// The groups are from Keep a Changelog 1.1.0.
 	groups = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 )
 

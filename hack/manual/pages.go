@@ -152,7 +152,7 @@ func list(table string) string {
 		case 0:
 			columns = cells
 			continue
-		// This is the separator below the headings.
+		// Row 1 is the separator below the headings.
 		case 1:
 			continue
 		}

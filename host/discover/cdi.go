@@ -66,7 +66,7 @@ func (m machine) readDevices(path string) (map[string][]string, error) {
 	content, version := identity.CutSchema(data)
 	err = json.Unmarshal(content, &devices)
 	if identity.CheckSchema(path, version) != nil {
-		// This is the part that could be decoded. Package run refuses to change the pod.
+		// Return the devices that could be decoded. Package run refuses to change the pod.
 		return devices, nil
 	}
 	if err != nil {

@@ -135,7 +135,7 @@ func (m machine) below(dir string) (files []string) {
 		return nil
 	}
 	root, seen := m.path(dir), 0
-	// It ignores directories that it cannot read, because CRI-O would not start with them.
+	// The walk ignores directories that it cannot read, because CRI-O would not start with them.
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if seen++; seen > maxCRIOEntries || m.ctx.Err() != nil {
 			return fs.SkipAll

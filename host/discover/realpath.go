@@ -41,7 +41,7 @@ func (m machine) realPaths(paths []string) map[string]string {
 // without symlinks. So UIDs do not depend on how a user writes the path. It returns "" if this
 // is the default directory, even if the default path or the given path is a symlink.
 func (m machine) rootDir(path string) string {
-	// This fails if the working directory was removed.
+	// Abs fails if the working directory was removed.
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}

@@ -23,7 +23,7 @@ import (
 
 // storedPods has the content of the directories of podrun's pods.
 type storedPods struct {
-	// These are the pods that their checkpoints name.
+	// byUID contains the pods whose checkpoints name them.
 	byUID  map[string]*host.Pod
 	userNS map[string]uint32 // see UserNS
 	dirs   host.PodDirs

@@ -91,8 +91,7 @@ func addresses(in Input) Finding {
 	return pass("addresses", "%s, by %s", strings.Join(f.NodeIPs, ", "), f.DefaultRoute)
 }
 
-// These are the kubelet's limits for the resolver of a pod
-// (k8s.io/kubernetes/pkg/apis/core/validation).
+// The kubelet's limits for the resolver of a pod (k8s.io/kubernetes/pkg/apis/core/validation).
 const (
 	maxServers  = 3
 	maxSearches = 32

@@ -162,8 +162,7 @@ func swap(in Input) Finding {
 		Fix: "swapoff -a, or boot with swapaccount=1"}
 }
 
-// These are the kernel's default limits. If a limit is lower, containers that watch files fail
-// with "too many open files".
+// The kernel's default limits. If a limit is lower, containers that watch files fail with "too many open files".
 const (
 	fewInstances = 128
 	fewWatches   = 8192

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// These are feature gates for the back-off of crashing containers, with their defaults in v1.36
+// The feature gates for the back-off of crashing containers, with their defaults in v1.36
 // (pkg/features/kube_features.go): KEP-4603.
 const (
 	gateBackOffMax     = "KubeletCrashLoopBackOffMax"         // beta, on

@@ -10,7 +10,7 @@ import (
 
 // document is one document of a YAML stream.
 type document struct {
-	// This is the first line of its text in the stream. Lines count from 1.
+	// first is the first line of the document's text in the stream. Lines count from 1.
 	first int
 	text  []byte
 }
@@ -69,12 +69,12 @@ type place struct {
 	path string // maxPods, systemReserved[cpu], sources[0]
 	// Lines of the document's text count from 1.
 	line int
-	// This is the line of an earlier field with the same path. It is 0 if there is none.
+	// again is the line of an earlier field with the same path. It is 0 if there is none.
 	again int
 }
 
-// These limit for which fields podrun records the place. A real settings file has fewer fields.
-// A field beyond the limits gets the place of its parent.
+// The limits on the fields whose place podrun records. A real settings file has fewer fields. A field beyond the
+// limits gets the place of its parent.
 const (
 	maxPlaces  = 10000
 	placeDepth = 5
@@ -120,7 +120,7 @@ func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	if node.Anchor != "" {
 		done[node] = maxExpanded + 1
 	}
-	// This includes quotes and separators.
+	// The size includes quotes and separators.
 	size := len(node.Value) + 4
 	for _, inner := range node.Content {
 		size = min(size+expanded(inner, done), maxExpanded+1)

@@ -74,8 +74,8 @@ func parseAll(docs []document, base Settings) (Settings, problem.List) {
 	return out, problems
 }
 
-// These limit how many problems Parse reports. Parse always rejects a file with more documents
-// than kinds.
+// The limits on the number of problems that Parse reports. Parse always rejects a file with more documents than
+// kinds.
 const (
 	maxDocuments = 8
 	// A document may have this many errors, and this many warnings.
@@ -84,7 +84,7 @@ const (
 
 // file collects the problems of one document of a settings file.
 type file struct {
-	// It is "" until it is known.
+	// kind is "" until it is known.
 	kind string
 	// The document begins at this line of the file.
 	first    int

@@ -60,7 +60,7 @@ type PodrunConfiguration struct {
 	Color     *string `json:"color"`
 }
 
-// These are limits of a PodrunConfiguration. Larger values are mistakes or attacks.
+// The limits of a PodrunConfiguration. Larger values are mistakes or attacks.
 const (
 	maxSources = 64
 	maxEntries = 1024 // in a mapping
@@ -134,7 +134,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkDevices(pc.Devices)
 }
 
-// These are values of runtime. Any other value is a socket.
+// The values of runtime. Any other value is a socket.
 const (
 	// podrun uses the recorded runtime. If none is recorded, it uses one that it finds on the host.
 	RuntimeAuto = "auto"

@@ -86,7 +86,7 @@ func entriesOf(c dockerConfig, source string) []entry {
 			continue
 		}
 		if a.IdentityToken != "" {
-			// These are the placeholders that docker writes for a token.
+			// docker writes placeholders into these fields for a token.
 			auth.Username, auth.Password = "", ""
 		}
 		out = append(out, entry{key, Credential{Auth: auth, Source: source}})

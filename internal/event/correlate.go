@@ -65,11 +65,11 @@ const combined = "(combined from similar events): "
 // The zero value is ready to use. It is not safe for concurrent use.
 type Correlator struct {
 	known map[key]Event
-	// This is the total size of the messages in known.
+	// bytes is the total size of the messages in known.
 	bytes int
 	// The key has no message.
 	similar map[key]similar
-	// This is the size of similar after it was last bounded.
+	// kept is the size of similar after it was last bounded.
 	kept int
 }
 

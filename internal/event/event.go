@@ -4,7 +4,7 @@ package event
 
 import "time"
 
-// These are the two types of an event, as in the Kubernetes API.
+// The two types of an event, as in the Kubernetes API.
 const (
 	Normal  = "Normal"
 	Warning = "Warning"
@@ -41,7 +41,7 @@ func (e Event) began() time.Time {
 // for long, because podrun's work on the pod waits for it.
 type Sink func(Event)
 
-// These are the kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
+// The kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
 const (
 	CreatedContainer                = "Created"
 	StartedContainer                = "Started"

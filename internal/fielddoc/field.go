@@ -50,9 +50,9 @@ func Root(k *Kind) Field {
 // UnknownError reports that a field does not exist.
 type UnknownError struct {
 	Parent string // pod.spec
-	// This is the name of the unknown field.
+	// Field is the name of the unknown field.
 	Field string
-	// These are the fields of the parent. It is nil if the parent has none.
+	// Known contains the fields of the parent. It is nil if the parent has none.
 	Known []string
 }
 

@@ -25,7 +25,7 @@ func MakeDirs(path string, mode fs.FileMode) error {
 // MakeDirsDurable creates a directory and its missing parents, and makes their directory entries durable.
 // The umask applies to the mode. If the directory exists, MakeDirsDurable syncs nothing.
 func MakeDirsDurable(path string, mode fs.FileMode) error {
-	// These are the missing directories, the innermost first.
+	// parents are the missing directories, the innermost first.
 	var parents []string
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
 		_, err := os.Lstat(dir)
@@ -79,7 +79,7 @@ func openDirs(path string, mode fs.FileMode) (int, error) {
 func MakeFile(path string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
-		// This creates the target of a dangling symlink.
+		// OpenFile creates the target of a dangling symlink.
 		if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, mode); err == nil {
 			err = f.Close()
 		}

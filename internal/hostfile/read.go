@@ -38,8 +38,8 @@ func (e tooLarge) Error() string {
 
 func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-// These flags open a file without waiting for the writer of a FIFO. They also prevent that a
-// terminal becomes the controlling terminal.
+// readFlags open a file without waiting for the writer of a FIFO. They also prevent a terminal from becoming the
+// controlling terminal.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // Read reads a regular file of at most limit bytes. Files of procfs, sysfs and cgroupfs count

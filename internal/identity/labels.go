@@ -1,8 +1,7 @@
 package identity
 
-// These are labels and annotations of sandboxes and containers. The io.kubernetes names are the
-// kubelet's (pkg/kubelet/kuberuntime/labels.go). So crictl and log collectors find the parts of
-// podrun's pods too.
+// The labels and annotations of sandboxes and containers. The io.kubernetes names are the kubelet's
+// (pkg/kubelet/kuberuntime/labels.go), so that crictl and log collectors also find the parts of podrun's pods.
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"

@@ -14,11 +14,11 @@ import (
 // content as version 1.
 const Schema = 3
 
-// These are versions that podrun writes. A file gets the lowest version that fits its content.
-// So older versions of podrun can read as many files as possible.
+// The schema versions that podrun writes. A file gets the lowest version that fits its content, so that older
+// versions of podrun can read as many files as possible.
 const (
 	plainSchema = 1
-	// This is a checkpoint whose Secrets are in memory.
+	// secretsSchema is the version of a checkpoint whose Secrets are in memory.
 	secretsSchema = 2
 )
 

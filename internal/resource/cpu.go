@@ -1,6 +1,6 @@
 package resource
 
-// These are limits of the kernel's cpu controller.
+// The limits of the kernel's cpu controller.
 const (
 	MinShares      = 2
 	MaxShares      = 262144

@@ -11,8 +11,8 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// These are limits on the text of a quantity. Kubernetes' parser computes with all digits of
-// the number, so it would take minutes to parse 1e-99999999.
+// The limits on the text of a quantity. Kubernetes' parser computes with all digits of the number, so it would take
+// minutes to parse 1e-99999999.
 const (
 	MaxQuantityLength   = 64
 	MaxQuantityExponent = 30
@@ -57,7 +57,7 @@ func JSONExceedsLimits(text []byte) bool {
 	for {
 		token, err := decoder.Token()
 		if err != nil {
-			// This is the end, or invalid JSON. The caller reports the latter.
+			// The error is io.EOF, or means invalid JSON, which the caller reports.
 			return false
 		}
 		switch value := token.(type) {

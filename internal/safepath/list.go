@@ -13,11 +13,11 @@ import (
 // listBuffer is the size of one batch of directory entries: about 1,000 names.
 const listBuffer = 32 << 10
 
-// These are the offsets of fields in a linux_dirent64, which getdents64(2) returns.
+// The offsets of fields in a linux_dirent64, which getdents64(2) returns.
 const (
-	// This is the position of the next entry in the directory.
+	// entryCookie is the offset of the cookie: the position of the next entry in the directory.
 	entryCookie = 8
-	// This is the length of the entry. It has 2 bytes.
+	// entryLength is the offset of the entry's length, which has 2 bytes.
 	entryLength = 16
 	// A zero byte ends the name.
 	entryName = 19
@@ -35,7 +35,7 @@ type Listing struct {
 	fd   int               // the directory; its read position is the position of the listing
 	buf  *[listBuffer]byte // from listBuffers; nil after Close
 	left []byte            // the part of the batch that Next has not returned yet
-	// This is the cookie of the entry after the last one that Next returned.
+	// next is the cookie of the entry after the last one that Next returned.
 	next int64
 }
 

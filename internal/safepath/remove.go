@@ -18,9 +18,9 @@ const maxDepth = 64
 // nesting exhausts the descriptors.
 type deletion struct {
 	ctx context.Context
-	// This is the descriptor of the tree's root. It is -1 until the first directory is opened.
+	// top is the descriptor of the tree's root. It is -1 until the first directory is opened.
 	top int
-	// This is the number of directories that were moved up.
+	// moved is the number of directories that were moved up.
 	moved int
 }
 

@@ -70,7 +70,7 @@ const (
 // openVolume is a volume in which OpenSubpath opens a path.
 type openVolume struct {
 	root int // O_PATH
-	// This is the path of root on the host.
+	// path is the path of root on the host.
 	path string
 }
 

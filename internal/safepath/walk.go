@@ -30,9 +30,9 @@ type Visitor struct {
 
 // level is a directory on the path from the root of a walk to its current position.
 type level struct {
-	// It is closed (fd -1) if the level is more than openLevels above the position.
+	// The listing is closed (fd -1) if the level is more than openLevels above the position.
 	*Listing
-	// It identifies the directory when the walk returns to it.
+	// id identifies the directory when the walk returns to it.
 	id fileID
 }
 

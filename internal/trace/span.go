@@ -30,11 +30,11 @@ type Span struct {
 
 // Trace is the record of a command. --trace=json:FILE writes it.
 type Trace struct {
-	// This is the command without arguments, such as podrun apply.
+	// Command is the command without arguments, such as podrun apply.
 	Command  string    `json:"command"`
 	Began    time.Time `json:"began"`
 	Duration int64     `json:"durationUs"`
-	// They are sorted by Begin. If two begin together, the longer one comes first.
+	// Spans are sorted by Begin. If two begin together, the longer one comes first.
 	Spans []Span `json:"spans"`
 	// Dropped is the number of spans beyond the limit of a trace.
 	Dropped int `json:"dropped,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// These are the dimensions of the drawing in pixels.
+// The dimensions of the drawing in pixels.
 const (
 	svgLabels = 250 // width of the column of names
 	svgBars   = 560 // width of the column of bars

@@ -25,7 +25,7 @@ func Syncs(t testing.TB, do func()) []string {
 	failed := make(chan error, 1)
 	go func() {
 		defer end.Close()
-		// It is never unlocked: the thread ends with this goroutine.
+		// The thread is never unlocked, so that it ends with this goroutine.
 		runtime.LockOSThread()
 		fd, err := askForSyncs()
 		if err != nil {
@@ -90,7 +90,7 @@ func nextSync(fd, over int) (string, error) {
 		if ready[0].Revents&unix.POLLIN == 0 {
 			return "", nil
 		}
-		// These are struct seccomp_notif and struct seccomp_notif_resp.
+		// call and the response have the layouts of struct seccomp_notif and struct seccomp_notif_resp.
 		var call struct {
 			id         uint64
 			pid, flags uint32

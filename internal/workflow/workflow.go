@@ -19,7 +19,7 @@ import (
 // Level is the severity of an annotation. It is also the name of the workflow command.
 type Level string
 
-// These are the levels that podrun uses.
+// The levels that podrun uses.
 const (
 	Error   Level = "error"
 	Warning Level = "warning"

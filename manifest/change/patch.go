@@ -30,7 +30,7 @@ const (
 	maxCopied = 3 << 20
 )
 
-// The package has only a global variable to set this limit.
+// The limit is set here, because the package jsonpatch has only a global variable for it.
 func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
 
 // Patch applies a patch to a definition. Both are JSON, and so is the result.

@@ -80,7 +80,7 @@ func (r Registry) Secret(name string) (*corev1.Secret, error) {
 		return nil, errors.New("--docker-username and --docker-password are required")
 	}
 	if r.Server == "" {
-		// This is kubectl's default, and docker's name of Docker Hub.
+		// The URL is kubectl's default, and docker's name of Docker Hub.
 		r.Server = "https://index.docker.io/v1/"
 	}
 	entry := map[string]string{"username": r.Username, "password": r.Password,

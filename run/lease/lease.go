@@ -161,8 +161,8 @@ func (l *Lease) Removed() bool {
 	return os.IsNotExist(err)
 }
 
-// The caller must call reobserve after every wait without the lock. If old is true, it observes the pod
-// again even if the owner has not changed.
+// reobserve must be called after every wait without the lock. If old is true, it observes the pod again even if the
+// owner has not changed.
 func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	now, ownerErr := l.Lock.Current()
 	if ownerErr != nil {

@@ -112,8 +112,8 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
-// Readiness reports whether the goal depends on the results of readiness probes (is). If it
-// does, ready reports whether the probes must succeed or fail.
+// Readiness reports in is whether the goal depends on the results of readiness probes. If it does, ready is true if
+// the probes must succeed, and false if they must fail.
 func (g Goal) Readiness() (ready, is bool) {
 	kind, want := g.condition()
 	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))

@@ -27,8 +27,7 @@ const (
 	// StartContainer creates and starts a container and runs its postStart hook; Attempt is its restart
 	// count.
 	StartContainer Verb = "StartContainer"
-	// RestartAll stops every container and starts the pod over in its sandbox,
-	// init containers included.
+	// RestartAll stops every container and starts the pod over in its sandbox, including the init containers.
 	RestartAll Verb = "RestartAll"
 	// RunPostStart runs a postStart hook again, if an earlier podrun process may not have finished it.
 	RunPostStart Verb = "RunPostStart"
@@ -290,8 +289,8 @@ func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
-// restartAll restarts all containers of the pod. The container whose rule requires this determines the
-// back-off.
+// restartAll restarts all containers of the pod. The back-off is that of c, the container whose rule requires the
+// restart.
 func (d *Decision) restartAll(c *Container, w World) {
 	if d.backsOff(c, w) {
 		return

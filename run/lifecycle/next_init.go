@@ -61,7 +61,7 @@ func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Dec
 		*d = end(w.Observed)
 	case have.State == Exited:
 		d.restart(pod, c, have, w)
-	// It was created but never started (k/k#126543), or its state is unknown.
+	// The container was created but never started (k/k#126543), or its state is unknown.
 	default:
 		d.start(pod, c.Name, w, "was "+string(have.State))
 	}

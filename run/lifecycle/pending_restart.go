@@ -79,8 +79,8 @@ func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]Pendi
 	return out
 }
 
-// pendingRestart returns the pending restart of a container. If the observation lacks a newer container of
-// the same name, that container's pending restart counts. The result is the zero value if there is none.
+// pendingRestart returns the pending restart of a container; the zero value if it has none. A pending restart of a
+// newer container with the same name, which the observation may lack, also counts for c.
 func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
 		return p

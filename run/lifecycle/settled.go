@@ -17,8 +17,8 @@ const (
 	// firstSettle is how long a container without a readiness or startup probe must run before it
 	// counts as ready.
 	firstSettle = time.Second
-	// longestSettle limits how long a restarted container must run before it counts as ready. A
-	// restart delay, which is longer, then separates an earlier failure from the command's result.
+	// longestSettle limits how long a restarted container must run before it counts as ready. A longer time is not
+	// necessary: the restart delay after a longer run separates the earlier failure from the command's result.
 	longestSettle = 10 * time.Second
 )
 

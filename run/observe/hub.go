@@ -104,7 +104,7 @@ func (h *Hub) Check(ctx context.Context) {
 	defer cancel()
 	listed, err := h.list(bounded)
 	switch {
-	// This error does not mean that the runtime is unavailable.
+	// The call failed because ctx ended, not because the runtime is unavailable.
 	case ctx.Err() != nil:
 	case err != nil:
 		h.fail()

@@ -9,7 +9,7 @@ import (
 
 // StopMark records that a pod was stopped and will not run until a command starts it.
 type StopMark struct {
-	// They are for the error of a command that waits for the pod.
+	// Why and Hint are for the error of a command that waits for the pod.
 	Why, Hint string
 	// Interrupted is true if the pod had not ended before a command stopped it.
 	Interrupted bool
@@ -18,7 +18,7 @@ type StopMark struct {
 // interrupted is the third line of the mark if the stop interrupted the pod.
 const interrupted = "interrupted"
 
-// Bytes returns the content of the file.
+// Bytes returns the content of the mark's file.
 func (m StopMark) Bytes() []byte {
 	text := m.Why + "\n" + m.Hint + "\n"
 	if m.Interrupted {
@@ -27,7 +27,7 @@ func (m StopMark) Bytes() []byte {
 	return []byte(text)
 }
 
-// ParseStopMark parses the content of the file.
+// ParseStopMark parses the content of the mark's file.
 func ParseStopMark(data []byte) StopMark {
 	lines := append(strings.Split(string(data), "\n"), "", "", "")
 	return StopMark{Why: lines[0], Hint: lines[1], Interrupted: lines[2] == interrupted}

@@ -24,9 +24,9 @@ func (p *Pod) reportOOMs() (reported []string) {
 	return reported
 }
 
-// If the part of the pod's status that other processes cannot derive has changed, KeepStatus records
-// it: the transition times of the conditions, and how the pod ended. The pod's lock must be held, and
-// this command must own the pod.
+// KeepStatus records the part of the pod's status that other processes cannot derive, if this part has changed: the
+// transition times of the conditions, and how the pod ended. The pod's lock must be held, and this command must own
+// the pod.
 func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	before := p.Observed.Kept
 	p.UpdateResizePending()

@@ -30,7 +30,7 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	for _, c := range dead(list) {
 		id := identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}
 		if !identity.SafeUID(id.UID) || !store.HasCheckpoint(n.Layout(), id.UID) {
-			// It belongs to another program.
+			// The container belongs to another program.
 			continue
 		}
 		if err := n.Client.RemoveContainer(ctx, c.Id); err != nil {

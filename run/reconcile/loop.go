@@ -192,7 +192,7 @@ func (l *loop) holds(ctx context.Context, goal lifecycle.Goal, owns bool, d *lif
 	}
 }
 
-// If the goal is that the pod is ready, unsettled returns a container that may be in a crash loop. Otherwise it
+// unsettled returns a container that may be in a crash loop, if the goal is that the pod is ready. Otherwise it
 // returns nil.
 func (l *loop) unsettled(goal lifecycle.Goal) *lifecycle.Unsettled {
 	if ready, is := goal.Readiness(); !is || !ready {
@@ -268,8 +268,9 @@ func (l *loop) awaitRuntime(ctx context.Context) error {
 	return l.lease.Refresh(ctx)
 }
 
-// warnBackOff reports that a command which only starts the pod waits for the back-off of a container, until
-// when, and what the user can do instead: the event has no time, and the back-off can take minutes.
+// warnBackOff prints a warning if a command that only starts the pod waits for the back-off of a container. The
+// warning contains the end of the back-off, because the event does not contain it and the back-off can take minutes,
+// and the commands that the user can run instead.
 func (l *loop) warnBackOff(container string, until time.Time) {
 	if l.policy.retry || l.goal != lifecycle.GoalStarted || until.IsZero() {
 		return

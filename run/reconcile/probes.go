@@ -98,7 +98,7 @@ func (ps *probes) pause() {
 // probe makes the prober probe the containers that are currently running.
 func (ps *probes) probe() {
 	if mine := ps.lease.Lock.Mine; ps.probing.Load() == nil || *ps.probing.Load() != mine {
-		// This stops the probes of an earlier ownership.
+		// Stop the probes of an earlier ownership.
 		ps.pod.Prober.Set(nil)
 		ps.probing.Store(&mine)
 	}

@@ -87,8 +87,8 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 }
 
 // stopAndRemove stops the remaining containers, waits until their logs have been read, and removes the
-// pod. It uses a separate context. If all is true, the result includes how the containers exited that it
-// stopped.
+// pod. It uses a separate context. If all is true, the result also describes how the containers that it stopped have
+// exited.
 func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()

@@ -102,8 +102,8 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	return wait
 }
 
-// If Turn waits for the image or has waited for it, present returns the result of that wait.
-// Otherwise it returns the result of Images.present.
+// present returns the result of Turn's wait if Turn waits for the image or has waited for it. Otherwise it returns
+// the result of Images.present.
 func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 	wait := i.byName[name]
 	if wait == nil {

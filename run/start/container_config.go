@@ -126,8 +126,8 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 	return out, nil
 }
 
-// failedStep is a failed step of a container's start. It has the step's name in messages, the reason
-// of the event, and the reason for which the container then waits.
+// failedStep is a failed step of a container's start: op is the step's name in messages, event the reason of the
+// event, and waiting the reason in the container's waiting state.
 type failedStep struct{ op, event, waiting string }
 
 var (
@@ -153,8 +153,8 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 	return st.pod.KeepStartFailure(name, step.waiting, why)
 }
 
-// If the container failed because its command could not be executed, commandFailed returns an error
-// about the command instead. As in a shell, its exit code is 127 or 126.
+// commandFailed replaces the error of a container that failed because its command could not be executed by an error
+// about the command. As in a shell, the exit code is 127 or 126.
 func commandFailed(failure *problem.Error) *problem.Error {
 	why, absent, ok := cri.CommandFailure(failure.Err)
 	if !ok {
@@ -169,8 +169,8 @@ func commandFailed(failure *problem.Error) *problem.Error {
 	return failure
 }
 
-// cause returns the text of an error as the kubelet shows it in events and statuses. It has no object
-// and no step, because events and statuses already name them. It also has no gRPC code.
+// cause returns the text of an error as the kubelet shows it in events and statuses: without the object and the step,
+// which events and statuses already name, and without the gRPC code.
 func cause(e *problem.Error) string {
 	if e.Err == nil {
 		var messages []string

@@ -74,8 +74,8 @@ func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 // ensureVolumes creates the volumes if they do not exist.
 func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
-// An earlier podrun process may have created the sandbox of a new pod and ended before it made the
-// checkpoint durable. Then syncCheckpoint makes the checkpoint durable.
+// syncCheckpoint makes the checkpoint durable if an earlier podrun process has created the sandbox of the pod, but
+// ended before it made the checkpoint durable.
 func (st *Starter) syncCheckpoint(context.Context, *batch) error {
 	if st.durable {
 		return nil

@@ -50,8 +50,7 @@ func (i *Images) PullError() error {
 	return i.first.BackOffError()
 }
 
-// If a container must use the first pulls and its own has succeeded, present returns the
-// container's image.
+// present returns a container's image if the container must use the first pulls and its own pull has succeeded.
 func (i *Images) present(name string) (imagepull.Result, bool) {
 	if !i.fromFirst(name) {
 		return imagepull.Result{}, false
@@ -83,7 +82,7 @@ const (
 	// after all other containers of this pass, because the pull of its image is in back-off
 	AfterOthers
 	Later // in a later pass; the following containers need not wait for this container's image
-	// in a later pass, and so are all following containers, because the kubelet starts them in order
+	// this container and all following ones in a later pass, because the kubelet starts them in order
 	LaterWithRest
 )
 

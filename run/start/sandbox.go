@@ -52,9 +52,9 @@ func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 // makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
 // has been started yet, podrun may create volumes concurrently with the sandbox, because
 // Volumes.ensure checks them later. Otherwise it must create them first: a podrun process that finds
-// a sandbox assumes that the sandbox's volumes exist. It always creates two kinds of volumes first.
-// It creates slow ones without the pod's lock. And if host volumes are missing, podrun must not
-// create the sandbox.
+// a sandbox assumes that the sandbox's volumes exist. It always creates two kinds of volumes first: slow ones,
+// because it creates them without the pod's lock, and volumes of the host, because podrun must not create the sandbox
+// if one of them is missing.
 func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = st.lease.Fresh()
 	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.DependsOnHost() {

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// If a sandbox could not be created because the runtime could not pull its sandbox image, sandboxImage
-// returns this image. Otherwise it returns "".
+// sandboxImage returns the sandbox image if a sandbox could not be created because the runtime could not pull this
+// image. Otherwise it returns "".
 func sandboxImage(err error) string {
 	if m := unpulled().FindStringSubmatch(err.Error()); m != nil {
 		return m[1] + m[2]

@@ -20,8 +20,8 @@ type Volumes struct {
 	made bool
 }
 
-// If an earlier podrun process ended after it had created the sandbox, but before it created the
-// volumes and started a container, ensure creates the volumes.
+// ensure creates the volumes if an earlier podrun process ended after it had created the sandbox, but before it
+// created the volumes and started a container.
 func (v *Volumes) ensure(ctx context.Context) error {
 	if v.made {
 		return nil

@@ -220,7 +220,7 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	if !o.KeepLogs {
 		errs = append(errs, r.Logs())
 	}
-	// If podrun applies the pod again, the back-off of its image pulls remains.
+	// A pod that was not started keeps the back-off of its image pulls, because the user may apply it again.
 	if !o.Unstarted {
 		errs = append(errs, imagepull.ForgetBackOff(r.Pod.Plan.Layout.ImageBackOff(), r.Pod.Plan.ID.UID))
 	}

@@ -198,7 +198,7 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 		}
 	}
 	if lost != nil && ctx.Err() == nil {
-		// This explains why the stops did not complete.
+		// The loss of the pod explains why the stops did not complete.
 		return lost
 	}
 	if err := errors.Join(errs...); err != nil {

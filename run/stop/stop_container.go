@@ -28,7 +28,7 @@ const minimumGrace = 2 * time.Second
 type stop struct {
 	lifecycle.Container
 	grace time.Duration
-	// This is the message of the Killing event.
+	// message is the message of the Killing event.
 	message string
 	// An earlier owner has run its preStop hook and asked it to stop.
 	stopping bool

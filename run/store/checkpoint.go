@@ -22,9 +22,9 @@ import (
 
 // WriteCheckpoint writes a pod's checkpoint. The file contains the schema version after its first line, the
 // head, which is the same in all versions. If c is InMemory, WriteCheckpoint writes the complete checkpoint
-// to a file in memory. The file on disk then has no data of Secrets, but the name of the file in memory. So
-// the two files always match, even if podrun is killed between the two writes. The error is of kind Refused
-// if the checkpoint is larger than identity.MaxCheckpoint, or if the file system in memory is full.
+// to a file in memory. The file on disk then contains the name of the file in memory instead of the data of Secrets.
+// So the two files always match, even if podrun is killed between the two writes. The error is of kind Refused if the
+// checkpoint is larger than identity.MaxCheckpoint, or if the file system in memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if err := ReserveCheckpoint(layout, id, c); err != nil {
 		return err
@@ -212,10 +212,9 @@ func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error
 	return []identity.Pod{stored}, nil
 }
 
-// Sweep removes leftovers of killed podrun processes. These are empty pod directories without a
-// checkpoint, which no command finds. They are also the locks, owner records, claims and
-// reservations of pods and processes that are gone. The caller must hold the node's lock,
-// because podrun creates every pod's directory under that lock.
+// Sweep removes leftovers of killed podrun processes: empty pod directories without a checkpoint, which no command
+// finds, and the locks, owner records, claims and reservations of pods and processes that no longer exist. The caller
+// must hold the node's lock, because podrun creates every pod's directory under that lock.
 func Sweep(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -239,7 +239,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	r.noteKilled(killed, time.Now())
 	l.Killed = l.Killed || r.KilledAt != nil
 	r.Unreleased = withIDs(r.Unreleased, l.Unreleased)
-	// It may have been killed during a stop.
+	// The previous owner may have been killed during a stop.
 	if killed {
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
@@ -269,7 +269,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		return nil
 	case l.Removal && CannotWrite(err):
 		l.Pinned = true
-		// This prevents another command from owning the pod, and requires no disk space.
+		// Without a record, no other command owns the pod. Its removal requires no disk space.
 		_ = removeOwner(l.layout, l.id)
 		return nil
 	}

@@ -34,10 +34,10 @@ var ErrNoPodDir = errors.New("the pod has no directory")
 // three files that it replaced.
 const maxPodState = 3 * maxState
 
-// ReadPodState reads the state of a pod. If a part is missing, it is zero. If a part is corrupt,
-// ReadPodState also returns an error. The part is then zero too. Only a corrupt resize becomes an
-// empty Resize, so that podrun sets the resources of the pod's cgroup again. That is harmless if
-// the cgroup already has them. If a newer version of podrun wrote the file, there are no errors.
+// ReadPodState reads the state of a pod. A part that is missing or corrupt is zero; for a corrupt part, ReadPodState
+// also returns an error. There is one exception: a corrupt resize becomes an empty Resize, so that podrun sets the
+// resources of the pod's cgroup again, which is harmless if the cgroup already has them. If a newer version of podrun
+// wrote the file, there are no errors.
 func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 	s, _, errs := readPodState(l, uid)
 	return s, errs
@@ -158,7 +158,7 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 		return err
 	}
 	if durable && !wasSynced(before) {
-		// This syncs the entry of the file's directory.
+		// Sync the entry of the file's directory.
 		if err := hostfile.SyncDir(l.Plugins(uid)); err != nil {
 			return err
 		}

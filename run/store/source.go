@@ -22,8 +22,8 @@ type SourceRecord struct {
 	// applies a file only if the hash differs, so that changes that commands made remain.
 	Hash string `json:"hash"`
 	// Documents has separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web").
-	// It is nil if an older version of podrun wrote the record. They show whether the pod itself has changed
-	// in the file. If it has not, the pod keeps the definition of a command.
+	// It is nil if an older version of podrun wrote the record. The hashes show whether the pod itself has changed in
+	// the file. If it has not, the pod keeps the definition of a command.
 	Documents map[string]string `json:"documents,omitempty"`
 }
 

@@ -43,7 +43,7 @@ func readAttachments(ctx context.Context, dir string) ([]Attachment, error) {
 		path := filepath.Join(dir, e.Name())
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			// It was removed after it was listed, or is not a regular file.
+			// The file was removed after it was listed, or is not a regular file.
 			continue
 		}
 		if a, ok := Parse(path, data); ok {

@@ -55,7 +55,7 @@ func removeFromTable(ctx context.Context, nft string, table nftTable, sandboxes 
 // nftOutput returns the output of nft -j.
 func nftOutput(ctx context.Context, nft string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	// This stops nft if it writes more than podrun reads.
+	// Stop nft if it writes more than podrun reads.
 	defer cancel()
 	c := exec.CommandContext(ctx, nft, append([]string{"-j"}, args...)...)
 	out, err := c.StdoutPipe()

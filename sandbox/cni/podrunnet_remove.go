@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// These are paths of podrun's own runtime below a root directory (embedded.Layout). The first is
-// that of the plugin that creates the rules, which is in each unpacked archive. The other is the
-// directory in which host-local stores allocated addresses.
+// The paths of podrun's own runtime below a root directory (embedded.Layout): the plugin that creates the rules,
+// which is in each unpacked archive, and the directory in which host-local stores allocated addresses.
 const (
 	ownPlugin = "runtime/*/cni/" + ownType
 	ownLeases = "runtime/cni/addresses/*"

@@ -26,7 +26,7 @@ func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) 
 	for _, path := range files[:min(len(files), maxResults)] {
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			// It was removed after it was listed, or is not a file.
+			// The entry was removed after it was listed, or is not a file.
 			continue
 		}
 		a, ok := parseOwn(data, network)
@@ -91,7 +91,7 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 func readComments(family uint8, table, chain string) ([]string, error) {
 	var messages [][]byte
 	var err error
-	// It is repeated if the rules changed during the read.
+	// Repeat the read if the rules changed while they were read.
 	for range 3 {
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
 		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {

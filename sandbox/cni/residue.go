@@ -146,7 +146,7 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 			fmt.Fprintf(w, "-X %s\n", c)
 		}
 		fmt.Fprintln(w, "COMMIT")
-		// This cannot fail, because it writes to memory.
+		// Flush cannot fail, because it writes to memory.
 		w.Flush()
 	}
 	for _, line := range lines {

@@ -64,8 +64,7 @@ func Limited(pod *corev1.Pod) bool {
 	}) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !c.Resources.Limits.StorageEphemeral().IsZero() })
 }
 
-// OnDisk reports whether an emptyDir is a directory on disk. () The kernel enforces the limit
-// of an emptyDir in memory.
+// OnDisk reports whether an emptyDir is a directory on disk. The kernel enforces the limit of an emptyDir in memory.
 func OnDisk(v corev1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
 }

@@ -15,9 +15,8 @@ import (
 // Signal is the kubelet's name of the resource of a threshold.
 type Signal string
 
-// These are the signals, except the kubelet's containerfs and allocatableMemory. Containers are
-// on the file system of the node or of the images, and no cgroup limits the memory of all pods
-// together.
+// The kubelet's signals, except containerfs and allocatableMemory. Containers are on the file system of the node or
+// of the images, and no cgroup limits the memory of all pods together.
 const (
 	MemoryAvailable   Signal = "memory.available"
 	NodeFSAvailable   Signal = "nodefs.available"

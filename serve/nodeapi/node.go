@@ -51,7 +51,7 @@ func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 		switch {
 		case len(fields) >= 9 && fields[0] == "cpu":
 			var busy uint64
-			// These are all columns except idle and iowait; user includes guest.
+			// Sum all columns except idle and iowait; user includes guest.
 			for _, i := range []int{1, 2, 3, 6, 7, 8} {
 				ticks, _ := strconv.ParseUint(fields[i], 10, 64)
 				busy += ticks

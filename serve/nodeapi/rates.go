@@ -25,9 +25,8 @@ type Rates struct {
 	last map[rated]sample
 }
 
-// rated identifies the subject of a sample. This is a container of a pod. If the container is
-// empty, it is the pod itself. If both are empty, it is the node. A restarted container is a
-// different subject.
+// rated identifies the subject of a sample: a container of a pod; the pod itself if the container is empty; the node
+// if both are empty. A restarted container is a different subject.
 type rated struct {
 	uid, container string
 	started        int64 // ns since 1970

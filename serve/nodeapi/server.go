@@ -106,7 +106,7 @@ func (s *Server) Close() {
 	defer cancel()
 	for _, server := range servers {
 		if server.Shutdown(ctx) != nil {
-			// This aborts requests that have not ended in time.
+			// Abort the requests that have not ended in time.
 			_ = server.Close()
 		}
 	}

@@ -99,7 +99,7 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 
 // classed returns a pod with the fields that its RuntimeClass and PriorityClass add.
 func classed(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
-	// These problems are reported when the pod is applied.
+	// podrun reports these problems when it applies the pod.
 	out, _ := manifest.WithClasses(pod, o)
 	return out
 }

@@ -111,7 +111,7 @@ func redirect(next *http.Request, via []*http.Request, headers []header) error {
 	case next.URL.Scheme != "https":
 		return errors.New("the server redirects to a URL that is not https")
 	}
-	// This header contains the query of the redirecting URL.
+	// The Referer contains the query of the redirecting URL.
 	next.Header.Del("Referer")
 	if next.URL.Host != via[0].URL.Host {
 		for _, h := range headers {

@@ -14,9 +14,9 @@ import (
 )
 
 // Intervals of a watch. A watch signals a change when no further change has followed for the time
-// quiet, but at the latest after the time bound. At least the time apart is between two signals. At
-// the interval identityCheck, it compares the directory at the path with the one that it watches,
-// because a mount over a directory causes no event.
+// quiet, but at the latest after the time bound. Two signals are separated by at least the duration apart. At the
+// interval identityCheck, it compares the directory at the path with the one that it watches, because a mount over a
+// directory causes no event.
 const (
 	quiet         = 10 * time.Millisecond
 	apart         = 100 * time.Millisecond
@@ -188,7 +188,7 @@ func (f *follower) watch(ctx context.Context) error {
 		f.failed = false
 		f.report(problem.Problem{File: printable(f.dir), Reason: "WatchResumed", Message: "is watched again", Warning: true})
 	}
-	// This covers changes that happened while nothing was watched.
+	// Changes may have happened while nothing was watched.
 	notify(f.events)
 	ticker := time.NewTicker(identityCheck)
 	defer ticker.Stop()

@@ -104,7 +104,7 @@ func (p *pod) run(ctx context.Context) {
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
-			// This holds even if removing the record fails now.
+			// The pod has no source, even if removing the record fails now.
 			in.Source = NoSource
 			step = Decide(in.Situation)
 		}

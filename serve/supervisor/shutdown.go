@@ -35,16 +35,15 @@ type Shutdowns interface {
 // shuttingDown records whether the host is shutting down.
 type shuttingDown struct {
 	now atomic.Bool
-	// The delay before podrun connects again after a connection failed or was closed. Its initial
-	// value is the kubelet's dbusReconnectPeriod.
+	// reloaded receives a signal when the settings have changed.
 	reloaded chan struct{}
 	reported string // why shutdowns are not watched; used by only one goroutine
 }
 
 func (d *shuttingDown) begun() bool { return d.now.Load() }
 
-// After this delay, podrun opens a failed or closed connection again. The initial value is the
-// kubelet's dbusReconnectPeriod.
+// The delays before podrun opens a failed or closed connection again. The initial delay is the kubelet's
+// dbusReconnectPeriod.
 const (
 	firstReconnect = time.Second
 	lastReconnect  = time.Minute

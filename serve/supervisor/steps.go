@@ -212,7 +212,7 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	return nil
 }
 
-// If the runtime is known not to respond, awaitRuntime waits until it responds.
+// awaitRuntime waits until the runtime responds, if the runtime is known not to respond.
 func (p *pod) awaitRuntime(ctx context.Context) error {
 	if p.s.hub.Down().IsZero() {
 		return nil

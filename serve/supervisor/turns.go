@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// turns are the times, in nanoseconds since 1970, at which the loops of the supervisor last began
-// another turn; 0 before the first one. systemd's watchdog is notified only if all of them turn, whether
-// or not the runtime answers: every call to it is limited.
+// turns contains, for each loop of the supervisor, the time at which its last iteration began, in nanoseconds since
+// 1970; 0 before the first one. podrun notifies systemd's watchdog only if all loops make progress. A runtime that
+// does not answer does not stop a loop, because every call to the runtime has a time limit.
 type turns struct {
 	state atomic.Int64 // watchState
 	lists atomic.Int64 // observe.Hub.Run
 }
 
-// listed notes a turn of the hub.
+// listed records that the hub begins an iteration.
 func (t *turns) listed() { t.lists.Store(time.Now().UnixNano()) }
 
-// late names a loop that has not turned for stuckAfter; "" if all loops turn.
+// late returns the name of a loop whose last iteration began more than stuckAfter ago; "" if there is none.
 func (t *turns) late(now time.Time) string {
 	for _, loop := range []struct {
 		name string

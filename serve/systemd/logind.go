@@ -42,7 +42,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	err = conn.AddMatchSignalContext(bounded, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(logindIface),
 		dbus.WithMatchMember(prepareEvent), dbus.WithMatchObjectPath(logindPath))
 	if err == nil {
-		// This starts logind, or fails if logind is missing.
+		// The call starts logind, or fails if logind is missing.
 		_, err = l.DelayMax(bounded)
 	}
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // sendLimit limits the time to send a message to systemd, whose queue may be full.
 const sendLimit = 2 * time.Second
 
-// Notifier reports the state of this process to systemd with the protocol of sd_notify(3). A
-// nil Notifier does nothing, and neither does one without a socket. It is safe for concurrent
-// use. Every method takes at most 2 s. An error concerns only the message of that call.
+// Notifier reports the state of this process to systemd with the protocol of sd_notify(3). A nil Notifier, or one
+// without a socket, does nothing. It is safe for concurrent use. Every method takes at most 2 s. An error concerns
+// only the message of that call.
 type Notifier struct{ socket string }
 
 // NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no service

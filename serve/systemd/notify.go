@@ -66,7 +66,7 @@ func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool)
 // socketAddress checks the value of NOTIFY_SOCKET. It is the path of a socket, or @ and the
 // name of an abstract socket.
 func socketAddress(socket string) error {
-	// This is sun_path without the NUL at the end of a path (unix(7)).
+	// The length of sun_path without the NUL at the end of a path (unix(7)).
 	longest := 107
 	if strings.HasPrefix(socket, "@") {
 		// In an abstract name, the initial NUL takes the place of the @.

@@ -52,7 +52,7 @@ func routes() http.Handler {
 	})
 	mux.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Host:", r.Host)
-		// This fails if the client has disconnected.
+		// Write fails if the client has disconnected.
 		_ = r.Header.Write(w)
 	})
 	mux.HandleFunc("/hook", countHooks())
