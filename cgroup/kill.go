@@ -18,7 +18,7 @@ const killPause = 2 * time.Millisecond
 
 // kill kills the processes that remain in a pod's cgroup. The kubelet does the same before it
 // removes a cgroup. A process may outlive its container if the runtime crashed or an exec was
-// orphaned. It would prevent the removal forever.
+// orphaned. Such a process would otherwise prevent the removal forever.
 func (p Plan) kill(ctx context.Context, g Group) error {
 	for {
 		left := 0

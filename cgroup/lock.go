@@ -19,8 +19,8 @@ const lockWithin = 30 * time.Second
 
 // lockShared excludes other podrun processes from the cgroups that pods share. The node's lock
 // is only for one root directory, but this lock is for the whole host. The kernel releases it
-// when the process exits. It locks a directory that only root can open. Any user may open a
-// directory of the cgroup file system, and so could lock it.
+// when the process exits. It locks a directory that only root can open, because any user could open and lock a
+// directory of the cgroup file system.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if len(p.Mounts) == 0 {
 		// There are no shared cgroups.

@@ -65,9 +65,8 @@ func recordedMilliCPU(dir string) (int64, bool) {
 	return milli, err == nil
 }
 
-// rootDirOf returns the root directory that is recorded on a pod's group. It returns "" if the
-// group or the attribute does not exist. It also does if the file system does not support extended
-// attributes.
+// rootDirOf returns the root directory that is recorded on a pod's group. It returns "" if the group or the attribute
+// does not exist, or if the file system does not support extended attributes.
 func rootDirOf(dir string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Getxattr(dir, rootMarkName, buf)

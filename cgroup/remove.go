@@ -147,7 +147,7 @@ func (p Plan) removeEmpty(g Group) error {
 		return nil
 	}
 	if p.Driver == host.DriverSystemd {
-		// To stop the unit would stop its processes.
+		// Stopping the unit would also stop its processes.
 		for _, dir := range dirs {
 			if pids, err := procs(dir); len(pids) > 0 || err != nil {
 				return err

@@ -10,10 +10,9 @@ import (
 const maxRefusal = 8 << 10
 
 // refusal detects that the runtime did not start a command. In this case, the runtime writes an
-// error in place of the command's output. CRI-O connects the streams to its OCI runtime. This
-// prints the reason as one line and exits with its own code, as if it were the command
-// (internal/oci/runtime_oci.go, ExecContainer). refusal holds the line back until it is certain
-// that nothing follows it.
+// error in place of the command's output. CRI-O connects the streams to its OCI runtime, which prints the reason as
+// one line and exits with its own code, as if it were the command (internal/oci/runtime_oci.go, ExecContainer).
+// refusal holds the line back until it is certain that nothing follows it.
 type refusal struct {
 	to   io.Writer
 	held []byte
@@ -21,9 +20,9 @@ type refusal struct {
 	passing bool
 }
 
-// refusalBegins are the possible beginnings of such a line. If a write is shorter, refusal passes
-// it on immediately: the OCI runtime writes the line in one piece, and a prompt must not be held
-// back.
+// refusalBegins are the possible beginnings of the line that an OCI runtime prints when it does not start a command.
+// refusal passes a shorter write on immediately: the OCI runtime writes the line in one piece, and a prompt must not
+// be held back.
 var refusalBegins = []string{`time="`, "\x1b[31mERRO\x1b[0m[", "ERRO[", "executable file `", "open executable: "}
 
 // watch returns the streams of a command, with a replacement for the stream to which the OCI

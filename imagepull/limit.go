@@ -19,8 +19,7 @@ type pulling struct {
 }
 
 // lock reserves a reference for one pull; unlock releases the reservation. waited reports whether
-// lock had to wait for other jobs, and came whether the last of these succeeded in pulling the
-// image.
+// lock had to wait for other jobs, and pulled whether the last of these succeeded in pulling the image.
 func (p *Puller) lock(ctx context.Context, ref string) (waited, pulled bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()

@@ -18,9 +18,9 @@ func (p *Puller) setLast(ctx context.Context, plan Plan, j *job, failed *PullErr
 	j.setLast(failed)
 }
 
-// warnRetrying reports, once for each image, that its pull has failed and that podrun retries it. It
-// also says until when, and what the user can do instead. Otherwise a command would print nothing new
-// for minutes.
+// warnRetrying reports, once for each image, that its pull has failed and that podrun retries it. The warning
+// contains the time limit of the retries, and what the user can do instead. Without it, a command would print nothing
+// new for minutes.
 func (p *Puller) warnRetrying(ctx context.Context, plan Plan, image Image, failed *PullError, next time.Duration) {
 	if p.opt.Warn == nil {
 		return

@@ -164,9 +164,9 @@ func (p Plan) Slow() bool {
 }
 
 // DependsOnHost reports whether the plan has volumes that depend on the host. Such a volume requires a
-// path of a certain type, the directory of a PersistentVolume, or a server. If such a volume fails, podrun
-// creates no sandbox for the pod, as the kubelet. The other volumes are created by podrun itself, and fail
-// only if the host has a problem.
+// path of a certain type, the directory of a PersistentVolume, or a server. If such a volume fails, podrun, like the
+// kubelet, creates no sandbox for the pod. podrun creates the other volumes itself; they fail only if the host has a
+// problem.
 func (p Plan) DependsOnHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {

@@ -1,6 +1,6 @@
 // Package doctor diagnoses why this host cannot run pods. For each problem, it says how to fix
-// it. It is pure: its input are facts, and its output are findings. Its input also has the
-// admission problems that affect every pod. So doctor and admission report the same problems.
+// it. It is pure: it computes findings from the host's facts and from the admission problems that affect every pod,
+// so that doctor and admission report the same problems.
 package doctor
 
 import (
@@ -59,9 +59,9 @@ type Input struct {
 	Embedded  string
 	Startable bool
 	Collision string
-	// EmbeddedProblem is why the embedded runtime does not start, and EmbeddedFix how to fix that; both
-	// are empty if it runs, or no start has failed. EmbeddedReplaced describes its last replacement
-	// of a damaged store, if there was one and that store has not been removed.
+	// EmbeddedProblem explains why the embedded runtime does not start, and EmbeddedFix how to fix that; both are
+	// empty if it runs, or if no start has failed. EmbeddedReplaced describes the last replacement of its damaged
+	// store; it is empty if there was none, or if the damaged store was removed.
 	EmbeddedProblem, EmbeddedFix, EmbeddedReplaced string
 	Unread                                         []string // why facts are unreadable, with a hint
 	Allocatable                                    corev1.ResourceList

@@ -66,7 +66,7 @@ const (
 	maxEntries = 1024 // in a mapping
 )
 
-// podrun applies a PodrunConfiguration to base.
+// podrun (the method) applies a PodrunConfiguration to base.
 func (f *file) podrun(fields map[string]json.RawMessage, base Settings) Settings {
 	var pc PodrunConfiguration
 	f.fill(&pc, fields)

@@ -118,7 +118,7 @@ type Settings struct {
 	// If the usage of the image disk reaches the high threshold (in percent), podrun removes
 	// unused images until the usage reaches the low one. It keeps images that are younger than
 	// ImageMinimumGCAge. It also removes each image that was not used for ImageMaximumGCAge,
-	// whatever the usage is. 0 disables this. Ages are in ns in JSON.
+	// whatever the usage is; an ImageMaximumGCAge of 0 disables this. Ages are in ns in JSON.
 	ImageGCHighThresholdPercent int32         `json:"imageGCHighThresholdPercent"`
 	ImageGCLowThresholdPercent  int32         `json:"imageGCLowThresholdPercent"`
 	ImageMinimumGCAge           time.Duration `json:"imageMinimumGCAge"`

@@ -86,8 +86,7 @@ func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref strin
 	return found, nil
 }
 
-// plugins reads the configuration of the plugins. It reads the file only once, because a kubelet
-// does not read it again while it runs either.
+// plugins reads the configuration of the plugins. It reads the file only once, as a kubelet does.
 func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,10 +17,9 @@ type nftTable struct {
 	Name   string `json:"name"`
 }
 
-// nftTables are these tables (containernetworking/plugins since 1.6: portmap's
-// portmap_nftables.go, ipMasqBackend's pkg/ip/ipmasq_nftables_linux.go; bridge's macspoofchk,
-// pkg/link/spoofcheck.go, since 1.1). The table bridge nat may also
-// contain rules that the administrator or other programs created.
+// nftTables are the tables that CNI plugins create (containernetworking/plugins since 1.6: portmap's
+// portmap_nftables.go, ipMasqBackend's pkg/ip/ipmasq_nftables_linux.go; bridge's macspoofchk, pkg/link/spoofcheck.go,
+// since 1.1). The table bridge nat may also contain rules that the administrator or other programs created.
 var nftTables = []nftTable{
 	{"ip", "cni_hostport"}, {"ip6", "cni_hostport"}, {"inet", "cni_hostport"},
 	{"inet", "cni_plugins_masquerade"}, {"bridge", "nat"},
