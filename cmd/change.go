@@ -283,7 +283,7 @@ func newWarnings(now problem.List, before func() problem.List) problem.List {
 	return out
 }
 
-// checkOnHost is the dry run that includes this host.
+// checkOnHost performs the part of a dry run that checks the objects against this host.
 func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects, d definitionChange) error {
 	if len(objects.Pods) == 0 {
 		return nil

@@ -26,7 +26,7 @@ type joinedOutput struct {
 	held   []byte // attached output, until joined
 	begun  bool   // output has been attached
 	joined bool
-	err    error // of a write that the timer triggered
+	err    error // the error of a write that the timer triggered
 }
 
 // Write holds the first output until it can be joined with the log.

@@ -14,10 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Without a terminal, podrun prints the progress of a pull at these intervals. The first line
-// comes after printAfter, and each further line after another 10 %. A line comes at the earliest
-// printTenth and at the latest printEvery after the one before it. If a pull is shorter than
-// printAfter, podrun prints no progress.
+// Without a terminal, podrun prints the progress of a pull at these intervals. It prints the first line after
+// printAfter, and a further line after each 10 %, but not sooner than printTenth and not later than printEvery after
+// the previous line. For a pull that is shorter than printAfter, it prints no progress.
 const (
 	printAfter = 3 * time.Second
 	printTenth = 2 * time.Second

@@ -119,8 +119,8 @@ func orderOf(data viewData, key byte, current string) string {
 	return current
 }
 
-// readKeys returns the bytes that are typed. The channel is closed when the terminal is gone. The
-// goroutine ends with the process, because a read of a terminal cannot be interrupted.
+// readKeys returns a channel with the bytes that the user types. It closes the channel when the terminal is gone. Its
+// goroutine remains until the process exits, because a read of a terminal cannot be interrupted.
 func readKeys(in *os.File) <-chan byte {
 	keys := make(chan byte)
 	go func() {

@@ -27,7 +27,7 @@ type messageQueue struct {
 
 	mu     sync.Mutex
 	queued []queuedMessage
-	size   int // of the queued texts, in bytes
+	size   int // the size of the queued texts in bytes
 	// closed when all messages are written; nil if none is queued
 	idle chan struct{}
 }

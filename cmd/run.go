@@ -382,8 +382,7 @@ func (a *app) printExitSource(results []run.RunResult, code int) {
 	}
 }
 
-// podCode returns the exit code of one pod. If the code is one of podrun's own, it also
-// returns the error.
+// podCode returns the exit code for one pod. If an error determines the code, it also returns the error.
 func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, error) {
 	if r.Err != nil {
 		return exitCode(r.Err), r.Err

@@ -48,7 +48,7 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings, api
 				go func() { s.runtime.Keep(ctx, own, (<-result).err) }()
 				return s.dial(settings, own)
 			}
-			o = <-result // searching for a runtime is limited
+			o = <-result // Open ends soon, because it limits its search for a runtime
 		}
 		switch e, ok := errors.AsType[*problem.Error](o.err); {
 		case ctx.Err() != nil:

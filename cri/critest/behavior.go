@@ -42,7 +42,7 @@ type Exec struct {
 	After          time.Duration
 	ExitCode       int32
 	Stdout, Stderr string
-	Err            error // fails the call without an exit code
+	Err            error // the call fails with this error, without an exit code
 }
 
 // Script sets the behavior of the containers with the given name. The n-th start uses the n-th
@@ -95,7 +95,7 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 		if l.Stderr {
 			w = stderr
 		}
-		// If log lines are lost, a program ignores that.
+		// The program ignores an error, like most programs that write to stdout.
 		io.WriteString(w, l.Text+"\n")
 	}
 	if b.Forever {

@@ -227,7 +227,7 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 		return err
 	}
 	grace := time.Duration(0)
-	// In CRI-O, nothing runs in a stopped sandbox.
+	// If the sandbox is stopped, no container needs a grace period: in CRI-O, none of them is running.
 	if c.sandbox.ready {
 		grace = rt.options.profile.stopGrace(ctx.Deadline())
 	}

@@ -37,7 +37,7 @@ func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) 
 		limited, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	// It also kills the command when the container exits.
+	// The command is also killed when the container exits.
 	running, stop := context.WithCancelCause(limited)
 	defer context.AfterFunc(p.ctx, func() { stop(errContainerGone) })()
 	defer stop(nil)

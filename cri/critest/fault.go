@@ -111,8 +111,8 @@ func (rt *Runtime) strikeStream(method string) *fault {
 	return rt.strike(method, nil)
 }
 
-// before applies the part of a fault that precedes a stream. If it returns an error, the stream
-// ends. An error ends the stream; f may be nil.
+// before applies the part of a fault that precedes a stream. If it returns an error, the caller must end the stream.
+// f may be nil.
 func (f *fault) before(ctx context.Context) error {
 	if f == nil {
 		return nil

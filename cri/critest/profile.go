@@ -43,8 +43,8 @@ type Profile struct {
 	LogPart int
 	// CarriageReturns means that a terminal's lines end with \r\n in the log.
 	CarriageReturns bool
-	// PartReads means that an entry of a longer line also ends where a read of the output ended,
-	// so that its text may be shorter than LogPart. In the fake runtime, it is not.
+	// PartReads means that an entry of a longer line also ends where a read of the output ended, so that its text may
+	// be shorter than LogPart. The fake runtime never ends an entry there.
 	PartReads bool
 	// LosesOutput means that the last output of a command with a terminal may be lost, because the
 	// runtime does not wait until it has been read. The fake runtime never loses output.

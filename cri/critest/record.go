@@ -17,8 +17,8 @@ import (
 )
 
 // RemoveRecord removes containerd's record of a container, as `ctr containers rm` does. The CRI
-// still lists the container, but can neither stop nor remove it. It returns false if there is
-// no such container.
+// still lists the container, but can neither stop nor remove it. RemoveRecord returns false if there is no such
+// container.
 func (rt *Runtime) RemoveRecord(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -122,13 +122,13 @@ type asked interface {
 func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
 	f := rt.strikeStream(method)
 	if f.before(req.Context()) != nil {
-		// The client may also have disconnected.
+		// If the client has disconnected, it does not receive this response.
 		http.Error(w, "fault injected", http.StatusInternalServerError)
 		return
 	}
 	opened, session := upgrade(w, req, remotecommand.StreamProtocolV4Name)
 	if session == nil {
-		// The client has been notified.
+		// upgrade has already sent an error to the client.
 		return
 	}
 	defer session.Close()

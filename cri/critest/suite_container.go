@@ -117,8 +117,8 @@ func (s *suite) testContainerEnds(t *testing.T) {
 	wantExit(t, s.ended(t, p.start(t, shared)), 137, "Error")
 }
 
-// If the program is missing, there are two cases. Either the start fails, and the container has
-// exited. Or CreateContainer fails, and there is no container.
+// testNotStarted runs a program that does not exist. Either StartContainer fails, and the container has exited; or
+// CreateContainer fails, and there is no container.
 func (s *suite) testNotStarted(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "/no/such/program")

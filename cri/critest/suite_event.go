@@ -27,7 +27,7 @@ func (s *suite) testEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, ended := receive(ctx, stream)
-	// This is containerd 1.6, or CRI-O without enable_pod_events.
+	// over reports whether the runtime sends no events: it is containerd 1.6, or CRI-O without enable_pod_events.
 	over := func(err error) bool {
 		return status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents
 	}
@@ -96,7 +96,7 @@ func receive(ctx context.Context, stream grpc.ServerStreamingClient[runtimeapi.C
 	return got, ended
 }
 
-// second reports whether this is containerd 2.
+// second reports whether the runtime has the version 2.x, as containerd 2 does.
 func (s *suite) second(t *testing.T) bool {
 	t.Helper()
 	v, err := s.Version(t.Context())

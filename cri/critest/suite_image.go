@@ -51,7 +51,8 @@ func sameImage(listed, shown *runtimeapi.Image) bool {
 	return proto.Equal(listed, shown)
 }
 
-// If a container was created with the image's ID, its status shows the image's name and digest.
+// checkImageOfContainer checks that the status of a container that was created with the image's ID shows the image's
+// name and digest.
 func (s *suite) checkImageOfContainer(t *testing.T, img *runtimeapi.Image) {
 	t.Helper()
 	p := s.pod(t)
@@ -92,9 +93,8 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	}
 }
 
-// A runtime with HoldsImages refuses to remove an image that a container uses. On other runtimes,
-// the test does not try to remove it, because tests of other packages use the image at the same
-// time.
+// testImageInUse checks that a runtime with HoldsImages refuses to remove an image that a container uses. On other
+// runtimes, it does not try to remove the image, because tests of other packages use it at the same time.
 func (s *suite) testImageInUse(t *testing.T) {
 	if !s.cfg.Profile.HoldsImages {
 		t.Skip("the runtime would remove the image")

@@ -103,8 +103,8 @@ func (s *suite) testLogTail(t *testing.T) {
 	}
 }
 
-// The output of a terminal is one stream. runc disables carriage returns; CRI-O's monitor, conmon,
-// enables them again.
+// testLogTTY checks the log of a container with a terminal, whose output is one stream. runc disables carriage
+// returns; CRI-O's monitor, conmon, enables them again.
 func (s *suite) testLogTTY(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "echo out; echo err >&2")
@@ -119,7 +119,7 @@ func (s *suite) testLogTTY(t *testing.T) {
 	}
 }
 
-// Rotation: the file is renamed, and ReopenContainerLog creates a new one.
+// testLogReopened tests a rotation: it renames the file, and ReopenContainerLog creates a new one.
 func (s *suite) testLogReopened(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "echo before; while [ ! -e /host/go ]; do sleep 0.02; done; echo after")

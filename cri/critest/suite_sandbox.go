@@ -118,7 +118,8 @@ func (s *suite) testSandboxAddress(t *testing.T) {
 	}
 }
 
-// Stopping a sandbox kills its containers; removing it removes them.
+// testSandboxStop checks that the runtime kills a sandbox's containers when it stops the sandbox, and removes them
+// with it.
 func (s *suite) testSandboxStop(t *testing.T) {
 	p := s.pod(t)
 	running := p.sh(t, "running", "sleep 1000")
@@ -146,9 +147,9 @@ func (s *suite) testSandboxStop(t *testing.T) {
 	wantCode(t, err, status.Code(s.cfg.Profile.noSandbox(p.id)))
 }
 
-// A program that exits on TERM either does so, or is killed immediately. A program that ignores
-// TERM is killed at the call's deadline, or immediately. The test calls the service directly,
-// because the client stops containers before their sandbox.
+// testSandboxStopTERM stops a sandbox with a program that exits on TERM and a program that ignores it. The runtime
+// either kills both immediately, or sends TERM and kills the second one shortly before the call's deadline. The test
+// calls the service directly, because the client stops containers before their sandbox.
 func (s *suite) testSandboxStopTERM(t *testing.T) {
 	p := s.pod(t)
 	obeys := p.sh(t, "obeys", "trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done")
@@ -157,7 +158,7 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	p.up(t, "ignores")
 	waits := s.cfg.Profile.WaitsForTERM
 	code, limit, atOnce := int32(137), 60*time.Second, 20*time.Second
-	// It waits until a second before the deadline.
+	// A runtime that sends TERM waits until a second before the deadline.
 	if waits {
 		code, limit, atOnce = 4, 6*time.Second, 4*time.Second
 	}
@@ -166,7 +167,7 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	begun := time.Now()
 	_, err := s.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
 	took := time.Since(begun)
-	// A second was not sufficient.
+	// The last second was not sufficient to kill the program.
 	if waits && status.Code(err) == codes.DeadlineExceeded {
 		err = s.StopPodSandbox(t.Context(), p.id)
 	}

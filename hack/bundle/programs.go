@@ -13,8 +13,7 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// bridgeCopy is podrun-net under another name (hack/make-bundle), and not described a second
-// time.
+// bridgeCopy is a copy of podrun-net under another name (hack/make-bundle), so describe omits it.
 const bridgeCopy = "cni/bridge"
 
 // describe returns the programs, sorted by name, with the modules from which they were built. All
@@ -62,7 +61,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 func versionsOf(programs []spdx.Program, libraries []library, compiler string) map[string]string {
 	out := map[string]string{"gcc": compiler}
 	for _, p := range programs {
-		if p.Name == "containerd-shim-runc-v2" { // has the version of containerd
+		if p.Name == "containerd-shim-runc-v2" { // its version is that of containerd
 			continue
 		}
 		out[p.Name], out["go"] = p.Version, p.Modules[0].Version

@@ -90,7 +90,7 @@ func check(text string, tags, here []string) []string {
 	}
 	var versions []version
 	var last time.Time
-	// entries counts those of Unreleased.
+	// entries is the number of entries below Unreleased.
 	sections, entries := 0, 0
 	for i, line := range strings.Split(text, "\n") {
 		at := i + 1

@@ -27,8 +27,8 @@ const (
 	// sandbox or container. It is only for debugging: podrun makes no decision based on it.
 	AnnotationGeneration = "podrun.dev/owner-generation"
 	// AnnotationRootDir is the root directory of the podrun that created the sandbox. A podrun
-	// with another root directory does not change the sandbox. Versions of podrun before this
-	// annotation did not set it. Every podrun may change their sandboxes.
+	// with another root directory does not change the sandbox. Early versions of podrun did not set the annotation.
+	// Every podrun may change a sandbox without it.
 	AnnotationRootDir = "podrun.dev/root-dir"
 	// AnnotationBackOff is the delay before podrun restarts a container that has exited, in Go's
 	// notation for durations. Without it, there is no delay.

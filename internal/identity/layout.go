@@ -116,7 +116,7 @@ func (l Layout) Container(uid, name string) string { return filepath.Join(l.Cont
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
 
 // Reservations is the directory of the reservations for pods that commands will replace, update
-// or start again. Each is a file. It is valid while the process that created it holds its lock.
+// or start again. Each is a file, which is valid while the process that created the file holds its lock.
 func (l Layout) Reservations() string { return filepath.Join(l.RootDir, "reservations") }
 
 // Owners is the directory of the pods' owner records, one file per namespace/name.
@@ -207,8 +207,8 @@ func (l Layout) PodLock(p Pod) string {
 	return filepath.Join(l.Locks(), p.Namespace+"_"+p.Name)
 }
 
-// NodeLock is the file that podrun locks during admission. Its name never collides with that of
-// a pod's lock, because the latter has an underscore.
+// NodeLock is the file that podrun locks during admission. Its name never collides with that of a pod's lock, because
+// the name of a pod's lock has an underscore.
 func (l Layout) NodeLock() string { return filepath.Join(l.Locks(), "node") }
 
 // Logs is the pod's log directory (log_directory in the sandbox's configuration).
@@ -268,11 +268,11 @@ func (l Layout) id() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// SecretPods is a directory. It has one directory for each pod whose Secrets are in memory.
+// SecretPods is the directory that contains one directory for each pod whose Secrets are in memory.
 func (l Layout) SecretPods() string { return filepath.Join(l.SecretsDir(), "pods") }
 
-// SecretPod is the directory with the complete checkpoint of a pod. The checkpoint on disk has
-// the name of the file.
+// SecretPod is the directory with the file of a pod's complete checkpoint. The checkpoint on disk contains the name
+// of this file.
 func (l Layout) SecretPod(uid string) string { return filepath.Join(l.SecretPods(), uid) }
 
 // SecretCopies is the directory in memory that corresponds to RemoteCopies.

@@ -145,9 +145,8 @@ func (t *treeWalk) leave() error {
 	return nil
 }
 
-// reopen opens a level again. It is the parent of the directory below it. Then reopen continues
-// the level's listing. If the directory below was moved, it has another parent, and the error
-// is ErrMoved.
+// reopen opens a level again, as the parent of the directory below it, and continues the level's listing. If another
+// process has moved that directory, its parent is not the level, and the error is ErrMoved.
 func (t *treeWalk) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

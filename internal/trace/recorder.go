@@ -51,7 +51,7 @@ func (r *Recorder) Trace(command string) Trace {
 
 type key struct{}
 
-// With returns a context. r records the phases that begin with this context.
+// With returns a context that makes r record the phases that begin with it.
 func With(ctx context.Context, r *Recorder) context.Context { return context.WithValue(ctx, key{}, r) }
 
 // Begin begins a phase. The returned function ends it. If the context has no recorder, both do

@@ -1,6 +1,5 @@
-// Package workflow writes the output of a step of a GitHub workflow: podrun's text, groups and
-// annotations, and the output of containers. The runner must not find workflow commands in the
-// latter.
+// Package workflow writes the output of a step of a GitHub workflow: podrun's text, groups and annotations, and the
+// output of containers. The runner must not find workflow commands in the output of containers.
 //
 // The runner (actions/runner, src/Runner.Common/ActionCommand.cs) finds a command in each line of
 // stdout and stderr that begins with "::" after white space, or that contains "##[". It reads the

@@ -42,8 +42,8 @@ func applyAttachment(c *config, args *skel.CmdArgs) (*current.Result, error) {
 	return r, nil
 }
 
-// checkFree returns an error if the sandbox has the interface: an attachment that exists is
-// neither replaced nor, by the undo of a second ADD, removed.
+// checkFree returns an error if the sandbox has the interface. Otherwise a second ADD would replace the existing
+// attachment, or its undo would remove it.
 func checkFree(sandbox ns.NetNS, ifName string) error {
 	return sandbox.Do(func(ns.NetNS) error {
 		_, err := netlink.LinkByName(ifName)

@@ -8,8 +8,8 @@ import (
 )
 
 // collect removes the attachments that are not valid. With only-unused, it keeps those
-// whose pair of interfaces exists: ADD creates the pair first and DEL removes it first, so
-// that a reservation or a rule without one belongs to no call in progress.
+// whose pair of interfaces exists: ADD creates the pair first and DEL removes it first, so no call in progress needs
+// a reservation or a rule without a pair.
 //
 // The plugin looks for a pair after it has read the reservation or the rule: a pair that does
 // not exist then will not be created by an ADD in progress.

@@ -163,8 +163,8 @@ func (s *store) read() ([]lease, error) {
 	return out, nil
 }
 
-// remove removes the leases that gone selects, and incomplete ones: the lock is held, so
-// that only a killed process or a power failure leaves these.
+// remove removes the leases that gone selects. It also removes incomplete ones: because it holds the lock, only a
+// killed process or a power failure can have left them.
 func remove(leases []lease, gone func(lease) bool) (kept []lease, err error) {
 	var errs []error
 	for _, l := range leases {

@@ -8,9 +8,9 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// mac returns the requested MAC address of the sandbox's interface, nil if there is none, and
-// the other arguments in CNI_ARGS: host-local's library refuses arguments that it does not
-// use. As in upstream's bridge, the capability takes precedence.
+// mac returns the MAC address that the call requests for the sandbox's interface, or nil. It also returns CNI_ARGS
+// without this request, because host-local's library refuses arguments that it does not use. As in upstream's bridge,
+// the capability takes precedence over CNI_ARGS.
 func (c *config) mac(args string) (mac net.HardwareAddr, others string, err error) {
 	text := ""
 	var rest []string

@@ -61,8 +61,8 @@ func inNetwork(err error, c *config, args *skel.CmdArgs) error {
 	return types.NewError(code, fmt.Sprintf("network %s, sandbox %s: %s", c.Name, args.ContainerID, text), "")
 }
 
-// cmdDel of a chained plugin does not require the configuration: it identifies an attachment
-// by its IDs in every table, so that renaming the bridge has no effect.
+// cmdDel implements DEL. A chained plugin does not require its configuration for that: it searches every table for
+// the attachment's IDs, so it finds the rules even if the bridge in the configuration has another name now.
 func cmdDel(args *skel.CmdArgs) error {
 	c, err := parse(args.StdinData)
 	if err != nil || c.chained() {

@@ -54,7 +54,7 @@ func removeRules(bridge string, gone func(comment string) bool) error {
 		if bridge == "" || there[f.id] {
 			continue
 		}
-		// This covers the case that another program has removed the network's table.
+		// Even if another program has removed the network's table, its rules in FORWARD may remain.
 		n, err := removeForward(c, f.id, bridge)
 		if err != nil {
 			return err

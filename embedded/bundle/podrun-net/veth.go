@@ -151,7 +151,7 @@ func routeOf(r *types.Route, ips []*current.IPConfig, link int) *netlink.Route {
 // queue.
 const portLimit = 10 * time.Second
 
-// watchPort starts to watch an interface. await returns it when it is up: before that, the
+// watchPort starts to watch the host's interfaces. await waits until an interface is up, because before that, the
 // bridge forwards no packets of the sandbox.
 func watchPort() (await func(link netlink.Link) (netlink.Link, error), end func(), err error) {
 	updates, done := make(chan netlink.LinkUpdate, 64), make(chan struct{})
