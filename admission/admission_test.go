@@ -17,7 +17,7 @@ import (
 var cases = []struct {
 	name  string
 	setup []func(*scene)
-	// Each has the form "reason: field: message". If there is none, the pod is admitted.
+	// the problems, each in the form "reason: field: message"; if there are none, the pod is admitted
 	want []string
 }{
 	{name: "an ordinary pod"},

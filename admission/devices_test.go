@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// TestDevices checks which devices the pods get. It also checks why podrun refuses pods.
+// TestDevices checks which devices each pod gets, or why podrun refuses the pod.
 func TestDevices(t *testing.T) {
 	const gpu = "example.com/gpu"
 	yes, no := true, false

@@ -43,7 +43,7 @@ func TestKubeletRefusals(t *testing.T) {
 		}
 		decode(t, file, func(b []byte) error { return json.Unmarshal(b, &rec) })
 		if len(rec.Log) > 0 || strings.Contains(strings.Join(rec.Events, ""), "FailedMount") {
-			// The kubelet refused it by rules for static pods, or after admission.
+			// The kubelet refused the pod by rules for static pods, or after admission.
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

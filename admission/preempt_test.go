@@ -35,7 +35,7 @@ func TestPreempt(t *testing.T) {
 		name  string
 		here  []host.Pod
 		setup []func(*scene)
-		// These are the names of victims, or the problems.
+		// the names of the victims, or the problems
 		want string
 	}{
 		{"room for all", []host.Pod{victim("a" + b + "500m 1Gi")}, []func(*scene){critical, requests("1", "1Gi")}, ""},

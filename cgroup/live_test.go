@@ -230,8 +230,8 @@ func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (
 	return p, cmd
 }
 
-// A process may outlive its container, in a group of its own below the pod's group. It must not
-// prevent the removal of the pod's group.
+// A process may outlive its container, in a group of its own below the pod's group. The process must not prevent the
+// removal of the pod's group.
 func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)

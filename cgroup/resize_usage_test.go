@@ -9,7 +9,7 @@ import (
 func TestReadUsage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version int
-		// It maps a controller to its directory.
+		// the directory of each controller
 		mounts map[string]string
 		files  map[string]string
 		want   Usage

@@ -105,7 +105,7 @@ func TestServeWithoutARuntime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	record(`{"schemaVersion":98}`) // this podrun cannot know which runtime it names
+	record(`{"schemaVersion":98}`) // the record of a later podrun, which may name another runtime
 	sent, said := listenNotify(t), &lockedBuffer{}
 	ctx, end := context.WithCancel(t.Context())
 	code := make(chan int)
@@ -126,7 +126,7 @@ func TestServeWithoutARuntime(t *testing.T) {
 			t.Errorf("%s answers %d\n%s", path, code, body)
 		}
 	}
-	if code, body := readAPI(socket, "/healthz"); code != http.StatusOK { // a restart would not help
+	if code, body := readAPI(socket, "/healthz"); code != http.StatusOK { // healthy, because a restart of serve would not help
 		t.Errorf("/healthz answers %d\n%s", code, body)
 	}
 	before := strings.Count(sent.String(), "WATCHDOG=1")

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTraceFile covers --trace=json:/tmp/t as root: the name may be a symlink or a FIFO of
-// another user.
+// TestTraceFileFollowsNoLink covers --trace=json:/tmp/t as root: the name may be a symlink or a FIFO of another user.
 func TestTraceFileFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link, fifo, plain := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "fifo"), filepath.Join(dir, "plain")
@@ -41,7 +40,7 @@ func TestTraceFileFollowsNoLink(t *testing.T) {
 			t.Errorf("a stream: %v", err)
 		}
 	}
-	// It may be a file of another user.
+	// The test's stderr may be a file of another user.
 	if err := writeNoFollow("/dev/stderr", nil); err != nil && !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("the standard error stream: %v", err)
 	}

@@ -64,7 +64,7 @@ func TestCreatesAfter(t *testing.T) {
 			plan := func(f change) Plan {
 				in := input(corev1.Container{})
 				f(&in, &in.Pod.Spec.Containers[0])
-				// The profile of a test does not exist.
+				// Ignore the problem that a seccomp profile does not exist.
 				p, _ := New(in)
 				return p
 			}

@@ -71,7 +71,7 @@ func TestEtcHosts(t *testing.T) {
 		name string
 		spec corev1.PodSpec
 		ips  []string
-		// It is the text after the managed header, or the whole file.
+		// the text after the managed header, or the whole file
 		want string
 	}{
 		{"two addresses", corev1.PodSpec{}, []string{"10.0.0.1", "fd00::1"},

@@ -16,8 +16,8 @@ import (
 )
 
 // TestClassifyLog classifies what containerd 2.4.2 wrote after its store was damaged
-// (testdata/ends/damage-*), or when the environment prevented its start (environment-*). Of the
-// stacks of other goroutines, only the beginning of one is kept.
+// (testdata/ends/damage-*), or when the environment prevented its start (environment-*). From the stacks of other
+// goroutines, the files contain only the beginning of one.
 func TestClassifyLog(t *testing.T) {
 	want := map[string]string{
 		"damage-meta-trunc-1":             "load required plugin io.containerd.grpc.v1.cri: unable to load CRI image service plugin dependency: invalid database",

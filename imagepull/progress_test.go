@@ -16,7 +16,7 @@ import (
 // begun is the time at which the pulls of these tests begin.
 var begun = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// lookAt returns a look at some time after begun. It has ingests with the given refs.
+// lookAt returns the look at the given time after begun. The keys of offsets are the refs of its ingests.
 func lookAt(after time.Duration, offsets map[string]int64) look {
 	l := look{at: begun.Add(after), known: true, ingests: map[string]ingest{}}
 	for ref, offset := range offsets {
@@ -114,9 +114,9 @@ func TestManifestsOfConcurrentPulls(t *testing.T) {
 	}
 }
 
-// When the manifest of a pull is present, podrun must not attribute the leftovers of an
-// interrupted pull of another tag to the pull. Of two such leftovers, podrun must show the one
-// that grows.
+// An interrupted pull of another tag may have left a manifest and blobs behind. When the manifest of the pull itself
+// is present, podrun must use only that. Before that, if there are two such leftovers, podrun must show the one that
+// grows.
 func TestLeftoversOfAnotherTag(t *testing.T) {
 	left := manifest{digest: "left", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	other := manifest{digest: "other", updated: begun.Add(-time.Minute), blobs: []string{"b"}}

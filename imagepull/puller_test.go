@@ -19,8 +19,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// This test compares the calls and events of kubelet-golden 28-image-policies, with one
-// container for each.
+// The calls and events must be those of the pod in kubelet-golden 28-image-policies. Each case corresponds to a
+// container of that pod.
 func TestPoliciesCallsAndEventsAreTheKubelets(t *testing.T) {
 	for _, test := range []struct {
 		name, image, policy string
@@ -295,7 +295,7 @@ func abandonPulls(t *testing.T, order []int, parallel int) {
 	puller := r.puller(Options{QPS: 0.125, Burst: 1, MaxParallel: parallel})
 	start := func(name string) *Pulls {
 		pulls := puller.Start(t.Context(), planOf(t, "containers:\n"+container("app", name+":1", "IfNotPresent")))
-		// It is in the queue.
+		// Wait until the pull is in the queue.
 		synctest.Wait()
 		return pulls
 	}

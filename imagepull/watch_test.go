@@ -96,7 +96,7 @@ func TestGiveUp(t *testing.T) {
 		w := &watcher{stall: limit, content: storeContent{infos: test.infos}, images: storeImages{targets: test.targets, err: test.err}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := &watched{transfer: newTransfer("registry.example:5000/app:1", begun), cancel: cancel}
-		// Its blobs are known, so another pull's blobs must not count as its own.
+		// The blobs of this pull are known, so the blobs of another pull must not count as its own.
 		p.candidates["m"] = manifest{digest: "m", blobs: []string{"m"}}
 		if test.open == nil {
 			clear(p.candidates)

@@ -98,7 +98,7 @@ func verdict(s Source) (string, problem.List) {
 		return out
 	}
 	objects, problems := Load([]Source{s}, Options{IgnoreUnknownKinds: true})
-	// The plan refuses these, because the pods are new.
+	// Load accepts ephemeral containers, but the plan of a new pod refuses them.
 	for _, p := range objects.Pods {
 		if len(p.Object.Spec.EphemeralContainers) > 0 {
 			return "reject", append(problems, problem.Problem{Field: "spec.ephemeralContainers", Message: EphemeralOnCreate})
@@ -143,7 +143,7 @@ func saysGist(t *testing.T, file, reason string, problems problem.List) {
 		wants = append(wants, "not valid YAML: "+y[2])
 		if line, err := strconv.Atoi(y[1]); err == nil {
 			if strings.HasPrefix(y[2], "did not find expected") {
-				// The library counts these from 0.
+				// For these errors, the library counts lines from 0.
 				line++
 			}
 			wants[0] = fmt.Sprintf(":%d: %s", line, wants[0])

@@ -31,7 +31,7 @@ func TestMeant(t *testing.T) {
 		// limits have keys and not fields.
 		{pod, "spec.containers[0].memory", ""},
 		{pod, "spec.containers[0].envs", `did you mean "env"?`},
-		// This must not be the port of a probe.
+		// The suggestion must not be the port of a probe.
 		{pod, "spec.containers[0].port", `did you mean "ports"?`},
 		{pod, "spec.contaners", `did you mean "containers"?`},
 		{pod, "spec.x", ""},

@@ -257,7 +257,7 @@ func TestF9ReadEndsWithContext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// This is a writer that writes nothing.
+	// This FIFO has a writer that writes nothing.
 	open, err := os.OpenFile(silent, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

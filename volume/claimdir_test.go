@@ -158,7 +158,7 @@ func TestDeleteClaims(t *testing.T) {
 	released := 0
 	inUse := func() (map[string]bool, error) { return map[string]bool{data: true}, nil }
 	if err := DeleteClaims(t.Context(), []string{data}, inUse, func() error { released++; return nil }); err != nil || released != 1 {
-		// The last user deletes it.
+		// Only the last user may delete the directory.
 		t.Errorf("error %v, released %d times", err, released)
 	}
 	if _, err := os.Stat(data + "/a/b"); err != nil {

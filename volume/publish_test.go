@@ -181,7 +181,7 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 				if err := publishTo(t, dir, content); err != nil {
 					t.Fatal(err)
 				}
-				// The container itself created this.
+				// The container itself created ..moved, so it may remain.
 				os.RemoveAll(dir + "/..moved")
 				wantFiles(t, dir, content)
 				wantIntact(t, host+"/file")

@@ -202,7 +202,7 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	}
 	defer user.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	// Do not wait until it is released.
+	// Remove must not wait until the file is closed.
 	cancel()
 	err = Remove(ctx, plan.Layout, plan.ID.UID)
 	if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), plan.Volumes[1].HostPath) {

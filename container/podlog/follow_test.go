@@ -104,8 +104,7 @@ func (l *logFile) rename() {
 	}
 }
 
-// start follows a log in the background. The returned function stop waits until that ends. stop
-// waits until it ends.
+// start follows a log in the background. stop waits until that ends.
 func start(ctx context.Context, src Source, out Output, opts Options) (stop func() error) {
 	opts.Follow = true
 	done := make(chan error, 1)
@@ -213,7 +212,7 @@ func TestFollowRotation(t *testing.T) {
 	out.await(t, want.String())
 }
 
-// TestFollowReadsOldFileOnce checks the moment in which both files are written.
+// TestFollowReadsOldFileOnce covers the moment at which the runtime may write to the old file and the new one.
 func TestFollowReadsOldFileOnce(t *testing.T) {
 	l, out := newLogFile(t), newScreen()
 	l.line("stdout F one")

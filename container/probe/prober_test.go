@@ -160,8 +160,8 @@ func TestSlowProbes(t *testing.T) {
 	}
 }
 
-// TestProbesInFlightOfAContainerThatIsGone checks that the results of these probes are not
-// reported.
+// TestProbesInFlightOfAContainerThatIsGone checks that podrun cancels the running probe of a container that is gone,
+// and does not report the probe's result.
 func TestProbesInFlightOfAContainerThatIsGone(t *testing.T) {
 	w := &world{takes: map[string]time.Duration{"liveness": time.Minute}, exits: func(string, float64) int32 { return 1 }}
 	inWorld(t, w, func(t *testing.T, p *Prober) {

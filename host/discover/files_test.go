@@ -126,7 +126,7 @@ func TestResolvConf(t *testing.T) {
 		"":                 {},
 		"/none":            {Path: "/none"},
 		"/etc/resolv.conf": {Path: "/run/systemd/resolve/resolv.conf", Nameservers: []string{"192.0.2.9"}},
-		// The administrator has chosen it.
+		// If the administrator has chosen the stub, podrun uses it.
 		"/etc/stub.conf": {Path: "/etc/stub.conf", Nameservers: []string{"127.0.0.53"}},
 	} {
 		got, err := m.readResolvConf(path)

@@ -141,7 +141,7 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It shares neither the runtime nor the cgroups with podrun. Another test may have started a
+			// This kubelet shares neither the runtime nor the cgroups with podrun. Another test may have started a
 			// kubelet that does.
 			if facts.Kubelet != nil && facts.Kubelet.PID == pid {
 				t.Errorf("it counts as a kubelet that may affect podrun's pods: %+v", facts.Kubelet)

@@ -14,7 +14,7 @@ import (
 // TestDemand checks that a partially decoded checkpoint has the same requests and ports as a
 // fully decoded one.
 func TestDemand(t *testing.T) {
-	// It is reused, as in readStored.
+	// The test reuses part, as readStored does.
 	part := &corev1.Pod{}
 	for name, spec := range map[string]string{
 		"nothing":         `{"containers":[{"name":"a"}]}`,

@@ -23,7 +23,7 @@ func hold(t *testing.T, l identity.Layout, uid, text string) {
 	}
 }
 
-// ids returns the content of that file.
+// ids returns the content of the file that hold writes.
 func ids(first int) string {
 	one := fmt.Sprintf(`[{"hostId": %d, "containerId": 0, "length": 65536}]`, first)
 	return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`

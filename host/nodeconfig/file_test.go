@@ -107,7 +107,7 @@ func TestParseJSON(t *testing.T) {
 func TestParseProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string
-		// It has the form "field: message" and is the first problem.
+		// the first problem, in the form "field: message"
 		want    string
 		line    int
 		warning bool

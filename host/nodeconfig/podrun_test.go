@@ -74,7 +74,7 @@ verbose: true
 // have its line in the file, even in the second document.
 func TestParsePodrunProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// It follows apiVersion and kind.
+		// the text of the file after apiVersion and kind
 		file string
 		want string
 		line int
@@ -130,7 +130,7 @@ func TestParsePodrunProblems(t *testing.T) {
 				if line > 0 {
 					line += shift
 				}
-				// These are lines in the message.
+				// The message may also contain a line number.
 				for n := range 8 {
 					if shift > 0 && strings.HasSuffix(want, fmt.Sprintf(" line %d", n)) {
 						want = strings.Replace(want, fmt.Sprintf(" line %d", n), fmt.Sprintf(" line %d", n+shift), 1)

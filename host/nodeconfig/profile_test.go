@@ -49,7 +49,7 @@ func TestProfile(t *testing.T) {
 
 func TestDescribeProfile(t *testing.T) {
 	s, _ := Parse([]byte(beginPodrun+"profile: hardened\npodSecurity: privileged\n"), Default())
-	// As if a flag had set it.
+	// A flag may have changed the setting after Parse.
 	s.UserNamespaces = ""
 	const want = "profile hardened: seccompDefault=true, podSecurity=privileged (instead of baseline), userNamespaces=pod (instead of prefer), " +
 		"imagePullCredentialsVerificationPolicy=AlwaysVerify, readOnlyAPI=true"

@@ -57,7 +57,7 @@ func TestMakeFile(t *testing.T) {
 		t.Errorf("a file that exists: %v, %v", info, err)
 	}
 	if err := MakeFile(dir, 0o644); err != nil {
-		// The caller has checked its type before.
+		// An error is permitted, because callers check the type before.
 		t.Logf("a directory: %v", err)
 	}
 	if err := MakeFile(filepath.Join(dir, "none", "f"), 0o644); !errors.Is(err, fs.ErrNotExist) {

@@ -72,7 +72,7 @@ func putFile(t *testing.T, file, text string) {
 	}
 }
 
-// put writes a pod's state.
+// putState writes a pod's state.
 func putState(t *testing.T, l identity.Layout, s PodState) {
 	t.Helper()
 	if err := UpdatePodState(l, stateUID, func(now *PodState) { *now = s }); err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// podrun-net has the same vector (embedded/bundle/podrun-net), in another module.
+// The tests of podrun-net, which is in another module, have the same vector (embedded/bundle/podrun-net).
 func TestLinkName(t *testing.T) {
 	if got := linkName("0123456789ab/eth0"); got != "vethwrpqzk3ymji" {
 		t.Errorf("%s", got)
 	}
 }
 
-// With this machine's kernel, in a separate network namespace, with a plugin that records its
-// calls. The GC of the real plugin is tested in embedded/bundle/podrun-net.
+// This test uses this machine's kernel, in a network namespace of its own, and a plugin that records its calls. The
+// tests of embedded/bundle/podrun-net cover the GC of the real plugin.
 func TestCollect(t *testing.T) {
 	nft := inOwnNetwork(t)
 	root := t.TempDir()

@@ -182,7 +182,7 @@ func TestSocketPathLength(t *testing.T) {
 	// podrun creates the socket under another name first.
 	for _, last := range []string{"x", "~"} {
 		path := filepath.Join(dir, strings.Repeat("x", 106-len(dir)-1)+last)
-		// The second one replaces the first one.
+		// The second socket replaces the first one.
 		for range 2 {
 			l, err := ListenUnix(Socket{Path: path})
 			if err != nil {

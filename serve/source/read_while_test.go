@@ -18,7 +18,7 @@ func TestReadWhileWritten(t *testing.T) {
 	old := pod("web", "old") + "---\n" + pod("db", "old")
 	changed := pod("web", "new") + "---\n" + pod("db", "new")
 	writers := writersOf(changed)
-	// This waits for all directories together.
+	// There is a directory for each writer, so that the test waits only once until all files have settled.
 	readers := map[string]*Reader{}
 	for name := range writers {
 		dir := t.TempDir()

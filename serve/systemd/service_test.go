@@ -326,7 +326,7 @@ func TestDelay(t *testing.T) {
 	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "" {
 		t.Errorf("uninstall: %v, %q", err, drop())
 	}
-	// It was removed together with the drop-in.
+	// Uninstall removed the directory together with the drop-in.
 	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755))
 	must(t, os.WriteFile(s.path(DelayPath), []byte("[Login]\n"), 0o644))
 	install(time.Minute)

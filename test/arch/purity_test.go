@@ -179,8 +179,8 @@ func (c *calls) use(b *body, object types.Object) string {
 	return ""
 }
 
-// check returns those functions in these packages, and those in also, that have an effect. Each
-// result has the chain of calls that leads to the effect.
+// check returns the functions of the packages, and those among the named functions, that have an effect. Each result
+// has the chain of calls that leads to the effect.
 func (c *calls) check(packages, functions []string) []string {
 	var out []string
 	unknown := slices.Clone(functions)

@@ -42,7 +42,7 @@ type slowRegistry struct {
 	stallAt int64
 	stalls  int   // number of blobs that will still stall
 	sent    int64 // bytes of blobs
-	// rings is closed when sent reaches this number; 0 means at the first request
+	// the number of sent bytes at which rings is closed; 0 means that the first request closes it
 	alarm int64
 	// see alarm; nil if no alarm is set
 	rings chan struct{}

@@ -74,7 +74,7 @@ func TestTerminal(t *testing.T) {
 				t.Errorf("Ctrl-C did not reach the process:\n%s", text)
 			}
 			w.keys("exit 7", "Enter")
-			// Earlier input would go to podrun.
+			// Wait for the shell's prompt, because podrun would read earlier input.
 			w.await(`(?m)^# $`)
 			w.keys("echo code $?; stty -a | grep -o ' icanon'", "Enter")
 			w.await(`(?m)^code ` + c.code + `\n icanon$`)

@@ -112,7 +112,7 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 		t.Errorf("get wrote\n%s", out)
 	}
 	r.answers()
-	// serve restarts it without a command.
+	// serve restarts the runtime although no command runs.
 	c := r.command(bundle, "serve", r.dir+"/none")
 	if err := os.Mkdir(filepath.Join(r.dir, "none"), 0o755); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func (r *rig) reboot() {
 			r.Fatal(err)
 		}
 		for _, p := range append(strings.Fields(string(children)), pid) {
-			// It may have exited together with another process.
+			// The process may have exited together with another one.
 			_ = exec.Command("kill", "-9", p).Run()
 		}
 	}
@@ -253,7 +253,7 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	}
 	r.answers()
 	pid := r.podPID()
-	// This uses the version that is running.
+	// get uses the version that is running.
 	r.must("get")
 	if got := r.daemon().Digest; got != older {
 		t.Fatalf("get has started %s", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyOneImageFails checks that podrun starts the other containers nevertheless.
+// TestApplyOneImageFails checks that if the image of one container is not available, podrun still starts the others.
 func TestApplyOneImageFails(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
@@ -39,7 +39,7 @@ func TestApplyOneImageFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyOnlyImageFails: nothing is left behind.
+// TestApplyOnlyImageFails checks that if the only image is not available, podrun leaves nothing behind.
 func TestApplyOnlyImageFails(t *testing.T) {
 	for _, tc := range []struct{ name, image, policy string }{
 		{"not found", "registry.example/absent:1", "IfNotPresent"},

@@ -59,7 +59,7 @@ func TestExecWithoutStreams(t *testing.T) {
 	if got := r.rt.CallNames("ExecSync"); len(got) != 0 {
 		t.Errorf("calls: %q", got)
 	}
-	// It must never repeat a call that may have run the command.
+	// Exec must never repeat a call that may have run the command.
 	r.rt.Fault("Exec", critest.Fault{When: critest.After, Times: 1})
 	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk})
 	wantErr(t, err, problem.Runtime)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestDeadlineNamesTheLastAnswer covers a command whose deadline expires while the runtime
-// creates a container. If the runtime then returns an error, this error says more than the
-// deadline. If that error reports only a canceled call, this does not apply.
+// creates a container. If the runtime then returns an error, podrun must report that error, because it says more than
+// the deadline does. An error that only reports a canceled call says no more.
 func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
 	for _, test := range []struct {

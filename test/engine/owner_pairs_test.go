@@ -254,7 +254,7 @@ func tryPair(t *testing.T, c pairCell) {
 	r.mustDelete()
 }
 
-// pairState determines the state of the pod from outside, because it asks only the runtime.
+// pairState determines the state of the pod from outside: it queries only the runtime.
 func (r *rig) pairState() pairState {
 	ready := 0
 	for _, sb := range r.rt.Sandboxes() {

@@ -346,7 +346,8 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 	}
 }
 
-// TestRestartOfPodsOneOfWhichIsDeleted checks that the other pods are restarted.
+// TestRestartOfPodsOneOfWhichIsDeleted checks that if another command deletes one of several pods, restart still
+// restarts the others.
 func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

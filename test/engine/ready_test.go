@@ -87,7 +87,7 @@ func TestReadyAfterCrash(t *testing.T) {
 		if ran := ready.Sub(c.StartedAt); ran <= 900*time.Millisecond || ran > 3*time.Second {
 			t.Errorf("reported as ready after it had run for %s; its previous run lasted 900 ms", ran)
 		}
-		// For every later command, it has run long enough.
+		// For every later command, the container has run long enough.
 		if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil || time.Since(ready) > time.Second {
 			t.Errorf("a later wait: %v after %s", result.Err, time.Since(ready))
 		}

@@ -170,7 +170,7 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 	}
 }
 
-// TestChoiceOfANewerPodrun checks that podrun neither recovers nor overwrites the record.
+// TestChoiceOfANewerPodrun checks that podrun neither recovers nor overwrites the record of a newer podrun.
 func TestChoiceOfANewerPodrun(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()

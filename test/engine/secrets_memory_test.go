@@ -95,7 +95,7 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 }
 
 // TestApplyAfterRebootWithoutSecrets checks that apply restarts the containers of a running
-// pod. It must leave a terminated pod as it is, because this no longer needs its Secrets.
+// pod. It must leave a terminated pod as it is, because a terminated pod no longer needs its Secrets.
 func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	for policy, want := range map[string]run.Outcome{"Always": run.OutcomeUpdated, "Never": run.OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {

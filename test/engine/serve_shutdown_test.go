@@ -145,7 +145,8 @@ func TestServeShutdownOrder(t *testing.T) {
 		if s.host.held() != 1 {
 			t.Fatalf("%d locks, want one; warnings %q", s.host.held(), s.warnings)
 		}
-		// The runtime kills app after 5 s, and it exits later.
+		// The runtime kills app after a grace period of 5 s. Because of this delay, app exits only after its group's
+		// period.
 		s.rt.Fault("StopContainer", critest.Fault{When: critest.Slow, Delay: time.Second, Match: func(req proto.Message) bool {
 			return req.(*runtimeapi.StopContainerRequest).Timeout == 5
 		}})

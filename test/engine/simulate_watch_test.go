@@ -54,7 +54,7 @@ func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
 			m.fail(p, "got sandbox %d while %s runs in another one", b.GetMetadata().GetAttempt(), name)
 		}
 		if b.GetMetadata().GetAttempt() == 0 {
-			// It belongs to another pod.
+			// With attempt 0, the pod is a new one, and the run belongs to an earlier pod.
 			delete(p.runs, name)
 		}
 	}

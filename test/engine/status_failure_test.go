@@ -114,8 +114,8 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 	}
 }
 
-// TestServeWhyAContainerIsNotStarted checks that the status of a supervised pod shows it, too,
-// while serve retries the start.
+// TestServeWhyAContainerIsNotStarted checks that the status of a supervised pod also shows the reason while serve
+// retries the start.
 func TestServeWhyAContainerIsNotStarted(t *testing.T) {
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {

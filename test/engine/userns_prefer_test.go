@@ -40,7 +40,7 @@ func TestPreferUserNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec   string
 		change func(*prepare.Input)
-		own    bool   // it has its own user namespace
+		own    bool   // the pod has its own user namespace
 		view   string // expected text in the plan
 	}{
 		"plain":                   {usernsPlain, nil, true, preferred},

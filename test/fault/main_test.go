@@ -78,7 +78,7 @@ spec:
 // podrun may create the container app.
 const earlyContainer = `{name: early, image: "registry.example/setup:1"}, `
 
-// manifests are three: the pod, another definition of it, and a pod that terminates.
+// manifests are the pod, another definition of it, and a pod that terminates.
 var manifests = map[string]string{
 	"one.yaml":    fmt.Sprintf(forPod, "Always", earlyContainer, "app", "far:1"),
 	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", earlyContainer, "app", "far:2"),

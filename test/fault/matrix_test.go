@@ -24,7 +24,7 @@ type mishap struct {
 	silent bool
 }
 
-// slowLimit is the --timeout of a command that should exit before it.
+// slowLimit is the --timeout of a command that should exit long before its timeout.
 const slowLimit = 20 * time.Second
 
 var mishaps = []mishap{

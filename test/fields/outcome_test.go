@@ -90,7 +90,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 		}
 		view.Warnings = nil
 		for i := range view.Containers {
-			// This is the same as in the manifest. Its effect follows below.
+			// The plan copies PostStart from the manifest. later returns what podrun does with it.
 			view.Containers[i].PostStart = nil
 		}
 		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unenforced(p.Pod)

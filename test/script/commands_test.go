@@ -223,7 +223,7 @@ func sandboxID(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), newest.Id)
 }
 
-// httpget URL waits for a response and prints its body. httpget expects no response.
+// httpget URL waits for a response and prints its body. ! httpget URL expects no response.
 func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 1, "httpget URL")
 	client := &http.Client{Timeout: 5 * time.Second}

@@ -38,8 +38,8 @@ func linkSelf(t *testing.T, path string) {
 	}
 }
 
-// The network of an earlier release, run by libcni as in containerd: upstream's bridge and
-// host-local, and podrun-net.
+// TestChain tests the network of an earlier release, which consists of upstream's bridge and host-local, and
+// podrun-net. libcni runs these plugins, as in containerd.
 func TestChain(t *testing.T) {
 	h := newHost(t)
 	dir := upstream(t)

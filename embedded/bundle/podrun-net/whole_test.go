@@ -355,8 +355,8 @@ func TestWholeGC(t *testing.T) {
 	gc(false)
 }
 
-// Attachments of the chain of an earlier release: random names of interfaces, the same
-// addresses and rules.
+// DEL removes attachments that the chain of an earlier release created. Their interfaces have random names; their
+// addresses and rules are the same.
 func TestDelOfEarlierRelease(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t)
@@ -388,7 +388,7 @@ func TestConcurrentAttachments(t *testing.T) {
 				for _, command := range []string{"ADD", "GC", "DEL"} {
 					conf := w.config(ports(portMapping{8000 + n, 80, "tcp", ""}))
 					at := p
-					if command == "GC" { // with no valid attachment: the others' ADDs and DELs are in progress
+					if command == "GC" { // no attachment is valid, because all calls of ADD and DEL are in progress
 						at, conf["cni.dev/valid-attachments"], conf["podrun.dev/only-unused"] = nil, []any{}, true
 					}
 					if out, errs, err := w.call(command, at, conf); err != nil && failed == nil {
@@ -470,7 +470,7 @@ func TestRefusedSettings(t *testing.T) {
 	w.empty()
 }
 
-// The sysctls of the host and of the sandbox.
+// TestSandboxSettings checks the sysctls of the host and of the sandbox.
 func TestSandboxSettings(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t)
