@@ -136,7 +136,8 @@ func (p place) get() any {
 	return p.holder.([]any)[p.key.(int)]
 }
 
-// matters reports whether a valid change of the field changes what podrun does. tried describes how far it got.
+// matters reports whether a valid change of the field changes what podrun does. tried describes the last change that
+// it tried.
 func matters(t *testing.T, pod any, before string, l leaf) (does bool, tried string) {
 	t.Helper()
 	at := places(pod, l.path)
