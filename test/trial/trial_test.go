@@ -36,10 +36,11 @@ const (
 // maxReported is the number of bytes of a command's output in the report.
 const maxReported = 2000
 
-// commandsFile is data of a third party, which is not part of the project. ownCommands contains the commands
-// that were added to it.
+// commandsFile is data of a third party, which is not part of the project. It is in a directory that contains
+// the checkout; for a worktree, this may be several levels above it. ownCommands contains the commands that
+// were added to it.
 const (
-	commandsFile = "../../../shared/research/commands.tsv"
+	commandsFile = "shared/research/commands.tsv"
 	ownCommands  = "testdata/commands.tsv"
 )
 
@@ -80,10 +81,11 @@ func TestTrial(t *testing.T) {
 	case os.Getuid() != 0:
 		t.Skip("requires root")
 	}
-	commands, err := readCommands(commandsFile)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("the commands of the trial are missing: %v", err)
+	path, ok := above(commandsFile)
+	if !ok {
+		t.Skipf("the commands of the trial are missing: no directory above this one contains %s", commandsFile)
 	}
+	commands, err := readCommands(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +123,19 @@ func TestTrial(t *testing.T) {
 	if os.Getenv(only) == "" {
 		check(t, total)
 	}
+}
+
+// above returns the path of a file in the nearest parent of the working directory that contains it.
+func above(name string) (path string, ok bool) {
+	dir, err := os.Getwd()
+	for err == nil && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		path = filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, true
+		}
+	}
+	return "", false
 }
 
 // table logs the counts for each audience, and returns their sum.
