@@ -27,7 +27,7 @@ func newCreate(a *app) *cobra.Command {
 	f := &applyFlags{}
 	c := newApplyWith(a, f)
 	c.RunE = func(c *cobra.Command, named []string) error {
-		f.New, f.NewHint = !f.Force, "to update or replace it, run 'podrun apply"+f.inputArgs(named)+"'"
+		f.New, f.NewHint = !f.Force, "to update or replace it, run "+a.asApply()
 		return a.runApply(c, f, named)
 	}
 	c.Use = "create -f FILE"
@@ -44,18 +44,13 @@ The subcommands create an object from flags, as kubectl's subcommands do. With
 	return c
 }
 
-// inputArgs returns the arguments that name the input, each after a space.
-func (f *inputFlags) inputArgs(named []string) (args string) {
-	for _, name := range named {
-		args += " " + shellWord(name)
+// asApply returns the command line of create as one of apply, in quotation marks. The commands have the same flags.
+func (a *app) asApply() string {
+	at := slices.Index(a.typed, "create")
+	if at < 0 {
+		return "'podrun apply FILE'"
 	}
-	for _, file := range f.files {
-		args += " -f " + shellWord(file)
-	}
-	if f.kustomize != "" {
-		args += " -k " + shellWord(f.kustomize)
-	}
-	return args
+	return a.withWords(at, at+1, "apply")
 }
 
 // addGenerator adds the flags of all generators.

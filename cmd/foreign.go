@@ -382,7 +382,6 @@ func knownCommand(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%q is not a command of %s", given[0], c.CommandPath())
 	var names []string
 	for _, sub := range c.Commands() {
 		if !sub.Hidden {
@@ -393,8 +392,5 @@ func knownCommand(c *cobra.Command, given []string) error {
 	if like == "" && !c.HasParent() {
 		like = closestName(given[0], slices.Collect(maps.Keys(sameAs)))
 	}
-	if like != "" {
-		err = fmt.Errorf("%w (did you mean %s?)", err, like)
-	}
-	return err
+	return &unknownWord{word: given[0], path: c.CommandPath(), like: like}
 }

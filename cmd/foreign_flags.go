@@ -19,7 +19,7 @@ const (
 	omitCluster  = "podrun does not use a cluster: omit the flag: 'CMD'"
 	omitServer   = "podrun has no API server: omit the flag: 'CMD'"
 	omitFlag     = "omit the flag: 'CMD'"
-	eachSubdir   = "podrun reads a directory but not its subdirectories: name each one"
+	eachSubdir   = "podrun reads a directory but not its subdirectories: use 'CMD', and add -f DIR for each subdirectory"
 	useGrace     = "use 'CMD --grace-period=VALUE'"
 	stopSignal   = "set lifecycle.stopSignal in the manifest, or run 'podrun exec NAME -- kill -VALUE 1' to send a signal to process 1 of the container"
 	useImageName = "use 'podrun image ls REPOSITORY[:TAG]' to select images by name, and 'podrun image prune' to remove those without a tag"
@@ -62,7 +62,7 @@ var foreignFlags = map[string]foreignFlag{
 	"get f":            {"use 'podrun get NAME': get does not read manifests", true},
 	"get filename":     {"use 'podrun get NAME': get does not read manifests", true},
 	"get raw":          {"podrun has no API server; 'podrun serve' has an HTTP API: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrunVALUE'", true},
-	"get since":        {"'podrun events --since=VALUE' and 'podrun logs NAME --since=VALUE' have this flag", true},
+	"get since":        {"use 'podrun logs NAME --since=VALUE' for the logs of a pod; 'podrun events' prints the age of each event", true},
 	"describe output":  {"use 'podrun get NAME -o VALUE'", true},
 	"describe o":       {"use 'podrun get NAME -o VALUE'", true},
 	"describe f":       {"use 'podrun describe NAME': describe does not read manifests", true},
@@ -152,10 +152,24 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	e := &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
 	if like := closestName(name, names); like != "" {
 		e.Err = fmt.Errorf("%w (did you mean --%s?)", err, like)
+		if hint := a.withFlag(name, like); hint != "" {
+			e.Hint = hint
+		}
 	} else if len(own) > 0 && len(own) <= 40 {
 		e.Hint = c.CommandPath() + " accepts " + strings.Join(own, ", ") + "; run 'podrun options' for the flags that all commands accept"
 	}
 	return e
+}
+
+// withFlag returns the hint with another flag in place of one that the command does not have, or "" if the
+// command line does not contain the flag in its long form.
+func (a *app) withFlag(name, other string) string {
+	for i, word := range a.typed {
+		if value, ok := strings.CutPrefix(word, "--"+name); ok && (value == "" || value[0] == '=') {
+			return "use " + a.withWords(i, i+1, "--"+other+value)
+		}
+	}
+	return ""
 }
 
 // formatHint returns the hint for docker's --format json (also {{json .}}) and --format yaml on a command

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -253,7 +254,11 @@ func openWithin(ctx context.Context, path string) (*os.File, error) {
 	select {
 	case o := <-done:
 		if o.err != nil {
-			return nil, &problem.Error{Kind: problem.Usage, Err: o.err}
+			e := &problem.Error{Kind: problem.Usage, Err: o.err}
+			if errors.Is(o.err, fs.ErrNotExist) {
+				e.Hint = "check the path; 'docker save IMAGE -o IMAGE.tar' and 'podman save' write such an archive"
+			}
+			return nil, e
 		}
 		return o.file, nil
 	case <-ctx.Done():

@@ -102,6 +102,9 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	given := args
 	args, err := translate(root, given)
 	a.typed, a.dashAdded = args, slices.Contains(args, "--") && !slices.Contains(given, "--")
+	if err != nil {
+		a.typed = given
+	}
 	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)

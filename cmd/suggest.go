@@ -24,6 +24,7 @@ func (a *app) suggest(err error) error {
 	if !ok {
 		return err
 	}
+	a.suggestCommand(e)
 	for i := range e.Problems {
 		a.suggestFile(&e.Problems[i])
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -42,11 +43,31 @@ func (a *app) suggestFile(p *problem.Problem) {
 	}
 	switch {
 	case below == "":
+		p.Hint = cmp.Or(a.notFile(p.File), p.Hint)
 	case parent == ".":
 		p.Hint = "the current directory has no " + missing
 	default:
 		p.Hint = parent + " exists, but " + missing + " does not"
 	}
+}
+
+// notFile returns the hint for an argument that cannot be the name of a manifest: the user probably meant a pod,
+// an image or the files that a pattern matches. It returns "" if the argument may be a name.
+func (a *app) notFile(name string) string {
+	if pattern := strings.ContainsAny(name, "*?["); pattern || len(a.typed) == 0 || filepath.Ext(name) != "" || strings.Contains(name, "/") {
+		if dir := filepath.Dir(name); pattern && !isAbsent(dir) {
+			return "no file matches the pattern: use -f " + shellWord(dir) + " to read all manifests of the directory"
+		}
+		return ""
+	}
+	word := shellWord(name)
+	switch a.typed[0] {
+	case "diff":
+		return "name a manifest, for example 'podrun diff " + word + ".yaml'; to print the definition of a pod, run 'podrun get pod " + word + " -o yaml'"
+	case "create":
+		return "name a manifest with -f; to start a pod from an image, run 'podrun run -d " + word + "'"
+	}
+	return ""
 }
 
 func isAbsent(path string) bool {

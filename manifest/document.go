@@ -163,7 +163,7 @@ func syntaxHint(message string) string {
 	case strings.Contains(message, "cannot start any token"), strings.Contains(message, "tab character"):
 		return "indent with spaces, not tabs; quote a value that begins with %, @ or a backquote"
 	case strings.Contains(message, "invalid map key"):
-		return "quote values such as {{ name }}, or render the template first"
+		return "quote values such as {{ name }}, or render the template first: 'helm template CHART | podrun apply -'"
 	case strings.Contains(message, "mapping values are not allowed"):
 		return "quote a value that has a colon and a space in it, and check the indentation"
 	case strings.Contains(message, "did not find expected"), strings.Contains(message, "could not find expected"):

@@ -258,6 +258,10 @@ func (l *loader) claim(it item, kind, name string) bool {
 	if first, ok := l.seen[key]; ok {
 		p := it.problem(key, "metadata.name", "FieldValueDuplicate", "defined twice"+secondOf(first, it.doc.file))
 		p.Hint = "rename one of them"
+		if first.File == it.doc.file && first.Line == it.line("metadata.name") {
+			p = it.problem(key, "metadata.name", "FieldValueDuplicate", "the input contains this file twice")
+			p.Hint = "name it once"
+		}
 		l.add(p)
 		return false
 	}

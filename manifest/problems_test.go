@@ -31,7 +31,7 @@ func TestProblems(t *testing.T) {
 		"broken JSON": {text: "{\n  \"kind\": \"Pod\",\n  \"a\" 1\n}\n", want: []string{
 			"f:3: not valid JSON: invalid character '1' after object key (check the commas, quotes and brackets of this line and the line before it)"}},
 		"a template that was not rendered": {text: head + "    workingDir: {{ dir }}\n", want: []string{
-			"f:1: not valid YAML: invalid map key: map[interface {}]interface {}{\"dir\":interface {}(nil)} (quote values such as {{ name }}, or render the template first)"}},
+			"f:1: not valid YAML: invalid map key: map[interface {}]interface {}{\"dir\":interface {}(nil)} (quote values such as {{ name }}, or render the template first: 'helm template CHART | podrun apply -')"}},
 		"content that belongs to no document": {text: "{kind: Pod}\n{kind: Pod}\n", want: []string{
 			"f:2: not valid YAML: did not find expected <document start> (separate documents by a line of ---)"}},
 		"not an object": {text: "just words\n", want: []string{"f:1: expected an object with apiVersion and kind, got a string"}},
@@ -89,7 +89,7 @@ func TestProblems(t *testing.T) {
 		"every wrong type at once, and the other documents": {
 			text: head + "    tty: yep\n    args: -v\n    env:\n    - {name: N, value: 1}\n    - {name: M, value: yes}\n    resources:\n      limits: {cpu: lots, memory: true}\n    ports: [{containerPort: http}]\n---\n" + head + "    foo: 1\n",
 			want: []string{
-				"f:8: Pod default/a: spec.containers[0].tty: must be true or false, not a string (write the value without quotes)",
+				"f:8: Pod default/a: spec.containers[0].tty: must be true or false, not a string",
 				"f:9: Pod default/a: spec.containers[0].args: must be a list, not a string (begin each entry with \"- \")",
 				// In YAML 1.1, N means no.
 				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)",
@@ -97,7 +97,7 @@ func TestProblems(t *testing.T) {
 				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[cpu]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$' (write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m)",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[memory]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$' (write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m)",
-				"f:15: Pod default/a: spec.containers[0].ports[0].containerPort: must be a number, not a string (write the value without quotes)",
+				"f:15: Pod default/a: spec.containers[0].ports[0].containerPort: must be a number, not a string",
 				"f:24: Pod default/a: spec.containers[0].foo: unknown field \"foo\"",
 			}},
 		"a number too large": {text: head + "    ports: [{containerPort: 99999999999}]\n", want: []string{

@@ -71,7 +71,7 @@ type reader struct {
 func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List) {
 	switch {
 	case name == "":
-		return nil, unreadable(name, "a file name is empty", "")
+		return nil, unreadable(name, "a file name is empty", "name a file, a directory or - for standard input; a variable in the command line may be empty")
 	case name == "-":
 		if r.Stdin == nil {
 			return nil, unreadable(name, "there is no standard input", "")

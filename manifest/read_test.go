@@ -81,7 +81,7 @@ func TestReadProblems(t *testing.T) {
 		"too large":          {[]string{dir + "/large.yaml"}, dir + "/large.yaml: larger than 10 MiB (is it a manifest?)"},
 		"without end":        {[]string{"/dev/zero"}, "/dev/zero: larger than 10 MiB (is it a manifest?)"},
 		"below a file":       {[]string{dir + "/large.yaml/x"}, dir + "/large.yaml/x: not a directory"},
-		"empty name":         {[]string{""}, "a file name is empty"},
+		"empty name":         {[]string{""}, "a file name is empty (name a file, a directory or - for standard input; a variable in the command line may be empty)"},
 		"stdin twice":        {[]string{"-", "-"}, "-: standard input is specified twice (specify - once)"},
 		"no scheme we know":  {[]string{"ftp://host/a"}, "ftp://host/a: a URL of scheme \"ftp\" is not supported (use https)"},
 		"http":               {[]string{"http://example.com/a?token=s3cret"}, "http://example.com/a: http is not supported: a manifest could be changed in transit (use https)"},

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	sigsyaml "sigs.k8s.io/yaml"
+
 	"github.com/podrun/podrun/internal/resource"
 )
 
@@ -122,13 +124,20 @@ func scalarError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 		e.hint = "quote the value"
 	case t.Kind() == reflect.String && kindOf(raw) == "true or false":
 		e.hint = "quote the value; YAML reads y, n, yes, no, on and off as true or false"
-	case kindOf(raw) == "a string" && want != "base64 text":
+	case kindOf(raw) == "a string" && isUnquoted(t, raw):
 		e.hint = "write the value without quotes"
 	case want == "base64 text" && kindOf(raw) == "a string":
 		e.message = "not valid base64"
 		e.hint = "encode the value, or put the plain value into stringData"
 	}
 	return []typeError{e}
+}
+
+// isUnquoted reports whether a string is a value of type t if it is written in YAML without quotes.
+func isUnquoted(t reflect.Type, raw json.RawMessage) bool {
+	const longest = 64 // no number is longer
+	var text string
+	return len(raw) <= longest && json.Unmarshal(raw, &text) == nil && sigsyaml.Unmarshal([]byte(text), reflect.New(t).Interface()) == nil
 }
 
 func mismatch(want string, raw json.RawMessage, path string) typeError {

@@ -14,6 +14,17 @@ import (
 // (KEP-2227).
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
+// UnknownContainer is the error for a container that a pod does not have.
+type UnknownContainer struct {
+	Asked string   // what Name is, for the message
+	Name  string   // the name in the request
+	Has   []string // the pod's containers, with their kinds in parentheses; init containers last
+}
+
+func (e *UnknownContainer) Error() string {
+	return fmt.Sprintf("it has no %s %q; it has %s", e.Asked, e.Name, strings.Join(e.Has, ", "))
+}
+
 // chooseContainer returns the container with this name, or the default container. If neither
 // the caller nor the pod names a container, among lists the pod's containers.
 func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
@@ -21,29 +32,34 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 	if name == "" {
 		name, asked = pod.Annotations[annotationDefaultContainer], "container (from its default-container annotation)"
 	}
-	var inits []string
-	for _, c := range lifecycle.SpecContainers(pod) {
-		switch name := c.Container.Name; {
-		case c.Init:
-			inits = append(inits, name+" (init)")
-		case c.Ephemeral:
-			among = append(among, name+" (ephem)")
-		default:
-			among = append(among, name)
-		}
-	}
-	among = append(among, inits...)
+	among = listContainers(pod)
 	switch {
 	case name != "" && lifecycle.FindContainer(pod, name).Container != nil:
 		return name, nil, nil
 	case name != "":
-		return "", nil, fmt.Errorf("it has no %s %q; it has %s", asked, name, strings.Join(among, ", "))
+		return "", nil, &UnknownContainer{Asked: asked, Name: name, Has: among}
 	case len(pod.Spec.Containers) == 0:
 		return "", nil, errors.New("it has no containers")
 	case len(among) == 1:
 		among = nil
 	}
 	return pod.Spec.Containers[0].Name, among, nil
+}
+
+// listContainers returns the names of a pod's containers for messages, init containers last.
+func listContainers(pod *corev1.Pod) (names []string) {
+	var inits []string
+	for _, c := range lifecycle.SpecContainers(pod) {
+		switch name := c.Container.Name; {
+		case c.Init:
+			inits = append(inits, name+" (init)")
+		case c.Ephemeral:
+			names = append(names, name+" (ephem)")
+		default:
+			names = append(names, name)
+		}
+	}
+	return append(names, inits...)
 }
 
 // DefaultContainer returns the container of a pod that kubectl uses if none is specified.

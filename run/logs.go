@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -81,7 +79,7 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 	}
 	switch {
 	case r.Container != "":
-		return nil, fmt.Errorf("it has no container %q; it has %s", r.Container, strings.Join(all, ", "))
+		return nil, &UnknownContainer{Asked: "container", Name: r.Container, Has: listContainers(pod)}
 	case r.Init || !lifecycle.AnyAppContainer(pod, obs):
 		return all, nil
 	}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -25,6 +24,15 @@ func (r Ref) String() string {
 	return strings.ToLower(r.Kind) + "/" + r.Name
 }
 
+// OtherDefinition is the error for a workload that does not exist, if an object of another kind defines the
+// pod of that name.
+type OtherDefinition struct {
+	Named   Ref // the reference of the request
+	Defined Ref // the reference to the object that defines the pod
+}
+
+func (e *OtherDefinition) Error() string { return "not found" }
+
 // Resolve returns the name of the pod that a reference names. It reads the pod's checkpoint, but does
 // not call the runtime. An error, of kind Failed, means that the pod of this name exists, but an object
 // of another kind defines it. If the pod has no readable checkpoint, or if an older release created it,
@@ -47,8 +55,9 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 		if k.Definition.DefinedBy(r.Kind) {
 			return r.Name, nil
 		}
-		err = &problem.Error{Kind: problem.Failed, Object: strings.ToLower(r.Kind) + " " + r.Name, Err: errors.New("not found"),
-			Hint: fmt.Sprintf("a %s defines the pod %s: use %s", k.Definition.Kind, r.Name, Ref{Kind: k.Definition.Kind, Name: r.Name})}
+		other := &OtherDefinition{Named: r, Defined: Ref{Kind: k.Definition.Kind, Name: r.Name}}
+		err = &problem.Error{Kind: problem.Failed, Object: strings.ToLower(r.Kind) + " " + r.Name, Err: other,
+			Hint: fmt.Sprintf("a %s defines the pod %s: use %s", k.Definition.Kind, r.Name, other.Defined)}
 	}
 	if err != nil {
 		return "", err

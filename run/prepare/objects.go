@@ -68,7 +68,7 @@ func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 // KeptWarning returns the warning for objects that KeepReferred added to the input.
 func KeptWarning(names []string) problem.Problem {
 	return problem.Problem{Reason: "ObjectKept", Warning: true,
-		Message: strings.Join(names, ", ") + " not in the input: the pod keeps their current data",
+		Message: strings.Join(names, ", ") + " not in the input: the pod keeps the current data",
 		Hint:    "to change the data, add the object to the input, or name its file with --configmap or --secret"}
 }
 

@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// unknownWord is the error for a word in the position of a command.
+type unknownWord struct {
+	word, path string // path is the command before the word
+	like       string // the command that the user probably meant, or ""
+}
+
+func (e *unknownWord) Error() string {
+	text := fmt.Sprintf("%q is not a command of %s", e.word, e.path)
+	if e.like != "" {
+		text += " (did you mean " + e.like + "?)"
+	}
+	return text
+}
+
+// suggestCommand completes the hint of an error about one word of the command line. If podrun knows a
+// word that is valid in its place, the hint is the command line with that word.
+func (a *app) suggestCommand(e *problem.Error) {
+	switch cause := e.Err.(type) {
+	case *unknownWord:
+		if at := slices.Index(a.typed, cause.word); at >= 0 && cause.like != "" {
+			e.Hint = "use " + a.withWords(at, at+1, strings.Fields(cause.like)...)
+		}
+	case *run.UnknownContainer:
+		if hint := a.likelyContainer(cause); hint != "" {
+			e.Hint = hint
+		}
+	case *run.OtherDefinition:
+		if from, to := a.workloadAt(cause.Named); to > 0 {
+			e.Hint = fmt.Sprintf("a %s defines the pod %s: use %s", cause.Defined.Kind, cause.Defined.Name, a.withWords(from, to, cause.Defined.String()))
+		}
+	}
+}
+
+// withWords returns the command line with other words in place of those from index i to j, in quotation marks.
+func (a *app) withWords(i, j int, words ...string) string {
+	return "'podrun " + shellWords(slices.Replace(slices.Clone(a.typed), i, j, words...)) + "'"
+}
+
+// likelyContainer returns the hint for a container that the pod does not have. It returns "" if the
+// command line does not name the container.
+func (a *app) likelyContainer(e *run.UnknownContainer) string {
+	var names []string
+	for _, shown := range e.Has {
+		name, _, _ := strings.Cut(shown, " ")
+		names = append(names, name)
+	}
+	like := closestPod(e.Name, names)
+	for i, word := range a.typed {
+		if word == "--" || len(names) == 0 {
+			break
+		}
+		for _, flag := range []string{"", "-c=", "-c", "--container="} {
+			switch {
+			case word != flag+e.Name:
+			case like != "":
+				return "did you mean " + like + "? " + a.withWords(i, i+1, flag+like)
+			default:
+				return "name one of its containers, for example " + a.withWords(i, i+1, flag+names[0])
+			}
+		}
+	}
+	return ""
+}
+
+// workloadAt returns the indexes of the words that name a workload (deploy/web, or deploy web). The second one
+// is 0 if the command line does not contain them.
+func (a *app) workloadAt(r run.Ref) (from, to int) {
+	for i, word := range a.typed {
+		if word == "--" {
+			break
+		}
+		kind, name, ok := strings.Cut(word, "/")
+		switch {
+		case ok && name == r.Name && workloadKind(kind) == r.Kind:
+			return i, i + 1
+		case !ok && word == r.Name && i > 0 && workloadKind(a.typed[i-1]) == r.Kind:
+			return i - 1, i + 1
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,40 @@
+package cmd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+func TestSuggestCommand(t *testing.T) {
+	unknown := func(name string, has ...string) error {
+		return &run.UnknownContainer{Asked: "container", Name: name, Has: has}
+	}
+	other := &run.OtherDefinition{Named: run.Ref{Kind: "Deployment", Name: "web"}, Defined: run.Ref{Kind: "Pod", Name: "web"}}
+	const unchanged = "unchanged"
+	for _, tc := range []struct {
+		line string
+		err  error
+		want string
+	}{
+		{"aply -f a.yaml", &unknownWord{"aply", "podrun", "apply"}, "use 'podrun apply -f a.yaml'"},
+		{"-n gte gte pods", &unknownWord{"frob", "podrun", ""}, unchanged},
+		{"image lst -q", &unknownWord{"lst", "podrun image", "ls"}, "use 'podrun image ls -q'"},
+		{"logs web -c nope", unknown("nope", "app", "migrate (init)"), "name one of its containers, for example 'podrun logs web -c app'"},
+		{"logs web nope", unknown("nope", "app"), "name one of its containers, for example 'podrun logs web app'"},
+		{"exec web --container=migrat -- migrat", unknown("migrat", "app", "migrate (init)"), "did you mean migrate? 'podrun exec web --container=migrate -- migrat'"},
+		{"exec web -- nope", unknown("nope", "app"), unchanged}, // named by the annotation of the pod
+		{"logs deploy/web", other, "a Pod defines the pod web: use 'podrun logs pod/web'"},
+		{"rollout restart deployment web", other, "a Pod defines the pod web: use 'podrun rollout restart pod/web'"},
+		{"exec web -- deploy/web", other, unchanged},
+	} {
+		a := newApp(Streams{})
+		a.typed = strings.Fields(tc.line)
+		e := &problem.Error{Err: tc.err, Hint: unchanged}
+		if a.suggestCommand(e); e.Hint != tc.want {
+			t.Errorf("%s: %q, want %q", tc.line, e.Hint, tc.want)
+		}
+	}
+}
