@@ -82,7 +82,11 @@ func (w *workload) check(c *cobra.Command, given []string, images int) error {
 	case len(w.Command) > 0 && c.ArgsLenAtDash() != 1:
 		return usageHint(fmt.Errorf("%s creates one object, but %d names are given", c.CommandPath(), len(given)), "write the command of the container after --: '"+c.CommandPath()+" "+shellWord(w.Name)+" --image=IMAGE -- "+shellWords(w.Command)+"'")
 	case len(w.Images) == 0:
-		return usageHint(errors.New("--image is required"), "'"+c.CommandPath()+" "+shellWord(w.Name)+" --image=IMAGE'")
+		schedule := ""
+		if c.Flags().Lookup("schedule") != nil && w.Schedule == "" {
+			schedule = " --schedule='0 3 * * *'"
+		}
+		return usageHint(errors.New("--image is required"), "'"+c.CommandPath()+" "+shellWord(w.Name)+schedule+" --image=IMAGE'")
 	case images > 0 && len(w.Images) > images:
 		return usage(c, errors.New("--image is given more than once"))
 	case len(w.Images) > 1 && len(w.Command) > 0:
@@ -100,8 +104,18 @@ func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name str
 	if f.dryRun == dryClient {
 		return a.printGenerated(c, &f.inputFlags, kind, name)
 	}
-	f.New, f.NewHint = true, "to change the pod, add --dry-run=client -o yaml and pipe the output to 'podrun apply -'"
+	f.New, f.NewHint = true, "to change the pod, use '"+a.printingYAML()+" | podrun apply -'"
 	return a.runApply(c, f, nil)
+}
+
+// printingYAML returns the command line of a generator that prints its object as YAML.
+func (a *app) printingYAML() string {
+	words := withoutDryRun(a.typed)
+	dash := slices.Index(words, "--")
+	if dash < 0 {
+		dash = len(words)
+	}
+	return "podrun " + shellWords(slices.Insert(words, dash, "--dry-run=client", "-o", "yaml"))
 }
 
 // printGenerated validates the generated object and prints it unchanged.
@@ -298,8 +312,12 @@ func addFile(ctx context.Context, d *generate.Data, key, path string) error {
 // store one.
 func (f *applyFlags) createData(c *cobra.Command, a *app, object any, kind, name string) error {
 	if f.dryRun == dryNone || f.dryRun == "false" {
+		first := "add '--dry-run=client -o yaml > " + name + ".yaml'"
+		if kind == "configmap" { // a hint must not repeat the values of a Secret
+			first = "run '" + a.printingYAML() + " > " + name + ".yaml'"
+		}
 		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it only with a pod that refers to it, and the input has no pod"),
-			Hint: fmt.Sprintf("add '--dry-run=client -o yaml > %s.yaml', then run 'podrun apply POD.yaml --%s %s.yaml'", name, kind, name)}
+			Hint: fmt.Sprintf("%s, then run 'podrun apply POD.yaml --%s %s.yaml'", first, kind, name)}
 	}
 	f.dryRun = dryClient
 	return f.create(c, a, object, kind, name)

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -99,8 +100,8 @@ var foreignFlags = map[string]foreignFlag{
 	"image rm prune":          {"use 'podrun image prune --all'", false},
 	"image rm a":              {"use 'podrun image prune --all' for all unused images", false},
 	"image rm all":            {"use 'podrun image prune --all' for all unused images", false},
-	"events field-selector":   {"name the pod, or use --types=Warning", true},
-	"events filter":           {"name the pod, or use --types=Warning", true},
+	"events field-selector":   {"use 'podrun events NAME' for the events of one pod, or 'podrun events --types=Warning' for warnings", true},
+	"events filter":           {"use 'podrun events NAME' for the events of one pod, or 'podrun events --types=Warning' for warnings", true},
 	"events watch-only":       {"use 'CMD --watch'", false},
 	"events since":            {"events are sorted by time: 'podrun events -o json' has the time of each", true},
 	"explain api-version":     {"podrun reads one version of each kind: omit the flag: 'CMD'", true},
@@ -131,7 +132,7 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 
 func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	dashed := shownFlag(name, "")
-	if hint := a.formatHint(c, name); hint != "" {
+	if hint := cmp.Or(a.formatHint(c, name), a.filterHint(c, name), a.eventsHint(c, name)); hint != "" {
 		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
 	if hint, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
@@ -172,17 +173,39 @@ func (a *app) withFlag(name, other string) string {
 	return ""
 }
 
-// formatHint returns the hint for docker's --format json (also {{json .}}) and --format yaml on a command
-// with -o, or "".
+// eventsHint returns the hint for --field-selector and --filter of events if they select by the name of the pod or
+// by the type of the event, else "".
+func (a *app) eventsHint(c *cobra.Command, name string) string {
+	if c.Name() != "events" || name != "field-selector" && name != "filter" {
+		return ""
+	}
+	rest, selector := withoutFlag(a.typed, name, true)
+	key, value, _ := strings.Cut(selector, "=")
+	switch {
+	case strings.ContainsAny(value, ",=!") || value == "":
+		return ""
+	case key == "involvedObject.name" || key == "container" || key == "pod":
+		return "use 'podrun " + shellWords(append(rest, value)) + "'"
+	case key == "type":
+		return "use 'podrun " + shellWords(append(rest, "--types="+value)) + "'"
+	}
+	return ""
+}
+
+// formatHint returns the hint for docker's --format json (also {{json .}}), --format yaml and --format TEMPLATE on
+// a command with -o, or "".
 func (a *app) formatHint(c *cobra.Command, name string) string {
 	rest, value := withoutFlag(a.typed, name, true)
 	if value == "{{json .}}" || value == "{{ json . }}" {
 		value = "json"
 	}
-	if name != "format" || value != "json" && value != "yaml" || c.Flags().Lookup("output") == nil {
+	if name != "format" || c.Flags().Lookup("output") == nil {
 		return ""
 	}
 	rest, _ = withoutFlag(rest, "o", true) // podrun inspect is get -o json
+	if value != "json" && value != "yaml" {
+		return a.templateHint(c, value, rest)
+	}
 	dash := slices.Index(rest, "--")
 	if dash < 0 {
 		dash = len(rest)

@@ -94,7 +94,7 @@ func TestFormatHint(t *testing.T) {
 		"get --format json":             "use 'podrun get -o json'",
 		"get -o json --format=yaml web": "use 'podrun get web -o yaml'",
 		"get --format {{json_.}}":       "use 'podrun get -o json'",
-		"get --format {{.Names}}":       "use 'podrun get NAME -o jsonpath",
+		"get --format {{.Size}}":        "use 'podrun get NAME -o jsonpath",
 		"events --format json":          "use 'podrun events -o json'",
 	} {
 		a := newApp(Streams{})

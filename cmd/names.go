@@ -116,7 +116,14 @@ func notPods(kind string) error {
 	if hint == "" {
 		hint = "write NAME or pod/NAME, and -n for the namespace"
 	}
-	return namesError(fmt.Errorf("podrun manages only pods: %q is not a pod", kind), hint)
+	return namesError(&notPodError{kind: kind}, hint)
+}
+
+// notPodError is the error for an object that is not a pod.
+type notPodError struct{ kind, name string }
+
+func (e *notPodError) Error() string {
+	return fmt.Sprintf("podrun manages only pods: %q is not a pod", e.kind)
 }
 
 // notPodNamed does what notPods does, and puts the name of the object into the hint. It leaves
@@ -124,6 +131,7 @@ func notPods(kind string) error {
 func notPodNamed(kind, name string) error {
 	err := notPods(kind)
 	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {
+		e.Err = &notPodError{kind: kind, name: name}
 		e.Hint = strings.ReplaceAll(e.Hint, "NAME", shellWord(name))
 	}
 	return err
@@ -168,6 +176,11 @@ var otherTypes = []otherType{
 	{[]string{"roles", "role", "rolebindings", "clusterroles", "clusterrolebindings"}, "podrun has no API server and no accounts"},
 	{[]string{"runtimeclasses", "runtimeclass"}, "run 'podrun doctor' to show the runtime's handlers"},
 	{[]string{"priorityclasses", "priorityclass", "pc"}, "podrun reads PriorityClasses from the manifest"},
+	{[]string{"componentstatuses", "componentstatus", "cs"}, noCluster},
+	{[]string{"apiservices", "apiservice", "leases", "lease"}, noCluster},
+	{[]string{"resourcequotas", "resourcequota", "quota"}, noQuota},
+	{[]string{"limitranges", "limitrange", "limits"}, noQuota},
+	{[]string{"ingressclasses", "ingressclass"}, useAddress},
 }
 
 // instead returns the hint for a resource type that podrun does not support, or "" for an

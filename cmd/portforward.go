@@ -47,9 +47,6 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' to forward port 8080 of this host to port 80 of the pod; run 'podrun describe "+name+"' to show the pod's ports")
 	}
 	named, err := podRef(given[0])
-	if kind, name, ok := strings.Cut(given[0], "/"); err != nil && ok && name != "" && instead(kind) == useAddress {
-		return usageHint(err, "podrun does not create Services: forward ports to the pod: "+a.withName(given[0], name))
-	}
 	if err != nil {
 		return err
 	}

@@ -104,13 +104,19 @@ its pod (--keep) and that pod has ended, run replaces it and prints a warning.`,
 // default --timeout.
 const runPullLimit = 10 * time.Minute
 
+// detached returns the command line of run with -d, in quotation marks.
+func (a *app) detached() string {
+	at := slices.Index(a.typed, "run") + 1
+	return a.withWords(at, at, "-d")
+}
+
 // check validates the values of flags.
 func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if _, err := lifecycle.ParseExitPolicy(f.policy); err != nil {
 		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
 	if f.generated != nil && f.PodFlags.Restart == corev1.RestartPolicyAlways {
-		return usageHint(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "add -d, so that run does not wait until the pod ends, or use --restart=OnFailure")
+		return usageHint(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "to start the pod in the background, use "+a.detached()+"; or use --restart=OnFailure")
 	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))

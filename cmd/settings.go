@@ -335,7 +335,7 @@ func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 	if f.config == "" {
 		return s, nil, nil
 	}
-	object, hint := "--config", ""
+	object, hint := "--config", "check the path; 'podrun help config' describes the file"
 	if !f.set.Changed("config") {
 		object, hint = "settings", "run podrun as a user that can read the file, specify another file with --config FILE, or use no settings file with --config="
 	}

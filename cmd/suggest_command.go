@@ -31,6 +31,10 @@ func (a *app) suggestCommand(e *problem.Error) {
 		if at := slices.Index(a.typed, cause.word); at >= 0 && cause.like != "" {
 			e.Hint = "use " + a.withWords(at, at+1, strings.Fields(cause.like)...)
 		}
+	case *notPodError:
+		if cause.name != "" && instead(cause.kind) == useAddress && slices.ContainsFunc(a.typed, isServiceCommand) {
+			e.Hint = "podrun does not create Services: name the pod: " + a.withName(cause.kind+"/"+cause.name, cause.name)
+		}
 	case *run.UnknownContainer:
 		if hint := a.likelyContainer(cause); hint != "" {
 			e.Hint = hint
@@ -42,9 +46,18 @@ func (a *app) suggestCommand(e *problem.Error) {
 	}
 }
 
+// isServiceCommand reports whether a word is a command that kubectl accepts for the pods of a Service.
+func isServiceCommand(word string) bool {
+	return slices.Contains([]string{"logs", "exec", "attach", "port-forward"}, word)
+}
+
 // withWords returns the command line with other words in place of those from index i to j, in quotation marks.
 func (a *app) withWords(i, j int, words ...string) string {
-	return "'podrun " + shellWords(slices.Replace(slices.Clone(a.typed), i, j, words...)) + "'"
+	line := slices.Replace(slices.Clone(a.typed), i, j, words...)
+	if n := len(line); n > 0 && line[n-1] == "--" { // added by imageWithDash
+		line = line[:n-1]
+	}
+	return "'podrun " + shellWords(line) + "'"
 }
 
 // likelyContainer returns the hint for a container that the pod does not have. It returns "" if the

@@ -180,10 +180,7 @@ func (e *Engine) explainTar(ctx context.Context, t ExecTarget, err error, name, 
 		return err
 	}
 	fault := &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy"}
-	in := t.Pod.Name + " -c " + t.Container + " -- "
-	if t.Pod.Namespace != "default" {
-		in = t.Pod.Name + " -n " + t.Pod.Namespace + " -c " + t.Container + " -- "
-	}
+	in := t.Pod.Args() + " -c " + t.Container + " -- "
 	if test == "-d" {
 		name = path.Clean(name)
 		fault.Err = fmt.Errorf("the container has no directory %s", name)

@@ -96,7 +96,7 @@ func (e *Engine) withProgress(t ExecTarget, c *lifecycle.Container, err *problem
 	if owner.Removes() && owner.Purpose != store.PurposeRun {
 		return err
 	}
-	err.Hint = owner.Shown() + " is starting or replacing the pod: run 'podrun wait " + t.arguments() + " --for=started', then repeat the command"
+	err.Hint = owner.Shown() + " is starting or replacing the pod: run 'podrun wait " + t.Pod.Args() + " --for=started', then repeat the command"
 	return err
 }
 
@@ -171,18 +171,9 @@ func inParentheses(text string) string {
 	return " (" + text + ")"
 }
 
-// arguments returns the arguments with which a command selects the pod: its name and, unless it is
-// the default one, its namespace.
-func (t ExecTarget) arguments() string {
-	if t.Pod.Namespace == "default" {
-		return t.Pod.Name
-	}
-	return t.Pod.Name + " -n " + t.Pod.Namespace
-}
-
 // endedHint is the hint of an error about a container that has exited.
 func (t ExecTarget) endedHint() string {
-	in := t.arguments()
+	in := t.Pod.Args()
 	return "run 'podrun logs " + in + " -c " + t.Container + "' to show its output, or 'podrun restart " + in + "' to restart the pod"
 }
 

@@ -19,6 +19,15 @@ func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 // Ref returns name_namespace(uid), like the kubelet's messages.
 func (p Pod) Ref() string { return fmt.Sprintf("%s_%s(%s)", p.Name, p.Namespace, p.UID) }
 
+// Args returns the arguments with which a command selects the pod: its name and, unless it is the default one, its
+// namespace.
+func (p Pod) Args() string {
+	if p.Namespace == "default" {
+		return p.Name
+	}
+	return p.Name + " -n " + p.Namespace
+}
+
 // Labels returns the labels of every sandbox of the pod.
 func (p Pod) Labels() map[string]string {
 	return map[string]string{

@@ -266,7 +266,7 @@ func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	}
 	return OutcomeFailed, &problem.Error{
 		Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "run 'podrun logs' to see why, or 'podrun restart " + a.pod.Plan.ID.Name + "' to run it again",
+		Hint: "run 'podrun logs " + a.pod.Plan.ID.Args() + "' to see why, or 'podrun restart " + a.pod.Plan.ID.Args() + "' to run it again",
 	}
 }
 

@@ -150,5 +150,5 @@ func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error 
 		cause = fmt.Errorf("%w: %s", cause, waiting)
 	}
 	return &problem.Error{Kind: problem.Deadline, Object: "pod " + id.String(), Err: cause,
-		Hint: "increase --timeout; run 'podrun get' or 'podrun logs' to show the progress"}
+		Hint: "increase --timeout; run 'podrun describe " + id.Args() + "' or 'podrun logs " + id.Args() + "' to show the progress"}
 }
