@@ -43,9 +43,12 @@ var ignoredFlags = map[string][]ignoredFlag{
 	"version":    {{name: "short"}},
 }
 
-// addIgnoredFlags adds the ignored flags to the commands.
+// addIgnoredFlags adds the ignored flags to those commands that root has.
 func addIgnoredFlags(root *cobra.Command) {
 	for words, list := range ignoredFlags {
+		if first, _, _ := strings.Cut(words, " "); named(root, first) == nil {
+			continue
+		}
 		c, _, err := root.Find(strings.Fields(words))
 		if err != nil {
 			panic(err) // a command of the table does not exist

@@ -94,7 +94,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
 	a.began, a.version, a.commandLine = began, version, shownCommand(args)
-	root := newRoot(a)
+	root := newRootFor(a, args)
 	if slices.ContainsFunc(args, isCompletionRequest) {
 		a.addCompletions(root)
 		args = translateRequest(root, args)
@@ -205,7 +205,25 @@ func Commands() *cobra.Command {
 	return root
 }
 
-func newRoot(a *app) *cobra.Command {
+// newRoot returns the root command with all commands.
+func newRoot(a *app) *cobra.Command { return newRootFor(a, nil) }
+
+// newRootFor returns the root command with the command that args run (onlyCommand), or with all commands.
+func newRootFor(a *app, args []string) *cobra.Command {
+	root := newBareRoot(a)
+	if only := onlyCommand(root.PersistentFlags(), args); only != nil {
+		root.AddCommand(only.make(a))
+		root.CompletionOptions.DisableDefaultCmd = true
+	} else {
+		addAllCommands(root, a)
+	}
+	addIgnoredFlags(root)
+	acceptQuiet(root)
+	return root
+}
+
+// newBareRoot returns the root command without commands.
+func newBareRoot(a *app) *cobra.Command {
 	version := false
 	root := &cobra.Command{
 		Use:   "podrun",
@@ -246,17 +264,6 @@ from the same YAML that a cluster accepts.`,
 	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
 	flags := root.PersistentFlags()
 	a.addGlobalFlags(flags)
-	root.AddCommand(newApply(a), newCreate(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(a), newTop(a), newExplain(a), newDebug(a), newRuntime(a), newSet(a), newLabel(a), newAnnotate(a), newPatch(a), newEdit(a), newRollout(a))
-	addIgnoredFlags(root)
-	root.AddCommand(topics(flags)...)
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.Args, c.RunE = root.Args, root.RunE
-			addBashFunctions(c, a)
-		}
-	}
-	acceptQuiet(root)
 	return root
 }
 

@@ -1,0 +1,70 @@
+package cmd
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// helpOf returns the help and all flags, including hidden ones, of a command and its subcommands.
+func helpOf(t *testing.T, root *cobra.Command, c *cobra.Command) string {
+	t.Helper()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	c.InitDefaultHelpFlag()
+	if err := c.Help(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{c.Flags().FlagUsages(), c.InheritedFlags().FlagUsages()} {
+		out.WriteString(f)
+	}
+	if f := c.Flags().Lookup("quiet"); f != nil {
+		out.WriteString(f.Usage + f.NoOptDefVal)
+	}
+	for _, sub := range c.Commands() {
+		out.WriteString(helpOf(t, root, sub))
+	}
+	return out.String()
+}
+
+// A command that podrun creates alone must be the same as the one among all commands.
+func TestOnlyCommandIsTheSame(t *testing.T) {
+	all := newRoot(newApp(Streams{}))
+	for _, c := range constructors {
+		alone := newRootFor(newApp(Streams{}), []string{"-n", "default", c.name, "x"})
+		if n := len(alone.Commands()); n != 1 {
+			t.Errorf("%s: %d commands", c.name, n)
+			continue
+		}
+		want := named(all, c.name)
+		if want == nil {
+			t.Errorf("the command %s has another name", c.name)
+			continue
+		}
+		if got, want := helpOf(t, alone, alone.Commands()[0]), helpOf(t, all, want); got != want {
+			t.Errorf("%s alone:\n%s\namong all commands:\n%s", c.name, got, want)
+		}
+	}
+}
+
+// These command lines require other commands than the one that they name.
+func TestAllCommandsIfNeeded(t *testing.T) {
+	global := newRoot(newApp(Streams{})).PersistentFlags()
+	for _, line := range []string{"", "--help", "help apply", "completion bash", "__complete apply -", "ps", "container run busybox", "nosuch", "--nosuch apply", "-n default"} {
+		if c := onlyCommand(global, strings.Fields(line)); c != nil {
+			t.Errorf("%q requires only %s", line, c.name)
+		}
+	}
+}
+
+// addIgnoredFlags skips commands that the root does not have, so a wrong name would have no effect.
+func TestIgnoredFlagsNameCommands(t *testing.T) {
+	root := newRoot(newApp(Streams{}))
+	for words := range ignoredFlags {
+		if c, rest, err := root.Find(strings.Fields(words)); err != nil || len(rest) > 0 {
+			t.Errorf("%s: %v, %v", words, c.CommandPath(), err)
+		}
+	}
+}
