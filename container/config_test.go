@@ -1,12 +1,15 @@
 package container
 
 import (
+	"hash/fnv"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	hashutil "k8s.io/kubernetes/pkg/util/hash"
 
 	"github.com/podrun/podrun/internal/identity"
 )
@@ -16,6 +19,13 @@ func TestHash(t *testing.T) {
 	for name, want := range map[string]string{"app": "7737e450", "sidecar": "c38a5e92", "none": "16eadf01"} {
 		if got := Hash(&corev1.Container{Name: name, Image: "127.0.0.1:5000/busybox:1.36"}); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	for _, c := range []corev1.Container{{}, {Name: "a"}, {Name: "ü\"<&>\x7f\u2028", Image: "host:5000/a/b@sha256:0"}} {
+		h := fnv.New32a()
+		hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))
+		if got, want := Hash(&c), strconv.FormatUint(uint64(h.Sum32()), 16); got != want {
+			t.Errorf("%q: got %s, a kubelet has %s", c.Name, got, want)
 		}
 	}
 }

@@ -2,19 +2,27 @@ package container
 
 import (
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	hashutil "k8s.io/kubernetes/pkg/util/hash"
 )
 
 // Hash returns a hash, in hexadecimal, of the fields whose change requires a new container:
 // name and image (the kubelet's HashContainer since v1.31).
 func Hash(c *corev1.Container) string {
 	h := fnv.New32a()
-	hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))
+	// This is what the kubelet's DeepHashObject writes for bytes. With its library (spew), each step of a pod with 10
+	// init containers would take 0.3 ms of processor time for the hashes.
+	fmt.Fprintf(h, "([]uint8)%v", []byte(asJSON(hashed{Image: c.Image, Name: c.Name})))
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
+}
+
+// hashed are the fields that Hash hashes, in alphabetical order as in the kubelet.
+type hashed struct {
+	Image string `json:"image"`
+	Name  string `json:"name"`
 }
 
 // asJSON marshals a value of an API type, which cannot fail.
