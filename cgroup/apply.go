@@ -80,8 +80,8 @@ func (p Plan) removeCreated(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// makeGroup creates one group. missing lists the group's missing directories, the outermost
-// first. created is true if Apply, possibly in an earlier call, created some of the group's
+// makeGroup creates a group's directories and sets its resources. missing lists the directories that do not exist
+// yet, the outermost first. created is true if Apply, possibly in an earlier call, created some of the group's
 // directories.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {

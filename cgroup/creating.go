@@ -28,9 +28,8 @@ const makingRoot = "root"
 // making returns the path of the record.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// recordCreating records the directories that podrun will create, with their attributes. It ignores
-// errors. If there is an error and podrun is then killed, a later removal misses these directories.
-// There is no other effect.
+// recordCreating records the directories that podrun will create, with their attributes. It ignores errors, whose
+// only effect is that if podrun is then killed, a later removal misses these directories.
 func (p Plan) recordCreating(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
@@ -44,8 +43,8 @@ func (p Plan) recordCreating(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// removeCreatingRecord removes the record. The caller has set the attributes of the created directories
-// before.
+// removeCreatingRecord removes the record that recordCreating wrote. Before that, the caller must have set the
+// attributes of the created directories.
 func (p Plan) removeCreatingRecord() { _ = os.Remove(p.making()) }
 
 // markInterrupted sets the attributes of directories that a podrun process created before it was

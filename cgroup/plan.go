@@ -117,14 +117,14 @@ func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
 	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
 }
 
-// group returns a group. Its name is relative to the cgroup root.
+// group returns a group with resources. name is relative to the cgroup root.
 func (p Plan) group(r Resources, name ...string) Group {
 	g := p.level(append(append([]string{}, p.Root...), name...))
 	g.Resources = r
 	return g
 }
 
-// level returns a group without resources. The caller passes the full name.
+// level returns a group without resources. name is the full name, including the cgroup root.
 func (p Plan) level(name []string) Group {
 	return Group{Name: name, Path: groupPath(p.Driver, name)}
 }

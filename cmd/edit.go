@@ -247,7 +247,7 @@ func editorCommand(getenv func(string) string) []string {
 	return []string{"/bin/sh", "-c", editor + ` "$1"`, "editor"}
 }
 
-// remove removes the file.
+// remove removes the edited file, if it still exists.
 func (ed *editing) remove() {
 	if ed.path != "" {
 		_ = os.Remove(ed.path)

@@ -20,7 +20,7 @@ import (
 type viewData interface {
 	// sorts returns the orders in which the user can sort the rows; the first is the default.
 	sorts() []viewSort
-	// title summarizes the rows.
+	// title returns the view's first line, which summarizes the rows.
 	title() string
 	// table returns the headings, and the rows in the given order.
 	table(order string, now time.Time, s screen) [][]cell

@@ -32,8 +32,8 @@ type messageQueue struct {
 	idle chan struct{}
 }
 
-// queuedMessage is a message. If text is nil, it stands for the number of messages that were
-// lost at this position in the queue.
+// queuedMessage is an entry of the queue: a message or, if text is nil, the number of messages that were lost at this
+// position.
 type queuedMessage struct {
 	text []byte
 	lost int

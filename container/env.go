@@ -21,8 +21,8 @@ import (
 // problem in YAML.) execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
-// environ is an environment. Its variables are in the order of their first declaration; the
-// kubelet sends variables in random order.
+// environ is a container's environment. Its variables are in the order of their first declaration; the kubelet sends
+// variables in random order.
 type environ struct {
 	names  []string
 	values map[string]string
@@ -190,8 +190,8 @@ func (m missing) Error() string {
 	return fmt.Sprintf("%s %q not found", strings.ToLower(m.kind), m.name)
 }
 
-// configMap returns a ConfigMap. If it is optional and missing, the result is nil without an
-// error.
+// configMap returns the ConfigMap with the given name. If the ConfigMap is optional and missing, the result is nil
+// without an error.
 func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
 	if cm := p.in.ConfigMaps[name]; cm != nil {
 		return cm, nil

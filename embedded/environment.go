@@ -88,7 +88,8 @@ func probeStore(ctx context.Context, l Layout) error {
 // lockWithin limits the wait for the lock of a database.
 const lockWithin = 5 * time.Second
 
-// probeDatabase reads a database. A missing one is not an error.
+// probeDatabase returns an error if this host prevents podrun from reading a database. A missing database is not an
+// error.
 func probeDatabase(ctx context.Context, path string) error {
 	f, err := hostfile.OpenNoFollow(path)
 	if errors.Is(err, fs.ErrNotExist) {

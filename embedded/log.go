@@ -130,7 +130,7 @@ func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) 
 			return err
 		}
 		if size <= at {
-			// The log was truncated. The remaining part was printed before.
+			// The log was truncated. Follow has already printed the part that remains.
 			at = size
 			continue
 		}

@@ -79,7 +79,7 @@ func overlapping(p netip.Prefix, used []netip.Prefix) []netip.Prefix {
 type SubnetInput struct {
 	ID     string
 	Wanted []netip.Prefix // --pod-cidr; nil to choose the subnets
-	Have   []netip.Prefix // the subnets until now
+	Have   []netip.Prefix // the subnets that the network has now
 	Used   []netip.Prefix // networks of the host's routes and addresses, except the bridge's
 	Bridge bool           // the bridge exists: running pods may have addresses
 	IPv6   IPv6State

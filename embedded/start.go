@@ -58,7 +58,7 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 		return d, nil
 	}
 	if refused := (*problem.Error)(nil); errors.As(err, &refused) && refused.Kind == problem.Refused {
-		return Daemon{}, err // the subnets; nothing was started
+		return Daemon{}, err // podrun could not choose the subnets, and has started nothing
 	}
 	if ctx.Err() != nil {
 		return d, context.Cause(ctx)
@@ -223,7 +223,7 @@ func awaitReady(ctx context.Context, l Layout, d Daemon) error {
 	}
 }
 
-// pause waits for a moment. It returns early if the daemon exits.
+// pause waits between two requests to the daemon. It returns an error if the daemon has exited.
 func pause(ctx context.Context, d Daemon) error {
 	if !d.Alive() {
 		return fmt.Errorf("process %d exited", d.PID)

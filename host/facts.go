@@ -325,7 +325,7 @@ type KubeletProcess struct {
 	PID int `json:"pid"`
 	// the runtime of the kubelet, from its command line or configuration file, or else the default
 	Endpoint      string `json:"endpoint,omitempty"`
-	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // from the same sources
+	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // from the same sources as Endpoint
 	SharesRuntime bool   `json:"sharesRuntime,omitempty"` // it uses the same runtime as podrun
 	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it has the same view of the cgroups as podrun
 }

@@ -43,8 +43,8 @@ func (e *PullError) Error() string {
 	return e.Reason
 }
 
-// detail returns the runtime's text. If the text begins with one of CRI's reasons, detail
-// replaces that by the kubelet's message, because Reason already contains it.
+// detail returns the text of the runtime's error. If the text begins with one of CRI's reasons, detail replaces the
+// reason by the kubelet's message, because Reason already contains the reason.
 func (e *PullError) detail() string {
 	text := Detail(e.Err)
 	for reason, because := range map[string]string{ReasonUnavailable: "the registry is unavailable", ReasonSignature: "the signature validation failed"} {

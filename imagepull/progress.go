@@ -192,7 +192,7 @@ func (t *transfer) missing(l look) []string {
 	return out
 }
 
-// see processes a look. present contains the digests of complete blobs.
+// see updates the transfer from a look at the content store. present contains the digests of complete blobs.
 func (t *transfer) see(l look, present []string) {
 	t.known = t.known || l.known
 	t.follow(l)

@@ -266,8 +266,8 @@ func (s *Pulls) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Done reports whether the pull of a container's image has ended, successfully or not. Wait
-// would then return immediately. If the container is not in the plan, Done returns true.
+// Done reports whether the pull of a container's image has ended, successfully or not, so that Wait would return
+// immediately. If the container is not in the plan, Done returns true.
 func (s *Pulls) Done(container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {

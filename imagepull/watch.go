@@ -234,7 +234,7 @@ func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
 		if !asked {
 			var err error
 			if list, err = w.manifests(ctx, p.from); err != nil {
-				// The next look may find them.
+				// The next look may find the manifests.
 				continue
 			}
 			found[p.from] = list

@@ -8,10 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostPaths handles relative hostPaths. If an option allows it, hostPaths resolves them against
-// the directory of the manifest. Otherwise it reports them: the API accepts them, but each
-// runtime interprets them differently. hostPaths runs before validation, because validation
-// refuses "..".
+// hostPaths resolves relative hostPaths against the directory of the manifest if an option allows it. Otherwise it
+// reports them as problems: the API accepts them, but each runtime interprets them differently. hostPaths runs before
+// validation, because validation refuses "..".
 func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		source := spec.Volumes[i].HostPath

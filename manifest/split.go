@@ -61,7 +61,7 @@ type chunk struct {
 	line int
 }
 
-// chunks splits a text at separators. Content after "---" on the same line belongs to the
+// chunks splits a text at the document markers "---" and "...". Content after "---" on the same line belongs to the
 // document that follows, and so do directives (%YAML 1.2) before the "---".
 func chunks(text []byte) []chunk {
 	var out []chunk

@@ -98,17 +98,16 @@ func (a *api) observe(ctx context.Context, o *supervisor.Options) {
 	o.Locked = func() { a.listen(ctx) }
 }
 
-// supervised sets the supervisor.
+// supervised sets the supervisor whose pods the API reports.
 func (a *api) supervised(s *supervisor.Supervisor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.super = s
 }
 
-// listen starts to serve. It returns after the first attempt, so that clients can connect when
-// podrun has reported that it is ready. If podrun cannot listen on an address, for example
-// because the host does not have it yet, listen tries again later, and podrun runs the pods
-// anyway.
+// listen starts to serve the API. It returns after the first attempt to listen, so that clients can connect when
+// podrun has reported that it is ready. If podrun cannot listen on an address, for example because the host does not
+// have it yet, listen tries again later, and podrun runs the pods anyway.
 func (a *api) listen(ctx context.Context) {
 	serve := func(address string, serve func(net.Listener) error, listen func() (net.Listener, error)) {
 		l, err := listen()

@@ -124,7 +124,7 @@ func (s *sources) reload(settings nodeconfig.Settings) {
 	}
 }
 
-// close ends the watch.
+// close ends the watch of the directories and the polls of the URLs.
 func (s *sources) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

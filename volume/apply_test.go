@@ -90,7 +90,7 @@ func tree(t *testing.T, root string) []string {
 	return out
 }
 
-// The files of kubelet-golden 19-emptydir, except for its subPaths.
+// The files must be those of kubelet-golden 19-emptydir, except for its subPaths.
 func TestApplyMakesTheKubeletsFiles(t *testing.T) {
 	plan := livePod(t, `
 securityContext: {fsGroup: 1234}

@@ -268,7 +268,7 @@ func (p *publisher) tidy(current string, links []string) error {
 	}
 }
 
-// clear removes a name. If it is a directory, clear also removes its content.
+// clear removes a name from the volume. If the name is a directory, clear also removes its content.
 func (p *publisher) clear(name string) error {
 	if err := safepath.Remove(p.ctx, p.dir, name); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)

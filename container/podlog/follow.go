@@ -24,8 +24,8 @@ const (
 	linger        = time.Second
 )
 
-// open opens the log. A log that is followed may not exist yet, or may be missing for a moment
-// during a rotation. As long as the container runs, the runtime will create it.
+// open opens the log, and waits for it if it is followed: such a log may not exist yet, or may be missing for a
+// moment during a rotation. As long as the container runs, the runtime will create it.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)
@@ -187,8 +187,8 @@ func (s *stream) rotated(ctx context.Context) (bool, error) {
 	return true, s.switchTo(ctx, next, mine)
 }
 
-// successor opens the file that has replaced the current one. If none has, it returns nil. If
-// no file exists at the path, the runtime has not created the new one yet.
+// successor opens the file that has replaced the current file at the log's path. It returns nil if the file is still
+// the current one, or if the runtime has not created the new one yet.
 func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	there, err := os.Stat(s.path)
 	if err == nil && !os.SameFile(mine, there) {

@@ -215,7 +215,7 @@ func openLog(path string) (*os.File, error) {
 	return hostfile.OpenNoFollow(path)
 }
 
-// missing returns the error for a container without a log. It contains the reason.
+// missing returns the error for a container without a log, with the reason why there is none.
 func (s *stream) missing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s.wrap(err)

@@ -53,7 +53,7 @@ func newLineWriter(out Output, opts Options) *lineWriter {
 	return w
 }
 
-// take processes a record. The time of a line is the time of its first record.
+// take adds a record to the line of its stream. The time of a line is the time of its first record.
 func (w *lineWriter) take(r record) error {
 	l := &w.lines[r.stream]
 	if !l.open {
@@ -113,7 +113,7 @@ func (w *lineWriter) finish() error {
 	return nil
 }
 
-// flush writes the batch.
+// flush writes the buffered lines to their output.
 func (w *lineWriter) flush() error {
 	if len(w.batch) == 0 {
 		return nil

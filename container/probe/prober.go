@@ -150,7 +150,8 @@ func (p *Prober) watch(c Container) *watched {
 	return w
 }
 
-// set records a probe's state. The caller must hold the prober's lock.
+// set records a probe's state, and closes started when the startup probe has succeeded. The caller must hold the
+// prober's lock.
 func (w *watched) set(kind Kind, s State) {
 	passed := kind == Startup && s.Value == Success && w.states[kind].Value != Success
 	w.states[kind] = s

@@ -209,7 +209,7 @@ func (c *crioConfig) setMinMemory(handler, size string) {
 }
 
 // override applies the configuration that CRI-O's verbose status contains
-// (server/runtime_status.go). Its fields have Go names.
+// (server/runtime_status.go). The keys of that configuration are the names of CRI-O's Go fields.
 func (c *crioConfig) override(verbose string) {
 	var v struct {
 		CRIO struct {

@@ -12,9 +12,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// procSockets reads /proc/net. It is for kernels without sock_diag. These files do not show
-// whether a wildcard socket of IPv6 also occupies the IPv4 port. procSockets assumes that it
-// does.
+// procSockets reads the sockets from the files in /proc/net, for kernels without sock_diag. These files do not show
+// whether a wildcard socket of IPv6 also occupies the IPv4 port. procSockets assumes that every such socket does.
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {

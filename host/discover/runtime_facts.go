@@ -74,7 +74,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 	errs := runAll(
 		func() (err error) {
 			if version, err = Reach(ctx, client); err != nil {
-				// The other calls may have longer timeouts. They need not wait for them.
+				// The other calls may have longer timeouts, so cancel them.
 				cancel()
 			}
 			return err

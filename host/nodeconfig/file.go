@@ -22,8 +22,7 @@ import (
 // --verbose shows this warning.
 const ReasonUnused = "Unused"
 
-// A settings file may contain the kinds kubeletKind and podrunKind. kinds maps them to their
-// apiVersions.
+// A settings file may contain the kinds kubeletKind and podrunKind. kinds maps the two kinds to their apiVersions.
 const (
 	kubeletKind = "KubeletConfiguration"
 	podrunKind  = "PodrunConfiguration"
@@ -39,8 +38,7 @@ var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podr
 // An unknown field of a KubeletConfiguration is a warning, as in the kubelet. An unknown field
 // of a PodrunConfiguration is an error. So are duplicate fields, values that the kubelet would
 // reject, other kinds, and a kind that occurs twice. If there is an error, Parse returns base
-// unchanged. Problems have a field path and a line, but no file name. Only the caller knows the
-// name.
+// unchanged. Problems have a field path and a line, but no file name, which only the caller knows.
 func Parse(data []byte, base Settings) (Settings, problem.List) {
 	docs := split(data)
 	if len(docs) == 0 {
@@ -234,8 +232,7 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	}
 }
 
-// holdsQuantities reports whether a field's type contains quantities. Kubernetes' parser
-// decodes these.
+// holdsQuantities reports whether a field's type contains quantities, which Kubernetes' parser decodes.
 func holdsQuantities(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

@@ -32,8 +32,7 @@ type PodrunConfiguration struct {
 	// PersistentVolumeClaims maps a claim name, in every namespace, to a directory of this host,
 	// like --pvc.
 	PersistentVolumeClaims map[string]string `json:"persistentVolumeClaims"`
-	// PersistentVolumeClaimDir is a directory. Each claim without a volume has a subdirectory of
-	// it.
+	// PersistentVolumeClaimDir is the directory that has a subdirectory for each claim without a volume.
 	PersistentVolumeClaimDir *string `json:"persistentVolumeClaimDir"`
 	// Devices maps an extended resource to CDI devices, like --device.
 	Devices map[string][]string `json:"devices"`

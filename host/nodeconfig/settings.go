@@ -31,8 +31,8 @@ type Settings struct {
 	// Claims maps the name of a PersistentVolumeClaim, in every namespace, to a directory of this
 	// host.
 	Claims map[string]string `json:"persistentVolumeClaims,omitempty"`
-	// ClaimDir is a directory. Each claim without a volume has a subdirectory of it. If ClaimDir
-	// is empty, there are no such subdirectories.
+	// ClaimDir is the directory that has a subdirectory for each claim without a volume. If ClaimDir is empty, such
+	// claims have no directory.
 	ClaimDir string `json:"persistentVolumeClaimDir,omitempty"`
 
 	Namespace string `json:"namespace,omitempty"` // for pods that specify none; empty: default

@@ -169,7 +169,7 @@ func references(b blob) map[string]string {
 	return labels
 }
 
-// nameImage names an image. If another image has the name, the name moves to this image.
+// nameImage gives an image a name. If another image has the name, the name moves to this image.
 func nameImage(ctx context.Context, client imagesapi.ImagesClient, name string, target descriptor) error {
 	image := &imagesapi.Image{Name: name, Target: &types.Descriptor{MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
 	_, err := client.Create(ctx, &imagesapi.CreateImageRequest{Image: image})

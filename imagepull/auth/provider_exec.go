@@ -47,8 +47,8 @@ func (p *providers) find(ctx context.Context, found *Found, repository string) {
 	}
 }
 
-// ask runs one plugin. If an earlier response is still valid, it returns that response instead.
-// The caller must hold p.mu.
+// ask runs a plugin to get the credentials for a repository. If an earlier response is still valid, ask returns that
+// response instead. The caller must hold p.mu.
 func (p *providers) ask(ctx context.Context, provider kubeletconfig.CredentialProvider, repository string) ([]entry, error) {
 	now := time.Now()
 	for _, c := range p.cache {

@@ -45,7 +45,7 @@ func PrintAll(w io.Writer, f Field) error {
 
 type printer struct{ text strings.Builder }
 
-// head writes the beginning. It is the same for Print and PrintAll.
+// head writes the lines with which the output of both Print and PrintAll begins.
 func (p *printer) head(f Field) {
 	if f.kind.Group != "" {
 		p.line("GROUP:      " + f.kind.Group)

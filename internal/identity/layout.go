@@ -50,20 +50,20 @@ const UserNSLength = 1 << 16
 // the pod does not start it again if this file exists.
 func (l Layout) StoppedMark(uid string) string { return filepath.Join(l.Pod(uid), "stopped") }
 
-// Restarted is a JSON file. It lists the IDs of the containers that podrun stopped when it last
-// restarted all containers of the pod.
+// Restarted is the JSON file with the IDs of the containers that podrun stopped when it last restarted all containers
+// of the pod.
 func (l Layout) Restarted(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "ended")
 }
 
 // PendingRestarts is the file that lists the containers that podrun kills, or has killed, in
-// order to restart them. It is a JSON object. It maps the containers' names to the reasons.
+// order to restart them. It contains a JSON object that maps the containers' names to the reasons.
 func (l Layout) PendingRestarts(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restarts", "pending.json")
 }
 
-// HookMarks is a directory. For each container with a postStart hook, it has a file with the
-// state of the hook. The file's name is the container's ID.
+// HookMarks is the directory that has, for each container with a postStart hook, a file with the state of the hook.
+// The file's name is the container's ID.
 func (l Layout) HookMarks(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
 }
@@ -152,7 +152,7 @@ func (l Layout) APILink() string { return filepath.Join(l.Serve(), "podrun.sock"
 // GroupSocket replaces APISocket if the supervisor gives a group access to the API.
 func (l Layout) GroupSocket() string { return filepath.Join(l.sharedRunDir(), "podrun.sock") }
 
-// StatusSocket is a unix socket. Clients read metrics and status from it.
+// StatusSocket is the unix socket from which clients read metrics and status.
 func (l Layout) StatusSocket() string { return filepath.Join(l.sharedRunDir(), "readonly.sock") }
 
 // StatusLink is a symlink to StatusSocket.
@@ -161,15 +161,13 @@ func (l Layout) StatusLink() string { return filepath.Join(l.Serve(), "readonly.
 // sharedRunDir has the sockets for users other than root, who cannot enter runDir.
 func (l Layout) sharedRunDir() string { return filepath.Join(l.runDir()+"-api", l.id()) }
 
-// RemoteCopies is a directory. For each URL from which a supervisor reads manifests, it has the
-// last valid content.
+// RemoteCopies is the directory with the last valid content of each URL from which a supervisor reads manifests.
 func (l Layout) RemoteCopies() string { return filepath.Join(l.Serve(), "remote") }
 
-// ServeLock is a file. A supervisor of this root directory holds its lock while it runs.
+// ServeLock is the file whose lock a supervisor of this root directory holds while it runs.
 func (l Layout) ServeLock() string { return filepath.Join(l.Serve(), "lock") }
 
-// Source is a file about a pod. It records which file in a supervisor's manifest directories
-// defines the pod.
+// Source is the file that records which file in a supervisor's manifest directories defines a pod.
 func (l Layout) Source(p Pod) string {
 	return filepath.Join(l.Sources(), p.Namespace+"_"+p.Name)
 }
@@ -187,8 +185,7 @@ func (l Layout) Pressure() string { return filepath.Join(l.Serve(), "pressure") 
 // ShuttingDown is the file that exists while the host shuts down. It has the boot ID.
 func (l Layout) ShuttingDown() string { return filepath.Join(l.Serve(), "shutdown") }
 
-// ImageUse is a file. For each image, it records when a supervisor last saw that a container
-// used it.
+// ImageUse is the file that records, for each image, when a supervisor last saw that a container used the image.
 func (l Layout) ImageUse() string { return filepath.Join(l.Serve(), "images") }
 
 // DirIdentities is the file with the data by which a supervisor recognizes its manifest
@@ -257,8 +254,8 @@ func (l Layout) runDir() string {
 	return l.RunDir
 }
 
-// SecretsDir is a directory in memory. It has the data that --secrets=memory keeps off the
-// disk. Its mode is 0700. Its name is derived from the root directory's path.
+// SecretsDir is the directory in memory with the data that --secrets=memory keeps off the disk. Its mode is 0700. Its
+// name is derived from the root directory's path.
 func (l Layout) SecretsDir() string { return filepath.Join(l.runDir(), "secrets", l.id()) }
 
 // id returns a name for the root directory. It is used inside directories that several root

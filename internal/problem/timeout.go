@@ -9,5 +9,5 @@ import (
 // of the command.
 type TimeoutError struct{ After time.Duration }
 
-// Error returns a message with the duration.
+// Error returns a message that contains the duration of the time limit.
 func (e TimeoutError) Error() string { return fmt.Sprintf("timed out after %s", e.After) }

@@ -74,10 +74,9 @@ type openVolume struct {
 	path string
 }
 
-// open opens a path. If a path leaves the volume, even temporarily, the kernel may be unable to
-// resolve it inside the volume. Then open resolves the symlinks itself and opens the result
-// without following symlinks. So the result is inside the volume, whatever a container replaces
-// concurrently.
+// open opens a path below the volume's root. If a path leaves the volume, even temporarily, the kernel may be unable
+// to resolve it inside the volume. Then open resolves the symlinks itself and opens the result without following
+// symlinks. So the result is inside the volume, whatever a container replaces concurrently.
 func (v openVolume) open(ctx context.Context, path string) (int, error) {
 	fd, err := openat2(ctx, v.root, path, resolveBeneath)
 	if !errors.Is(err, unix.EXDEV) {

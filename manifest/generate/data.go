@@ -22,7 +22,7 @@ type Data struct {
 // NewData returns empty data.
 func NewData() *Data { return &Data{values: map[string][]byte{}} }
 
-// Add adds an entry. It rejects an invalid or duplicate key.
+// Add adds a key with its value. It rejects an invalid or duplicate key.
 func (d *Data) Add(key string, value []byte) error {
 	if wrong := validation.IsConfigMapKey(key); len(wrong) > 0 {
 		return fmt.Errorf("%q is not a valid key: %s", key, strings.Join(wrong, ", "))

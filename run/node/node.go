@@ -66,7 +66,7 @@ type Observer struct {
 	Pulled func(size uint64, took time.Duration)
 }
 
-// UseAhead makes the next Read use facts that are already being read. nil means that none are.
+// UseAhead makes the next Read use facts that are already being read. With nil, Read reads the facts itself.
 func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
 
 // Settle waits for checks that are still running and whose results are used only for warnings.

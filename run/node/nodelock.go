@@ -9,9 +9,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// UnderNodeLock calls do while it holds the node's lock. This lock protects admission, reservations
-// and the control groups that pods share. Do must not do anything slow. The error is do's, or the
-// cause that ended ctx.
+// UnderNodeLock calls do while it holds the node's lock. This lock protects admission, reservations and the control
+// groups that pods share. do must return soon. The error is do's, or the cause that ended ctx.
 func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLock, do)
 }

@@ -187,8 +187,8 @@ func SyncReserved(p *prepare.Plan) error {
 	return nil
 }
 
-// syncDevices makes the recorded devices of existing pods durable before a container uses them.
-// SyncReserved does so for new pods.
+// syncDevices makes the recorded devices of existing pods durable before a container uses them. For new pods,
+// SyncReserved does that.
 func syncDevices(targets []prepare.Target) error {
 	for _, t := range targets {
 		if t.Refused() != nil || !keepsDir(t) || !hasDevices(t.Plan) {

@@ -113,7 +113,7 @@ func (h *Hub) Check(ctx context.Context) {
 	}
 }
 
-// firstList is the timeout of Check.
+// firstList is the timeout of the list that Check requests.
 const firstList = 2 * time.Second
 
 // states maps the IDs of a pod's sandboxes and containers to their states.

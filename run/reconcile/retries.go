@@ -47,7 +47,7 @@ func (r *retries) begin() time.Time {
 	return r.decided
 }
 
-// after records a failure.
+// after records that a step has failed, and doubles the delay of its next attempt.
 func (r *retries) after(name string, now time.Time) {
 	if r.steps == nil {
 		return

@@ -157,7 +157,7 @@ func (h *history) drop(c manifest.Checkpoint) {
 	})
 }
 
-// write writes the history.
+// write stores the history of a pod. It drops the oldest revisions if the file would be too large.
 func (h history) write(layout identity.Layout, id identity.Pod) error {
 	data, err := h.fit(identity.MaxCheckpoint)
 	if err == nil {
@@ -182,7 +182,7 @@ func (h history) fit(limit int) ([]byte, error) {
 	}
 }
 
-// readHistory reads a history file. A pod without one has an empty history.
+// readHistory reads a pod's history file. Without a file, the history is empty.
 func readHistory(layout identity.Layout, id identity.Pod) (history, error) {
 	var h history
 	const head = 1 << 10 // the schema version

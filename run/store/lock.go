@@ -137,9 +137,9 @@ func FlockFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// LockWaitEnded returns the error for a wait for a lock, after ctx has ended. holder is a result of
-// ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline. Otherwise
-// it wraps the cause of ctx.
+// LockWaitEnded returns the error for a wait for a lock, after ctx has ended. holder is the description that
+// ShownHolder returns. If --timeout ended the wait, the error is a *problem.Error of kind Deadline. Otherwise it
+// wraps the cause of ctx.
 func LockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {

@@ -47,7 +47,7 @@ func byPriority(a, b Candidate) int {
 	return cmp.Compare(schedulingv1.PodPriority(a.Pod), schedulingv1.PodPriority(b.Pod))
 }
 
-// first sorts true before false.
+// first compares two values so that true sorts before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

@@ -57,7 +57,7 @@ func (s *Server) answer(w http.ResponseWriter, code int, kind string, body []byt
 	_, _ = w.Write(body)
 }
 
-// fail responds with an error.
+// fail responds with the given status code and message.
 func fail(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	http.Error(w, message, code)

@@ -36,7 +36,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// begin sends the header.
+// begin sends the response's header, unless it has been sent.
 func (s *stream) begin() {
 	if s.begun {
 		return

@@ -132,7 +132,7 @@ func (o observation) failure() string {
 	return ""
 }
 
-// hash identifies the content.
+// hash returns a text that identifies the observed content, or the failure to read it.
 func (o observation) hash() string {
 	if o.err != nil {
 		return o.failure()

@@ -45,7 +45,8 @@ func newFacts(n *node.Node) *facts {
 	}}
 }
 
-// read returns the facts. The error is that of ctx or of discover.Read.
+// read returns the facts about the host. Pods that wait at the same time share one read. The error is that of ctx or
+// of discover.Read.
 func (f *facts) read(ctx context.Context) (host.Facts, error) {
 	for {
 		r, unused := f.join(ctx)

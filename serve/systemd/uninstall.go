@@ -86,7 +86,7 @@ func (s Service) forget(ctx context.Context) error {
 	return nil
 }
 
-// unlink removes a file. Below a prefix, it does not follow links out of the prefix.
+// unlink removes a file. If there is a prefix, it does not follow links out of the prefix.
 func (s Service) unlink(name string) error {
 	remove := func() error { return os.Remove(name) }
 	if s.Prefix != "" {

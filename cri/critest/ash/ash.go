@@ -26,8 +26,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Files is the file system that a process sees. Paths are absolute and clean. The text of an
-// error is the part of a message that follows the path.
+// Files is the file system that a process sees. Paths are absolute and clean. The text of an error does not contain
+// the path, because the shell prints the path before it.
 type Files interface {
 	Read(path string) ([]byte, error)
 	Write(path string, data []byte, appending bool) error

@@ -25,8 +25,7 @@ type element struct {
 
 var outcome = element{attributes: map[string]bool{"type": false, "message": false}, text: true}
 
-// schema has the elements of junit-10.xsd that podrun writes. Those for repeated tests are
-// missing.
+// schema has the elements of junit-10.xsd that podrun writes. It omits the elements for repeated tests.
 var schema = map[string]element{
 	"testsuites": {attributes: map[string]bool{"name": false, "time": false, "tests": false, "failures": false, "errors": false}, children: []string{"testsuite"}},
 	"testsuite": {attributes: map[string]bool{"name": true, "tests": true, "failures": true, "errors": true, "group": false, "time": false, "skipped": false,
