@@ -66,20 +66,12 @@ const (
 	quotedBytes = 2000
 )
 
-// lastWords returns the last lines that were written after the log had the given size.
-func lastWords(l Layout, from int64) string {
-	size, err := logSize(l)
-	if err != nil || size <= from {
-		return ""
-	}
-	data, err := hostfile.ReadTailNoFollow(context.Background(), l.Log(), min(size-from, quotedBytes))
-	if err != nil {
-		return ""
-	}
-	if title, _, crashed := crashIn(readSince(context.Background(), l, from)); crashed {
+// lastWords returns the last lines of a log, or the message of a crash. It is pure.
+func lastWords(log string) string {
+	if title, _, crashed := crashIn(log); crashed {
 		return shorten(title)
 	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	lines := strings.Split(strings.TrimSpace(log[max(0, len(log)-quotedBytes):]), "\n")
 	return strings.Join(lines[max(0, len(lines)-quotedLines):], "; ")
 }
 

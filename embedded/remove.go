@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -128,12 +129,12 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 		return err
 	}
 	for _, digest := range digests {
-		dir := filepath.Join(l.Unpacked(digest), "cni")
-		if _, err := os.Stat(filepath.Join(dir, netPlugin)); err != nil {
+		plugin := filepath.Join(l.Unpacked(digest), "cni", netPlugin)
+		if _, err := os.Stat(plugin); err != nil {
 			// An earlier call has removed a part of it.
 			continue
 		}
-		if err := execPlugin(ctx, dir, "GC", config); err != nil {
+		if err := cniplugin.Exec(ctx, plugin, "GC", config); err != nil {
 			return fmt.Errorf("remove the nftables rules of %s: %w", l.Bridge(), err)
 		}
 		return nil

@@ -63,27 +63,30 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if ctx.Err() != nil {
 		return d, context.Cause(ctx)
 	}
-	damage, found := errors.AsType[Damage](err)
-	if !found {
-		if d := damageOf(ctx, l, from); d != nil {
-			damage, found = *d, true
-		} else if said := lastWords(l, from); said != "" {
-			err = fmt.Errorf("%w; it wrote: %s", err, said)
+	err, damage := explain(ctx, l, from, err)
+	ReadEnds(ctx, l).after(d, damage, err.Error(), time.Now()).write(l)
+	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "run 'podrun runtime logs' to show its complete log"}
+}
+
+// explain returns why a start failed, from its error and from what containerd has written to the log
+// since it had the given size. damage is nil if the store is not damaged, or if this host prevents its
+// use: the reason is then the error of the host.
+func explain(ctx context.Context, l Layout, from int64, err error) (reason error, damage *Damage) {
+	if d, found := errors.AsType[Damage](err); found {
+		damage = &d
+	} else {
+		log := readSince(ctx, l, from)
+		if damage = classifyLog(log); damage == nil {
+			if said := lastWords(log); said != "" {
+				err = fmt.Errorf("%w; it wrote: %s", err, said)
+			}
+			return err, nil
 		}
 	}
-	hint := "run 'podrun runtime logs' to show its complete log"
-	if found {
-		err = damage
-		if probe := probeStore(ctx, l); probe != nil {
-			err, found = probe, false
-		}
+	if host := probeStore(ctx, l); host != nil {
+		return host, nil
 	}
-	var counted *Damage
-	if found {
-		counted = &damage
-	}
-	ReadEnds(ctx, l).after(d, counted, err.Error(), time.Now()).write(l)
-	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: hint}
+	return *damage, damage
 }
 
 // startUnrecorded is Start without the record of a failure. It also returns the size of the log before

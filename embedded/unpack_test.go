@@ -239,7 +239,7 @@ func TestTrimLog(t *testing.T) {
 	if len(lines[0]) != 109 || lines[len(lines)-2] != "the last" || lines[len(lines)-3][:9] != fmt.Sprintf("%09d", maxLog/110) {
 		t.Errorf("begins with %q, ends with %q", lines[0], lines[len(lines)-3:])
 	}
-	if got := lastWords(l, int64(len(data))-9); got != "the last" {
+	if got := lastWords(readSince(t.Context(), l, int64(len(data))-9)); got != "the last" {
 		t.Errorf("the last lines are %q", got)
 	}
 }

@@ -5,25 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
 )
-
-// pluginLimit limits a call of the network plugin.
-const pluginLimit = 30 * time.Second
 
 // writeNetwork writes the configuration of the pod network for an unpacked archive.
 func writeNetwork(ctx context.Context, l Layout, o StartOptions) error {
@@ -78,20 +73,7 @@ func callPlugin(ctx context.Context, l Layout, digest, command string, network [
 	if err != nil {
 		return err
 	}
-	return execPlugin(ctx, filepath.Join(l.Unpacked(digest), "cni"), command, stdin)
-}
-
-// execPlugin executes the network plugin in a directory as a runtime does.
-func execPlugin(ctx context.Context, dir, command string, stdin []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, pluginLimit)
-	defer cancel()
-	c := exec.CommandContext(ctx, filepath.Join(dir, netPlugin))
-	c.Env = []string{"CNI_COMMAND=" + command, "CNI_PATH=" + dir}
-	c.Stdin = bytes.NewReader(stdin)
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %.500s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return cniplugin.Exec(ctx, filepath.Join(l.Unpacked(digest), "cni", netPlugin), command, stdin)
 }
 
 // readIPv6 determines the state of IPv6 on this host. It ignores one link: the pods' bridge.

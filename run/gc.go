@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/cgroup"
@@ -221,13 +222,19 @@ func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, f
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "network " + layout.Bridge(), Op: "find leftovers", Err: err}
 	}
+	// One call removes everything that is unused.
+	var once sync.Once
+	var failed error
+	collect := func(ctx context.Context) error {
+		once.Do(func() { failed = network.Collect(ctx, valid) })
+		return failed
+	}
 	var out []Leftover
 	for _, id := range unused {
 		if sandboxes[id] || slices.ContainsFunc(found, func(l Leftover) bool { return l.Name == id }) {
 			continue
 		}
-		out = append(out, Leftover{Kind: "network", Name: id, Why: "it has an address or firewall rules, but the runtime has no sandbox with this ID",
-			remove: func(ctx context.Context) error { return network.Collect(ctx, valid) }})
+		out = append(out, Leftover{Kind: "network", Name: id, Why: "it has an address or firewall rules, but the runtime has no sandbox with this ID", remove: collect})
 	}
 	return out, nil
 }

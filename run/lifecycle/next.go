@@ -278,9 +278,9 @@ func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Actio
 }
 
 // start adds to d the start of a container. As in the kubelet, a container that was created but not
-// started counts as a run, unless podrun created it before its turn.
+// started counts as a run, unless podrun created it before its turn; without a container, the logs count.
 func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
-	var attempt uint32
+	attempt := w.Observed.LoggedRuns[name]
 	if last := w.Observed.Newest(name); last != nil {
 		if attempt = last.Restarts + 1; last.ID == w.CreatedAhead || w.Observed.createdAhead(pod, last) {
 			attempt = last.Restarts

@@ -129,6 +129,9 @@ type Observed struct {
 	// ImageFailures are the reasons why containers wait for their images, by container name. The
 	// process that pulls the images records them.
 	ImageFailures map[string]Failure `json:"imageFailures,omitempty"`
+	// LoggedRuns is the number of runs that have left logs, by name of a container that the runtime does not
+	// have. The runtime may have lost its containers: the restart count continues, so that the logs are kept.
+	LoggedRuns map[string]uint32 `json:"loggedRuns,omitempty"`
 	// Unreadable contains a warning for each optional state file that is corrupt. podrun treats such a
 	// file as missing.
 	Unreadable problem.List `json:"-"`

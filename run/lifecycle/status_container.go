@@ -114,6 +114,8 @@ func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusIn
 		// The container ran in an older sandbox, and will run again in the current one.
 		s.RestartCount = int32(last.Restarts)
 		s.LastTerminationState.Terminated = terminated(last, in)
+	} else if n := in.Observed.LoggedRuns[c.Name]; n > 0 {
+		s.RestartCount = int32(n - 1) // the runtime has lost the container
 	}
 	setWaiting(&s, pod, c, have, in)
 	started := s.State.Running != nil && probed(c.StartupProbe, in.Started, have)

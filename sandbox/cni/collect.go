@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
@@ -93,7 +94,7 @@ func (n OwnNetwork) Collect(ctx context.Context, sandboxes []string) error {
 	if err != nil {
 		return err
 	}
-	if err := callOwn(ctx, n.Plugin, "GC", stdin); err != nil {
+	if err := cniplugin.Exec(ctx, n.Plugin, "GC", stdin); err != nil {
 		return fmt.Errorf("remove unused addresses and firewall rules: %w", err)
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/podrun/podrun/internal/cniplugin"
 )
 
 // The paths of podrun's own runtime below a root directory (embedded.Layout): the plugin that creates the rules,
@@ -32,7 +34,7 @@ func removeOwn(ctx context.Context, rootDir string, sandboxes []string) error {
 	}
 	var errs []error
 	for _, id := range sandboxes {
-		if err := callOwn(ctx, plugin, "DEL", []byte(ownConfig), "CNI_CONTAINERID="+id, "CNI_IFNAME="+ownInterface); err != nil {
+		if err := cniplugin.Exec(ctx, plugin, "DEL", []byte(ownConfig), "CNI_CONTAINERID="+id, "CNI_IFNAME="+ownInterface); err != nil {
 			errs = append(errs, fmt.Errorf("remove the firewall rules of sandbox %s: %w", id, err))
 		}
 	}

@@ -1,13 +1,12 @@
 package cni
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/podrun/podrun/internal/cniplugin"
 )
 
 // Restore restores the rules of a network of podrun's own plugin, for the runtime below
@@ -35,7 +34,7 @@ func restore(ctx context.Context, rootDir, results, network string) (int, error)
 		}
 		plugin, err := ownPluginOf(rootDir)
 		if err == nil {
-			err = callOwn(ctx, plugin, "ADD", a.stdin, "CNI_CONTAINERID="+a.sandbox, "CNI_IFNAME="+a.ifName, "CNI_NETNS="+a.netns)
+			err = cniplugin.Exec(ctx, plugin, "ADD", a.stdin, "CNI_CONTAINERID="+a.sandbox, "CNI_IFNAME="+a.ifName, "CNI_NETNS="+a.netns)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("restore the firewall rules of sandbox %s: %w", a.sandbox, err))
@@ -60,19 +59,4 @@ func ownPluginOf(rootDir string) (string, error) {
 		return "", errNoPlugin
 	}
 	return plugins[len(plugins)-1], nil
-}
-
-// callOwn runs the plugin as a runtime does (CNI specification, section 2).
-func callOwn(ctx context.Context, plugin, command string, stdin []byte, env ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, firewallLimit)
-	defer cancel()
-	c := exec.CommandContext(ctx, plugin)
-	c.Env = append(env, "CNI_COMMAND="+command, "CNI_PATH="+filepath.Dir(plugin))
-	c.Stdin = bytes.NewReader(stdin)
-	var out bytes.Buffer
-	c.Stdout = &out
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %.500s", plugin, err, strings.TrimSpace(out.String()))
-	}
-	return nil
 }

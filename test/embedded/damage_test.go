@@ -237,8 +237,15 @@ func TestADamagedStore(t *testing.T) {
 	if out := r.must("runtime", "status"); !strings.Contains(out, "Replaced: ") || !strings.Contains(out, r.layout.Replaced()) {
 		t.Errorf("runtime status wrote\n%s", out)
 	}
-	if out := r.must("logs", "web"); out != "started\nstarted\n" {
+	// The logs of the lost container are kept, because the restart count continues.
+	if out := r.must("logs", "web"); out != "started\n" {
 		t.Errorf("logs wrote %q", out)
+	}
+	if logs, err := filepath.Glob(r.dir + "/logs/*/web/[01].log"); err != nil || len(logs) != 2 {
+		t.Errorf("logs %v, %v", logs, err)
+	}
+	if out := r.must("get", "web"); !strings.Contains(out, "1/1     Running   1 ") {
+		t.Errorf("get wrote\n%s", out)
 	}
 }
 

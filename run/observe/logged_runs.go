@@ -1,0 +1,66 @@
+package observe
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// readLoggedRuns reads Observed.LoggedRuns from the names of the logs, as the kubelet does
+// (calcRestartCountByLogDir in pkg/kubelet/kuberuntime). Logs that cannot be listed count as missing.
+func readLoggedRuns(l identity.Layout, uid string, obs *lifecycle.Observed) map[string]uint32 {
+	dir := logDir(l, uid, obs.Sandbox())
+	containers, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out map[string]uint32
+	for _, c := range containers {
+		if !c.IsDir() || obs.Newest(c.Name()) != nil {
+			continue
+		}
+		logs, _ := os.ReadDir(filepath.Join(dir, c.Name()))
+		for _, log := range logs {
+			if n := runsOf(log.Name()); !log.IsDir() && n > out[c.Name()] {
+				if out == nil {
+					out = map[string]uint32{}
+				}
+				out[c.Name()] = n
+			}
+		}
+	}
+	return out
+}
+
+// logDir returns the directory of a pod's logs; "" if there is none. Without a sandbox, only the UID is
+// known.
+func logDir(l identity.Layout, uid string, sandbox *lifecycle.Sandbox) string {
+	if sandbox != nil {
+		return l.Logs(sandbox.Pod)
+	}
+	entries, err := os.ReadDir(l.PodLogsDir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), "_"+uid) {
+			return filepath.Join(l.PodLogsDir, e.Name())
+		}
+	}
+	return ""
+}
+
+// runsOf returns the number of runs up to that of a log, which may have been rotated: 3 for 2.log and for
+// 2.log.20260101-120000. It returns 0 for the names of other files.
+func runsOf(name string) uint32 {
+	number, rest, _ := strings.Cut(name, ".")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || rest != "log" && !strings.HasPrefix(rest, "log.") {
+		return 0
+	}
+	return uint32(n) + 1
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/podrun/podrun/run"
+)
+
+// TestLostContainersKeepTheRestartCount: the runtime loses its containers, for example with a damaged
+// store. As in the kubelet, the restart count continues from the names of the logs, so that the new
+// container does not write to the log of an earlier one.
+func TestLostContainersKeepTheRestartCount(t *testing.T) {
+	r := newRig(t)
+	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}, {name: new, image: registry.example/app:1}]")
+	result := r.mustApply(text, run.OutcomeCreated)
+	logs := filepath.Join(r.layout().Logs(result.ID), "app")
+	lose := func() {
+		t.Helper()
+		for _, sb := range r.rt.Sandboxes() {
+			if err := r.engine().Client.RemovePodSandbox(t.Context(), sb.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for want := range int32(3) {
+		if want > 0 {
+			lose()
+			if got := containerStatus(t, r.got("web").Status, "app"); got.RestartCount != want-1 || got.State.Running != nil {
+				t.Errorf("without containers: %+v", got)
+			}
+			if result := r.apply(text); result.Err != nil {
+				t.Fatal(result.Err)
+			}
+		}
+		if got := containerStatus(t, r.got("web").Status, "app"); got.RestartCount != want || got.State.Running == nil {
+			t.Errorf("%d restarts, want %d: %+v", got.RestartCount, want, got.State)
+		}
+		c, ok := r.rt.Container("app")
+		if n := c.Config.GetMetadata().GetAttempt(); !ok || int32(n) != want {
+			t.Errorf("attempt %d, want %d", n, want)
+		}
+	}
+	if names, err := filepath.Glob(logs + "/[012].log"); err != nil || len(names) != 3 {
+		t.Errorf("logs %v, %v", names, err)
+	}
+	// A container without logs begins at 0.
+	lose()
+	if err := os.RemoveAll(filepath.Join(filepath.Dir(logs), "new")); err != nil {
+		t.Fatal(err)
+	}
+	if result := r.apply(text); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	status := r.got("web").Status
+	if app, new := containerStatus(t, status, "app"), containerStatus(t, status, "new"); app.RestartCount != 3 || new.RestartCount != 0 {
+		t.Errorf("%d and %d restarts, want 3 and 0", app.RestartCount, new.RestartCount)
+	}
+	r.mustDelete()
+	// The next pod of the same definition has the same UID, and begins at 0, because its logs were removed.
+	r.mustApply(text, run.OutcomeCreated)
+	if got := containerStatus(t, r.got("web").Status, "app"); got.RestartCount != 0 {
+		t.Errorf("after a delete: %d restarts", got.RestartCount)
+	}
+	r.mustDelete()
+}
