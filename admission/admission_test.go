@@ -70,6 +70,9 @@ var cases = []struct {
 
 	{"handler", []func(*scene){advertised, func(s *scene) { s.handler = "kata" }}, nil},
 	{"missing handler", []func(*scene){advertised, func(s *scene) { s.handler = "gvisor" }}, []string{`RuntimeHandlerNotFound: spec.runtimeClassName: the runtime has no handler "gvisor"`}},
+	{"handler of a program that was installed later", []func(*scene){advertised, func(s *scene) {
+		s.handler, s.facts.Runtime.NewHandlers = "crun", map[string]string{"crun": "/usr/bin/crun"}
+	}}, []string{`RuntimeHandlerNotFound: spec.runtimeClassName: the runtime has no handler "crun" yet: /usr/bin/crun was installed after the runtime had been started`}},
 	{"handler, runtime does not tell", []func(*scene){func(s *scene) { s.handler = "gvisor" }}, nil},
 	{"user namespace", []func(*scene){advertised, ownUsers}, nil},
 	{"user namespace on containerd 1.6", []func(*scene){ownUsers}, []string{"UserNamespacesNotSupported: spec.hostUsers: containerd 1.6.20 does not support user namespaces"}},

@@ -83,6 +83,13 @@ func checkHandler(q question) problem.List {
 	if _, ok := q.facts.Runtime.Handlers[q.handler]; ok {
 		return nil
 	}
+	if program := q.facts.Runtime.NewHandlers[q.handler]; program != "" {
+		return list(problem.Problem{
+			Field: "spec.runtimeClassName", Reason: "RuntimeHandlerNotFound",
+			Message: fmt.Sprintf("the runtime has no handler %q yet: %s was installed after the runtime had been started", q.handler, program),
+			Hint:    "run 'podrun runtime up', which restarts containerd; the containers keep running",
+		})
+	}
 	var have []string
 	for name := range q.facts.Runtime.Handlers {
 		if name != "" {

@@ -75,16 +75,15 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("sandbox = %s", quote(PauseImage))
 	line("[%s.registry]", images)
 	line("config_path = \"/etc/containerd/certs.d\"")
-	runtime := "plugins.'io.containerd.cri.v1.runtime'"
-	line("[%s]", runtime)
+	line("[%s]", runtimeSection)
 	line("restrict_oom_score_adj = %t", !t.LowersOOM)
 	line("netns_mounts_under_state_dir = true")
-	line("[%s.cni]", runtime)
+	line("[%s.cni]", runtimeSection)
 	line("bin_dirs = [%s]", quote(filepath.Join(at, "cni")))
 	line("conf_dir = %s", quote(l.NetworkDir()))
 	line("use_internal_loopback = true")
 	for _, h := range append([]Handler{{Name: "runc", Program: filepath.Join(at, "bin", "runc")}}, t.Handlers...) {
-		configureHandler(line, l, digest, runtime+".containerd.runtimes", h, t.SystemdCgroup)
+		configureHandler(line, l, digest, handlersSection, h, t.SystemdCgroup)
 	}
 	return []byte(b.String())
 }

@@ -1,8 +1,13 @@
 package embedded
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // Handler is a runtime handler of containerd in addition to runc, which RuntimeClasses can
@@ -46,6 +51,36 @@ func Handlers(found map[string]string) []Handler {
 	}
 	return out
 }
+
+// The sections of containerd's configuration for its runtime service and, below it, for handlers.
+const (
+	runtimeSection  = "plugins.'io.containerd.cri.v1.runtime'"
+	handlersSection = runtimeSection + ".containerd.runtimes"
+)
+
+// ReadNewHandlers returns the handlers of this host that containerd gets when it is started again: their
+// programs were installed, or moved, after it had been started.
+func ReadNewHandlers(ctx context.Context, l Layout) ([]Handler, error) {
+	config, err := hostfile.ReadNoFollow(ctx, l.Config(), maxRecord)
+	if err != nil {
+		return nil, err
+	}
+	return missingHandlers(string(config), readHandlers()), nil
+}
+
+// missingHandlers returns the handlers that a configuration lacks. It is pure.
+func missingHandlers(config string, have []Handler) []Handler {
+	return slices.DeleteFunc(have, func(h Handler) bool {
+		_, section, found := strings.Cut(config, "["+handlersSection+"."+h.Name+"]\n")
+		return found && strings.Contains(section, quote(h.Path()))
+	})
+}
+
+// Path returns the path of the handler's program on this host.
+func (h Handler) Path() string { return h.Shim + h.Program }
+
+// String returns text such as "crun (/usr/bin/crun)".
+func (h Handler) String() string { return h.Name + " (" + h.Path() + ")" }
 
 // OCIRuntimes are the state directories of runc and of the OCI runtimes of all handlers.
 func (l Layout) OCIRuntimes() []string {

@@ -228,10 +228,13 @@ type Runtime struct {
 	APIVersion string             `json:"apiVersion"`
 	Conditions []RuntimeCondition `json:"conditions"` // RuntimeReady, NetworkReady
 	// by name; "" is the default handler. It is empty if the runtime does not report handlers
-	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"`
-	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
-	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, if the runtime reports it
-	HandlersOK bool                      `json:"handlersKnown"`      // the runtime itself has reported Handlers
+	Handlers map[string]RuntimeHandler `json:"handlers,omitempty"`
+	// NewHandlers are handlers that the embedded runtime gets when it is started again, because their
+	// programs were installed after it had been started: the path of the program, by name.
+	NewHandlers map[string]string `json:"newHandlers,omitempty"`
+	Features    map[string]bool   `json:"features,omitempty"` // StatusResponse.features
+	SandboxImg  string            `json:"sandbox,omitempty"`  // the pause image, if the runtime reports it
+	HandlersOK  bool              `json:"handlersKnown"`      // the runtime itself has reported Handlers
 	// RestrictsOOM reports whether the runtime tolerates that it cannot lower the OOM score of its
 	// children (restrict_oom_score_adj). It is nil if the runtime does not report this.
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`

@@ -113,7 +113,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Alive() && embedded.Listening(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx)):
+	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r)):
 		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)
@@ -228,12 +228,20 @@ func (r *Runtime) start(ctx context.Context) error {
 		return err
 	}
 	last := embedded.ReadDaemon(ctx, r.layout)
+	restarts := last.Alive() && reconfigures(ctx, r)
+	if restarts {
+		if err := embedded.Stop(ctx, r.layout, last); err != nil {
+			return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "stop it", Err: err}
+		}
+	}
 	if last.Alive() {
 		if err := embedded.AwaitReady(ctx, r.layout, *last); err != nil {
 			return err
 		}
 	} else {
-		embedded.NoteEnd(ctx, r.layout, last)
+		if !restarts {
+			embedded.NoteEnd(ctx, r.layout, last)
+		}
 		digest, err := r.unpack(ctx, last, record)
 		if err != nil {
 			return err

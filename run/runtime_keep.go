@@ -30,6 +30,9 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 	if endpoint != r.layout.Endpoint() {
 		return
 	}
+	if failed == nil {
+		warnOfHandlers(ctx, r)
+	}
 	collision, reported := "", ""
 	began, pause := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {

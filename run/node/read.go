@@ -75,10 +75,25 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 		if facts.PodSubnets, err = embedded.ReadSubnets(ctx, layout); err != nil {
 			return seen, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "read the pod subnets", Err: err}
 		}
+		facts.Runtime.NewHandlers = readNewHandlers(ctx, layout)
 	}
 	seen, err = n.AddPods(ctx, wanted, facts)
 	seen.Supervised = store.Supervised(n.Layout())
 	return seen, err
+}
+
+// readNewHandlers reads host.Runtime.NewHandlers, which is only part of a hint: if it cannot be read, the
+// hint lists the handlers that exist.
+func readNewHandlers(ctx context.Context, l embedded.Layout) map[string]string {
+	found, err := embedded.ReadNewHandlers(ctx, l)
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, h := range found {
+		out[h.Name] = h.Path()
+	}
+	return out
 }
 
 // AddPods returns the facts with two additions: the wanted pods, and the pods of other root directories

@@ -119,6 +119,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	return newRigAt(t, "")
+}
+
+// newRigAt returns a rig with this root directory; "" for one in the rig's directory.
+func newRigAt(t *testing.T, root string) *rig {
+	t.Helper()
 	if bundle == "" {
 		t.Skip("no embedded runtime: PODRUN_TEST_BUNDLE is not set; 'make bundle' builds one")
 	}
@@ -126,7 +132,10 @@ func newRig(t *testing.T) *rig {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
 	r := &rig{T: t, dir: t.TempDir()}
-	r.layout = embed.Layout{RootDir: filepath.Join(r.dir, "root")}
+	if root == "" {
+		root = filepath.Join(r.dir, "root")
+	}
+	r.layout = embed.Layout{RootDir: root}
 	r.port = 20000 + os.Getpid()%10000 + len(r.layout.ID())
 	if err := os.MkdirAll(r.layout.Images(), 0o755); err != nil {
 		t.Fatal(err)
@@ -135,7 +144,9 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.write("root/images/busybox.tar", string(data))
+	if err := os.WriteFile(filepath.Join(r.layout.Images(), "busybox.tar"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	r.write("pod.yaml", fmt.Sprintf(podText, imageName, r.port))
 	t.Cleanup(r.leavesNothing)
 	return r
