@@ -97,7 +97,7 @@ func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.Reso
 	return fmt.Sprintf("the pod requests %s of %s, but only %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
 }
 
-// amount returns a quantity in the unit of the messages. This is milli-CPUs for CPU.
+// amount returns a quantity in the unit of the messages: CPU in milli-CPUs, and all other resources as they are.
 func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 	q := list[name]
 	if name == corev1.ResourceCPU {

@@ -51,8 +51,8 @@ func (f *shutdownFlags) override(s *nodeconfig.Settings) {
 	}
 }
 
-// arguments returns the two flags for the service if the user has set one of them, or if the
-// settings file has no periods. In the latter case, they may have their default values.
+// arguments returns the two flags for the service if the user has set one of them, or if the settings file has no
+// periods. A flag that the user has not set has its default value.
 func (f *shutdownFlags) arguments(s *nodeconfig.Settings) []string {
 	f.given = f.given || s.ShutdownDelay() == 0
 	f.override(s)

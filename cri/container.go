@@ -50,7 +50,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return retryBusy(ctx, func() error {
 		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			// If this fails, the removal below reports an error.
+			// If the stop fails, the removal below reports an error.
 			_ = c.StopContainer(ctx, id, 0)
 		}
 		return c.removal(ctx, func() error {

@@ -61,7 +61,7 @@ func closeOnExec() error {
 	}
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-			// This fails for the descriptor of the listing, which has been closed.
+			// The call fails for the descriptor of the listing, which has been closed.
 			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
 		}
 	}

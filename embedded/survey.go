@@ -229,8 +229,8 @@ func systemdRuns() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
 
-// overlayWorks tries to mount overlayfs in a directory. This fails on another overlayfs, on
-// some network file systems, and with kernels that lack overlayfs.
+// overlayWorks tries to mount overlayfs in a directory. The mount fails on another overlayfs, on some network file
+// systems, and with kernels that lack overlayfs.
 func overlayWorks(dir string) (bool, error) {
 	try, err := os.MkdirTemp(dir, ".overlay-")
 	if err != nil {

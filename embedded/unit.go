@@ -20,7 +20,7 @@ const unitWithin = 30 * time.Second
 func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, unitWithin)
 	defer cancel()
-	// This requires no D-Bus daemon.
+	// A connection to systemd's own socket requires no D-Bus daemon.
 	conn, err := systemd.NewSystemdConnectionContext(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("connect to systemd: %w", err)

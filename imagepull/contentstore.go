@@ -50,7 +50,7 @@ func (w *watcher) present(ctx context.Context, digests []string) []string {
 	for _, digest := range digests {
 		filters = append(filters, `digest=="`+digest+`"`)
 	}
-	// If this fails, the next look will find the blobs.
+	// If the list fails, the next look will find the blobs.
 	_ = w.list(ctx, filters, func(i *contentapi.Info) { out = append(out, i.Digest) })
 	return out
 }

@@ -202,8 +202,7 @@ func (l *loader) object(it item, depth int) {
 	k.take(l, it, h)
 }
 
-// list processes the entries of a List, or of a list of one kind such as PodList. In the
-// latter, entries may omit their kind.
+// list processes the entries of a List, or of a list of one kind such as PodList, whose entries may omit their kind.
 func (l *loader) list(it item, h header, depth int) {
 	var list struct {
 		APIVersion string            `json:"apiVersion"`

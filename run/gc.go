@@ -349,8 +349,8 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	return out
 }
 
-// listLeftovers lists what GC would remove, for a report. It returns nothing if blind is set,
-// or if the host cannot be read. In the latter case, another part of the report has the error.
+// listLeftovers lists what GC would remove, for a report. It returns nothing if blind is set, or if the host cannot
+// be read, because another part of the report then has the error.
 func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
 	if blind {
 		return nil

@@ -70,8 +70,8 @@ func tmpfsSize(allocatable, podLimit int64, sizeLimit *resource.Quantity) int64 
 	return size
 }
 
-// pageSize returns the huge page size for a medium. This is the size in the medium's name or,
-// if the name has none, the only size that the pod requests.
+// pageSize returns the huge page size for a medium: the size in the medium's name or, if the name contains no size,
+// the only size that the pod requests.
 func pageSize(pod *corev1.Pod, medium corev1.StorageMedium) (string, error) {
 	sizes := requestedPageSizes(pod)
 	if medium != corev1.StorageMediumHugePages {

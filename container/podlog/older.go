@@ -67,7 +67,7 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		case err != nil:
 			return out, err
 		case os.SameFile(info, current):
-			// This is the current file, which was rotated after it was opened.
+			// f is the current file, which was rotated after it was opened.
 			f.Close()
 		default:
 			out = append(out, &olderFile{f: f, info: info, stamp: r.stamp, packed: r.suffix == compressSuffix})
@@ -83,9 +83,9 @@ func closeAll(files []*olderFile) {
 	}
 }
 
-// readOlder writes the requested part of the rotated files. Without Tail, this is everything.
-// With Tail, it is as many of the last lines as the current file lacks. have is the number of
-// lines in the current file. If a rotation has split a line, the line counts twice.
+// readOlder writes the requested part of the rotated files: without Tail, all of their lines; with Tail, as many of
+// the last lines as the current file lacks. have is the number of lines in the current file. If a rotation has split
+// a line, the line counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")
 	defer closeAll(files)

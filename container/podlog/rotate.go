@@ -242,9 +242,9 @@ func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen 
 	return fmt.Errorf("reopen it: %w", err)
 }
 
-// nextStamp returns the time for the name of the next rotated file. This is now, or a second
-// after the newest file if that is later. So the names sort in the order of the rotations even
-// if the clock is changed, and no file replaces another.
+// nextStamp returns the time for the name of the next rotated file: the current time, or a second after the time of
+// the newest file if that is later. So the names sort in the order of the rotations even if the clock is changed, and
+// no file replaces another.
 func nextStamp(newest string, now time.Time) string {
 	stamp := now.Format(stampFormat)
 	if stamp > newest {

@@ -17,8 +17,8 @@ import (
 )
 
 // The names of rotated files are the kubelet's (pkg/kubelet/logs): <log>.<time> or, if the file
-// is compressed, <log>.<time>.gz. While the latter is being written, its name is
-// <log>.<time>.tmp. The time is local, and is written so that the names sort by time.
+// is compressed, <log>.<time>.gz. While podrun writes a compressed file, its name is <log>.<time>.tmp. The time is
+// local, and is written so that the names sort by time.
 const (
 	stampFormat    = "20060102-150405"
 	compressSuffix = ".gz"

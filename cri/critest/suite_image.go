@@ -43,8 +43,8 @@ func (s *suite) testImage(t *testing.T) {
 	s.checkImageOfContainer(t, img)
 }
 
-// sameImage compares a listed image with the one in ImageStatus. In the latter, CRI-O also sets
-// the specification.
+// sameImage compares a listed image with the image in ImageStatus. It ignores the specification, because CRI-O sets
+// it only in ImageStatus.
 func sameImage(listed, shown *runtimeapi.Image) bool {
 	shown = proto.CloneOf(shown)
 	shown.Spec = listed.GetSpec()

@@ -3,9 +3,9 @@
 //
 //	go run ./hack/bundle -stage DIR -arch amd64 -pause FILE -packages FILE -libraries FILE -out PREFIX
 //
-// It writes PREFIX.tar.zst and PREFIX.sum. The latter has the SHA-256 digest of the former, and the
-// number of bytes of the tar. Builds are reproducible: the files in the archive have no times and
-// owners, and their order is fixed. docs/bundle.md describes the content.
+// It writes PREFIX.tar.zst and PREFIX.sum. PREFIX.sum has the SHA-256 digest of PREFIX.tar.zst, and the number of
+// bytes of the tar. Builds are reproducible: the files in the archive have no times and owners, and their order is
+// fixed. docs/bundle.md describes the content.
 package main
 
 import (

@@ -43,8 +43,8 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 }
 
 // unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads the
-// list of mounts again after each success. It ends when no mount is left or none can be
-// unmounted. In the latter case, left is the reason.
+// list of mounts again after each success. It ends when no mount is left, or when it can unmount none of the
+// remaining ones; left is then the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := Mounts()

@@ -119,8 +119,8 @@ func limits(cpus, mem string) (corev1.ResourceRequirements, []error) {
 	return corev1.ResourceRequirements{Limits: list}, errs
 }
 
-// Env converts entries of the forms NAME=VALUE and NAME. For the latter, it calls lookup to get
-// the value. If lookup does not find a variable, Env omits it, as docker does.
+// Env converts entries of the forms NAME=VALUE and NAME. For NAME alone, it calls lookup to get the value. If lookup
+// does not find a variable, Env omits it, as docker does.
 func Env(pairs []string, lookup func(string) (string, bool)) ([]corev1.EnvVar, error) {
 	var out []corev1.EnvVar
 	for _, pair := range pairs {

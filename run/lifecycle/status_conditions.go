@@ -93,8 +93,8 @@ func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
 }
 
 // initializedCondition reports whether the init containers have completed and the sidecars have
-// started. If an app container in the current sandbox is running or has exited, this is proven,
-// even if a sidecar restarts later.
+// started. It also returns true if an app container in the current sandbox is running or has exited, even if a
+// sidecar restarts later, because app containers start after all others.
 func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
 	if phase == corev1.PodSucceeded {
 		return condition(corev1.PodInitialized, true, podCompleted, "")

@@ -18,9 +18,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// reserve makes this command the owner of the admitted pods and reserves their resources. If this
-// fails for one of them, it reserves none. It also removes leftover reservations of killed podrun
-// processes.
+// reserve makes this command the owner of the admitted pods and reserves their resources. If it cannot reserve the
+// resources of one pod, it reserves those of none. It also removes leftover reservations of killed podrun processes.
 func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare.Target, locks store.PodLocks, o AdmitOptions) error {
 	defer trace.Begin(ctx, "reserve", "")()
 	if err := store.SweepDirs(n.Layout(), dirs); err != nil {

@@ -256,9 +256,8 @@ func (a *applying) what(t prepare.Target, o Outcome) []string {
 	return nil
 }
 
-// endedBefore returns the outcome for a pod that ended before it reached its goal, or even before
-// the command began. This is the given outcome if the pod has succeeded, or an error if it has
-// failed.
+// endedBefore returns the outcome for a pod that ended before it reached its goal, or even before the command began:
+// the given outcome if the pod has succeeded, or an error if it has failed.
 func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {

@@ -18,10 +18,10 @@ func (st *Starter) BeginPass() {
 	}
 }
 
-// checkDecision returns store.ErrChanged if the decision to start the containers is outdated. This is so if
-// the sandbox has ended, for example while images were pulled, or if one of the containers was started. The
-// runtime may still start a container for a podrun process that was killed. Without a new decision, a second
-// container of that name would run, or a container that has completed would run again.
+// checkDecision returns store.ErrChanged if the decision to start the containers is outdated, because the sandbox has
+// ended, for example while images were pulled, or because one of the containers was started. The runtime may still
+// start a container for a podrun process that was killed. Without a new decision, a second container of that name
+// would run, or a container that has completed would run again.
 func (st *Starter) checkDecision(_ context.Context, b *batch) error {
 	if len(b.all) == 0 {
 		return nil

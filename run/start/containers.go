@@ -213,7 +213,7 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 		})
 	}
 	if b.next != nil && len(all) > 0 {
-		// If this fails, podrun creates the container in its turn.
+		// If podrun cannot create the container now, it creates the container in its turn.
 		st.Ahead.begin(ctx, *b.next)
 	}
 	starts.Wait()

@@ -274,7 +274,7 @@ func sweepPodDir(dir string) (removed bool, err error) {
 	}
 	for _, i := range inner {
 		if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
-			// This fails if the directory is not empty; the pod directory then remains, too.
+			// If the directory is not empty, its removal fails, and the pod directory then remains, too.
 			_ = os.Remove(filepath.Join(dir, i.Name()))
 		}
 	}
@@ -330,7 +330,7 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	}
 	defer f.Close()
 	if r, err := ReadOwner(layout, id); err == nil && !r.Live(layout) {
-		// If this fails, a later sweep tries again.
+		// If a removal fails, a later sweep tries again.
 		_ = removeOwner(layout, id)
 		_ = os.Remove(layout.PodLock(id))
 	}

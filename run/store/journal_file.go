@@ -61,7 +61,7 @@ func flockUntil(f *os.File, deadline time.Time) error {
 
 // unlockFile releases the lock of a file that stays open.
 func unlockFile(f *os.File) {
-	// This fails only if the file is not a regular file.
+	// Flock fails only if the file is not a regular file.
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
 
@@ -133,7 +133,7 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 		err = j.dir.Rename(temporary, journalName)
 	}
 	if err != nil {
-		// If this fails, the file is removed together with the pod.
+		// If the removal fails, the file is removed together with the pod.
 		_ = j.dir.Remove(temporary)
 		f.Close()
 		return

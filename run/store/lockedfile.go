@@ -67,7 +67,7 @@ func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
-	// If this fails, other processes ignore the file, because it is not locked, until a sweep removes it.
+	// If the removal fails, other processes ignore the file, because it is not locked, until a sweep removes it.
 	_ = os.Remove(l.path)
 	l.file.Close()
 	l.file = nil

@@ -118,11 +118,11 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 // removeEndedClaims removes the claim files of two kinds of processes: those that were killed before
 // they wrote the owner record, and those whose owner record is gone. The pod's lock must be held.
 func removeEndedClaims(layout identity.Layout, id identity.Pod) {
-	// If this fails, the sweep tries again.
+	// If the directory cannot be read, the sweep tries again.
 	entries, _ := os.ReadDir(layout.Claims())
 	for _, e := range entries {
 		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
-			// If this fails, the sweep tries again.
+			// If the removal fails, the sweep tries again.
 			_ = os.Remove(path)
 		}
 	}
@@ -133,11 +133,11 @@ func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 // (os.CreateTemp). The caller holds the lock under which processes create these files, so none of
 // the files belongs to a running process.
 func removeTemporary(dir, prefix string) {
-	// If this fails, the sweep tries again.
+	// If the directory cannot be read, the sweep tries again.
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if random, ok := strings.CutPrefix(e.Name(), prefix); ok && strings.Trim(random, "0123456789") == "" {
-			// If this fails, the sweep tries again.
+			// If the removal fails, the sweep tries again.
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -197,7 +197,7 @@ func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name +
 // claimed reports whether another running command has a claim on the pod. mine is the claim of this
 // command, or nil.
 func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
-	// If this fails, there are no claims.
+	// If the directory cannot be read, it does not exist, and there are no claims.
 	entries, _ := os.ReadDir(layout.Claims())
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))

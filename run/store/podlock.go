@@ -358,7 +358,7 @@ func (l *PodLock) Forget() {
 		l.forgetUncreated()
 	}
 	if !claimed(l.layout, l.id, l.Claim) {
-		_ = os.Remove(l.path) // if this fails, a sweep removes it
+		_ = os.Remove(l.path) // if the removal fails, a sweep repeats it
 	}
 	l.Release()
 }
@@ -374,7 +374,7 @@ func (l *PodLock) forgetUncreated() {
 	if _, err := os.Lstat(l.layout.Pod(r.UID)); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	_ = removeOwner(l.layout, l.id) // if this fails, a sweep removes it
+	_ = removeOwner(l.layout, l.id) // if the removal fails, a sweep repeats it
 }
 
 // ErrChanged reports that another podrun process changed the pod. The caller must observe the pod and

@@ -50,8 +50,8 @@ func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, err
 }
 
 // tryAll takes the locks that the command does not hold yet. It stops at the first lock for which the
-// command has to wait, and returns that lock as busy. Either another process holds the lock, or a live
-// owner is stopping or removing the pod. In the latter case, tryAll also returns this owner.
+// command has to wait, and returns that lock as busy. Either another process holds the lock, or a live owner is
+// stopping or removing the pod. If there is such an owner, tryAll also returns it.
 func (l PodLocks) tryAll() (busy *PodLock, owner *OwnerRecord, err error) {
 	for _, lock := range l {
 		if lock.Held == nil {

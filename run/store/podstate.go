@@ -200,7 +200,7 @@ func removeLegacyState(l identity.Layout, uid string) {
 	for _, file := range legacyState(l, uid) {
 		if os.Remove(file) == nil {
 			faultpoint.At("state/" + filepath.Base(file) + "/removed")
-			// This fails if a killed podrun process left a temporary file in the directory.
+			// The removal of the directory fails if a killed podrun process left a temporary file in it.
 			_ = os.Remove(filepath.Dir(file))
 		}
 	}

@@ -25,7 +25,7 @@ func (l *PodLock) NoteReleased(ids []string) {
 		return slices.DeleteFunc(slices.Clone(list), func(id string) bool { return slices.Contains(ids, id) })
 	}
 	left := without(l.Unreleased)
-	// If this fails, the next owner checks these sandboxes again.
+	// If the update fails, the next owner checks these sandboxes again.
 	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = without(r.Unreleased) })
 	l.Unreleased = left
 }

@@ -29,7 +29,7 @@ func (a Amount) of(capacity int64) apiresource.Quantity {
 	}
 	q, err := resource.ParseQuantity(a.Quantity)
 	if err != nil {
-		// This is impossible, because parseAmount produced the value.
+		// ParseQuantity cannot fail, because parseAmount produced the value.
 		panic(err)
 	}
 	return q

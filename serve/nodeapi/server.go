@@ -122,8 +122,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads the rest of the request's body to reuse the connection. Limit the time
-			// for that.
+			// The server reads the rest of the request's body to reuse the connection. Limit the time that it may
+			// take.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
 			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")

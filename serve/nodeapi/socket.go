@@ -185,7 +185,7 @@ func (s *socket) Close() error {
 				s.err = removed
 			}
 		}
-		// This fails if the directory contains another socket.
+		// The removal fails if the directory contains another socket.
 		_ = os.Remove(filepath.Dir(s.at.Path))
 	})
 	return s.err

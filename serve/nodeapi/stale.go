@@ -44,7 +44,7 @@ func removeStale(ctx context.Context, parent string) {
 				_ = c.Close()
 			} else if errors.Is(err, unix.ECONNREFUSED) {
 				_ = os.Remove(path)
-				// This fails if the directory contains another socket.
+				// The removal fails if the directory contains another socket.
 				_ = os.Remove(dir)
 			}
 		}

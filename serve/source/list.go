@@ -207,10 +207,9 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	}
 }
 
-// writerOf reports whether a process has the file open for writing. If one has, the kernel
-// refuses a read lease (fcntl(2), F_SETLEASE). This requires CAP_LEASE, or ownership of the
-// file. writerOf releases the lease immediately. A process that opens the file for writing in
-// between waits for that.
+// writerOf reports whether a process has the file open for writing. If one has, the kernel refuses a read lease
+// (fcntl(2), F_SETLEASE). To request a lease, podrun needs CAP_LEASE, or must own the file. writerOf releases the
+// lease immediately. A process that opens the file for writing in between waits until then.
 func writerOf(fd int) writer {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {

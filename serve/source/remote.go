@@ -138,7 +138,7 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 		o := observation{name: remoteFile, print: print{inode: c.serial, size: c.size}, data: c.data, remote: true}
 		o.kept = prev != nil && len(prev.Files) == 1 && prev.Files[0].print == o.print
 		if !o.kept && c.data == nil {
-			// This is impossible: data remains until the state has been determined.
+			// c.data is never nil here, because it remains until the state has been determined.
 			return d
 		}
 		d = r.dir(ctx, name, prev, Identity{}, listing{identity: Identity{Inode: 1}, files: []observation{o}})

@@ -220,8 +220,8 @@ func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time)
 	return nil
 }
 
-// checkAt returns the time at which the pod's situation is next compared with the current step.
-// This happens at most once a second.
+// checkAt returns the time at which the pod's worker next compares the situation with the current step, at most once
+// a second.
 func (s Step) checkAt() time.Time {
 	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
 		return soon

@@ -66,9 +66,9 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	return result.Err
 }
 
-// definition returns the definition to apply. This is the definition of the source. If the source cannot
-// be read, or if the pod keeps the definition of a command, it is the one in the pod's checkpoint. It is
-// nil if the checkpoint is gone.
+// definition returns the definition to apply, which is that of the source. If the source cannot be read, or if the
+// pod keeps the definition of a command, it returns the definition in the pod's checkpoint, or nil if the checkpoint
+// is gone.
 func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
 	if in.Source == Present && !in.kept {
 		return in.objects, nil

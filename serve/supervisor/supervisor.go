@@ -204,8 +204,7 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 func (s *Supervisor) lock() (*store.ServeLock, error) {
 	var lock *store.ServeLock
 	var err error
-	// If this fails, try again: a command that checks whether a supervisor runs locks the file for
-	// a moment.
+	// If the lock is taken, try again: a command that checks whether a supervisor runs locks the file for a moment.
 	for try := 0; lock == nil && try < lockTries; try++ {
 		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
 			return nil, err

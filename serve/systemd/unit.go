@@ -116,8 +116,8 @@ WantedBy=multi-user.target
 //   - No RestrictSUIDSGID=: volumes of a pod with fsGroup have the setgid bit.
 //   - No NoNewPrivileges=: with it, SELinux policies must explicitly allow each transition
 //     between domains (systemd issue 3845), so podrun and its child processes could run in
-//     other domains than without it. Besides, it would prevent nothing: a process with
-//     CAP_SYS_ADMIN does not need setuid programs.
+//     other domains than without it. Besides, the setting would prevent nothing: a process
+//     with CAP_SYS_ADMIN does not need setuid programs.
 //   - No MemoryDenyWriteExecute=: credential plugins may have a JIT compiler.
 const hardening = `# Restrictions of podrun, its mount helpers and credential plugins. Containers do not
 # inherit them: containers are processes of the container runtime, and the embedded runtime

@@ -56,7 +56,7 @@ func readCheckLinks(c *config, args *skel.CmdArgs) error {
 	})
 }
 
-// checkPort checks the bridge and the interface in the host, and returns the latter.
+// checkPort checks the bridge and the interface in the host, and returns the interface.
 func checkPort(c *config, r *current.Result, args *skel.CmdArgs) (netlink.Link, error) {
 	br, err := readBridge(c.Bridge)
 	if err != nil {
