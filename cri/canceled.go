@@ -18,6 +18,6 @@ func StartCanceled(st *runtimeapi.ContainerStatus) bool {
 		return false
 	}
 	why, ok := strings.CutPrefix(strings.TrimSuffix(st.GetMessage(), ": unknown"), "failed to create containerd task: ")
-	return ok && (strings.HasSuffix(why, ": context canceled") ||
+	return ok && (why == "context canceled" || strings.HasSuffix(why, ": context canceled") ||
 		strings.HasPrefix(why, "failed to start shim: start failed: ") && strings.HasSuffix(why, ": signal: killed"))
 }
