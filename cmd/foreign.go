@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,9 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
 )
 
 // translate converts a command line of a related tool to podrun's, or returns an error
@@ -102,33 +99,6 @@ func kubeApplyOfPod(words string, rest []string) error {
 	}
 	name := shellWord(names[0])
 	return usageHint(fmt.Errorf("no file %q", names[0]), "run 'podrun kube apply FILE' to start the pods of a manifest on this host; to send a pod to a cluster, run 'podrun get "+name+" -o yaml | kubectl apply -f -'")
-}
-
-// usualSocket is the socket in hints if podrun finds no runtime.
-const usualSocket = "/run/containerd/containerd.sock"
-
-// runtimeSocket returns the socket of the runtime that podrun uses. It reads the command line itself,
-// because cobra does not parse the line of a command that podrun does not have.
-func (a *app) runtimeSocket(ctx context.Context, root *cobra.Command, given []string) string {
-	a.settings.ctx = ctx
-	flags := root.PersistentFlags()
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	if errors.Join(flags.Parse(given), a.settings.setFromEnv()) != nil {
-		return usualSocket
-	}
-	settings, _, err := a.settings.settings()
-	if err != nil {
-		return usualSocket
-	}
-	status, err := run.NewRuntime(settings, run.RuntimeOptions{}).Status(ctx)
-	if err != nil {
-		return usualSocket
-	}
-	path, err := cri.SocketPath(status.Endpoint)
-	if err != nil || strings.Contains(path, "crio") {
-		return usualSocket
-	}
-	return path
 }
 
 // podrunFlags converts the arguments after a command of sameAs: if a flag has another name in

@@ -86,6 +86,7 @@ const (
 	noNamespace = "use 'podrun apply -n NAME FILE': a namespace exists as soon as it has a pod"
 	noAccounts  = "podrun has no API server and no accounts; omit serviceAccountName in the manifest"
 	noQuota     = "podrun does not enforce quotas: limit the resources of each pod in its manifest"
+	usePorts    = "use 'podrun describe NAME' to show the ports of the pod, and 'podrun port-forward NAME PORT' to forward one"
 	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; run 'podrun describe NAME' for their probes and events"
 	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
@@ -103,8 +104,8 @@ const (
 // useInstead maps commands that podrun does not have to hints on what to use. Entries
 // with two words take precedence. fillHint replaces the words in capitals.
 var useInstead = map[string]string{
-	"port":          useForward,
-	"pod port":      useForward,
+	"port":          usePorts,
+	"pod port":      usePorts,
 	"expose":        useForward,
 	"proxy":         useForward,
 	"rename":        useManifest,
@@ -180,7 +181,7 @@ var useInstead = map[string]string{
 	"metricsp":         useMetrics,
 	"checkpoint":       "podrun does not checkpoint containers: " + useStop,
 	"imagefsinfo":      "use 'podrun image ls' for the size of each image, and 'df -h' for the free space",
-	"login":            "podrun reads the credentials of docker and podman: use 'docker login', 'podman login' or --registry-auth",
+	"login":            "podrun reads the credentials of docker and podman: use 'docker login REST', 'podman login REST' or --registry-auth",
 	"logout":           "podrun reads the credentials of docker and podman: use 'docker logout' or 'podman logout'",
 	"pause":            useStop,
 	"unpause":          useStop,

@@ -109,8 +109,6 @@ func Main(parent context.Context, args []string, streams Streams, version string
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
 		a.finishTrace()
-	} else if e, ok := errors.AsType[*problem.Error](err); ok && strings.Contains(e.Hint, "SOCKET") {
-		e.Hint = strings.ReplaceAll(e.Hint, "SOCKET", shellWord(a.runtimeSocket(ctx, root, given)))
 	}
 	if err == nil {
 		return ExitOK
@@ -121,6 +119,9 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	// The cause of a canceled context says more than "context canceled".
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		a.fillPaths(ctx, root, given, e)
 	}
 	a.printErrors(err)
 	a.summarizeFailure(err)

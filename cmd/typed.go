@@ -24,6 +24,7 @@ var shownPlaceholders = map[string]string{"OUTPUT": "FILE.tar", "IMAGE_REFS": "I
 // the word remains.
 func fillHint(hint string, rest []string) string {
 	names, file := operands(rest)
+	hint = strings.ReplaceAll(hint, " REST", withoutPassword(rest))
 	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
 		given := ""
 		switch {
@@ -73,6 +74,17 @@ func fillHint(hint string, rest []string) string {
 // valueFlags are the flags of other tools and of podrun that take a value as the next argument.
 var valueFlags = []string{"-n", "--namespace", "-c", "--container", "-o", "--output", "-l", "--selector", "-s", "--signal", "-t", "-u", "-p",
 	"--replicas", "--root-dir", "--runtime", "--config", "--type", "--port", "--tail", "--since"}
+
+// withoutPassword returns the arguments of docker login after a space, without the password.
+func withoutPassword(rest []string) string {
+	for _, flag := range []string{"p", "password"} {
+		rest, _ = withoutFlag(rest, flag, true)
+	}
+	if len(rest) == 0 {
+		return ""
+	}
+	return " " + shellWords(rest)
+}
 
 // operands returns the names of objects and the manifest in the arguments of a rejected
 // command. Names have neither their type (deploy/web, deployment web) nor the suffix .service.

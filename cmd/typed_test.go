@@ -35,6 +35,8 @@ func TestFillHint(t *testing.T) {
 		{"apply -k KUSTOMIZATION", "", "apply -k DIR"},
 		{"sudo HOST_COMMAND", "--rootless-netns ls -o x", "sudo ls -o x"},
 		{"sudo HOST_COMMAND", "", "sudo COMMAND"},
+		{"'docker login REST' or", "ghcr.io -u me -p secret", "'docker login ghcr.io -u me' or"},
+		{"'docker login REST' or", "", "'docker login' or"},
 	} {
 		if got := fillHint(tc.hint, strings.Fields(tc.rest)); got != tc.want {
 			t.Errorf("%q with %q: %q, want %q", tc.hint, tc.rest, got, tc.want)

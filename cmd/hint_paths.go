@@ -1,0 +1,65 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// The paths in hints for a command line without settings.
+const (
+	usualSocket   = "/run/containerd/containerd.sock"
+	usualServeDir = "/var/lib/podrun/serve/"
+)
+
+// fillPaths replaces SOCKET in a hint by the socket of the runtime that podrun uses, and the default path of the
+// supervisor's directory by its actual path.
+func (a *app) fillPaths(ctx context.Context, root *cobra.Command, given []string, e *problem.Error) {
+	if !strings.Contains(e.Hint, "SOCKET") && !strings.Contains(e.Hint, usualServeDir) {
+		return
+	}
+	socket, dir := usualSocket, usualServeDir
+	if settings, err := a.settingsOf(ctx, root, given); err == nil {
+		dir = shellWord(settings.Layout().Serve() + "/")
+		if strings.Contains(e.Hint, "SOCKET") {
+			socket = runtimeSocket(ctx, settings)
+		}
+	}
+	e.Hint = strings.ReplaceAll(strings.ReplaceAll(e.Hint, "SOCKET", shellWord(socket)), usualServeDir, dir)
+}
+
+// settingsOf returns the settings of a command line. It reads the command line itself, because cobra does not
+// parse the line of a command that podrun does not have.
+func (a *app) settingsOf(ctx context.Context, root *cobra.Command, given []string) (nodeconfig.Settings, error) {
+	if a.settings.merged == nil {
+		a.settings.ctx = ctx
+		flags := root.PersistentFlags()
+		flags.ParseErrorsAllowlist.UnknownFlags = true
+		if err := errors.Join(flags.Parse(given), a.settings.setFromEnv()); err != nil {
+			return nodeconfig.Settings{}, err
+		}
+	}
+	settings, _, err := a.settings.settings()
+	return settings, err
+}
+
+// runtimeSocket returns the socket of the runtime that podrun uses. If it is unknown, or that of CRI-O, runtimeSocket
+// returns the usual one of containerd.
+func runtimeSocket(ctx context.Context, settings nodeconfig.Settings) string {
+	status, err := run.NewRuntime(settings, run.RuntimeOptions{}).Status(ctx)
+	if err != nil {
+		return usualSocket
+	}
+	path, err := cri.SocketPath(status.Endpoint)
+	if err != nil || strings.Contains(path, "crio") {
+		return usualSocket
+	}
+	return path
+}
