@@ -113,6 +113,9 @@ func commonLabel(objects *manifest.Objects) string {
 }
 
 func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
+	if f.New {
+		f.newHint = f.NewHint
+	}
 	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
 		return err
 	}

@@ -218,8 +218,9 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 // command logs, it offers the containers of a pod that is already named.
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
-		named := given
-		if len(named) > 0 && (isPodType(named[0]) || path == "top" && isContainerType(named[0])) {
+		named, workload := given, ""
+		if len(named) > 0 && (isPodType(named[0]) || workloadKind(named[0]) != "" || path == "top" && isContainerType(named[0])) {
+			workload = workloadKind(named[0])
 			named = named[1:]
 		}
 		switch {
@@ -229,11 +230,11 @@ func (a *app) podCompleter(path string, several bool) completer {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		prefix := ""
-		if kind, _, ok := strings.Cut(word, "/"); ok && isPodType(kind) {
-			prefix = kind + "/"
+		if kind, _, ok := strings.Cut(word, "/"); ok && (isPodType(kind) || workloadKind(kind) != "") {
+			prefix, workload = kind+"/", workloadKind(kind)
 		}
 		var names []string
-		for _, name := range a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e) }) {
+		for _, name := range a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e, workload) }) {
 			if !slices.Contains(named, prefix+name) {
 				names = append(names, prefix+name)
 			}
@@ -251,10 +252,13 @@ func storedPods(e *run.Engine, namespace string) []identity.Pod {
 	return slices.DeleteFunc(pods, func(p identity.Pod) bool { return namespace != "" && p.Namespace != namespace })
 }
 
-func (a *app) podWords(e *run.Engine) []string {
+// podWords returns the names of pods. Unless workload is empty, an object of this kind must define the pod.
+func (a *app) podWords(e *run.Engine, workload string) []string {
 	var out []string
 	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
-		out = append(out, p.Name)
+		if _, err := (run.Ref{Kind: workload, Name: p.Name}).Resolve(e.Layout(), p.Namespace); err == nil {
+			out = append(out, p.Name)
+		}
 	}
 	return out
 }

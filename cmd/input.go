@@ -40,6 +40,8 @@ type inputFlags struct {
 	invalid                     error
 	// generated is the object that the command line defines instead of files.
 	generated *manifest.Source
+	// newHint is the hint of the error for a pod that exists already. If it is empty, pods may exist.
+	newHint string
 	// notes are warnings about the command line.
 	notes problem.List
 	// env and images change the pods (manifest.Options).

@@ -81,6 +81,11 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		}
 		return printData(a.raw.Out, format, read)
 	}
+	if f.newHint != "" {
+		if err := engine.CheckNew(c.Context(), objects, f.newHint); err != nil {
+			return err
+		}
+	}
 	targets, problems, err := engine.Prepare(c.Context(), objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Facts: facts, KeepReferred: true})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 		return nil, err
 	}
 	if o.New {
-		if _, err := e.refuseExisting(ctx, objects, neverReplaced, o.NewHint); err != nil {
+		if err := e.CheckNew(ctx, objects, o.NewHint); err != nil {
 			return nil, reconcile.ReadHostError(ctx, err)
 		}
 	}

@@ -108,6 +108,12 @@ func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 // neverReplaced is the rule for ApplyOptions.New: no pod is replaced.
 func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
+// CheckNew returns an error of kind Refused for each pod whose name an existing pod has, with this hint.
+func (e *Engine) CheckNew(ctx context.Context, objects *manifest.Objects, hint string) error {
+	_, err := e.refuseExisting(ctx, objects, neverReplaced, hint)
+	return err
+}
+
 // refuseExisting refuses pods that have the name of an existing pod, unless podrun may replace that pod.
 // Then it returns a warning.
 func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
