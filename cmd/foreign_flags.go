@@ -24,6 +24,7 @@ const (
 	useGrace     = "use 'CMD --grace-period=VALUE'"
 	stopSignal   = "set lifecycle.stopSignal in the manifest, or run 'podrun exec NAME -- kill -VALUE 1' to send a signal to process 1 of the container"
 	useImageName = "use 'podrun image ls REPOSITORY[:TAG]' to select images by name, and 'podrun image prune' to remove those without a tag"
+	useProcesses = "top shows CPU and memory; to list the processes of a container, run 'podrun exec NAME -- ps'"
 	useEndpoint  = "use 'CMD --container-runtime-endpoint VALUE'"
 )
 
@@ -89,6 +90,9 @@ var foreignFlags = map[string]foreignFlag{
 	"delete t":         {useGrace, true},
 	"delete field-selector": {"delete the pods that get prints: " +
 		"'podrun delete --ignore-not-found $(podrun get --field-selector=VALUE -o name)'", true},
+	"attach detach-keys":      {"attach has no keys to detach: omit the flag: 'CMD'; without -t, Ctrl-C detaches", true},
+	"top e":                   {useProcesses, true},
+	"top f":                   {useProcesses, true},
 	"stop a":                  {"use 'podrun stop --all'", false},
 	"stop signal":             {stopSignal, true},
 	"stop s":                  {stopSignal, true},

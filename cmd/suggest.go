@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ import (
 
 // suggestLimit is the time for which suggest waits for the runtime.
 const suggestLimit = 2 * time.Second
+
+// psOptions matches options of ps, which docker top passes to it.
+var psOptions = regexp.MustCompile(`^(a|e|l|w)[efjluwx]*$`)
 
 // suggest adds a hint to the error for a pod that was not found. The hint contains what the user probably meant: a
 // pod with a similar name, a pod in another namespace, or the container with this ID. It also completes the hints for
@@ -37,6 +41,8 @@ func (a *app) suggest(err error) error {
 	name := e.Object[strings.LastIndexAny(e.Object, " /")+1:]
 	if hint := a.likelyPod(name, a.stored()); hint != "" {
 		e.Hint = hint
+	} else if psOptions.MatchString(name) && len(a.typed) > 2 && a.typed[0] == "top" {
+		e.Hint = fillHint(useProcesses, a.typed[1:])
 	} else if isContainerID(name) {
 		e.Hint = a.podOfContainer(name)
 	}
