@@ -66,7 +66,7 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engi
 	}
 	editor := &editing{}
 	text := append([]byte(editHead), original...)
-	var rejected error // of the previous content
+	var rejected error // why podrun rejected the previous content
 	for {
 		edited, err := editor.open(ctx, a, text)
 		switch {

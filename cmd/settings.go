@@ -21,7 +21,7 @@ import (
 // settingsFlags binds the node's settings to flags with the kubelet's names. A flag
 // overrides the settings file if it was set on the command line or by PODRUN_<FLAG>.
 type settingsFlags struct {
-	ctx    context.Context // of the command, once it runs
+	ctx    context.Context // the context of the command, once the command runs
 	config string
 	set    *pflag.FlagSet
 	into   map[string]func(*nodeconfig.Settings)

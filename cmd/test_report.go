@@ -31,7 +31,7 @@ type testReport struct {
 
 	mu     sync.Mutex
 	logs   map[containerKey]*output.Tail
-	suites []junit.Suite // of the pods, once they have ended
+	suites []junit.Suite // one for each pod that has ended
 }
 
 // openReport writes a report which states that the run did not end; close replaces it. So if

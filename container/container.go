@@ -26,7 +26,7 @@ type Kind string
 
 // The kinds of containers.
 const (
-	Init    Kind = "init"    // must exit successfully before the next container starts
+	Init    Kind = "init"    // an init container that must exit successfully before the next container starts
 	Sidecar Kind = "sidecar" // an init container with restartPolicy Always
 	App     Kind = "app"
 	// Ephemeral is a container for debugging a running pod (KEP-277).

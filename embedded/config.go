@@ -18,7 +18,7 @@ type Traits struct {
 	SystemdCgroup bool // runc creates cgroups through systemd
 	// the daemon has CAP_SYS_RESOURCE and may lower OOM scores
 	LowersOOM bool
-	Handlers  []Handler // in addition to runc
+	Handlers  []Handler // the runtime handlers in addition to runc
 }
 
 // snapshotter is the name of the snapshotter that containers use.

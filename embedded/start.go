@@ -29,7 +29,7 @@ const startWithin = 5 * time.Minute
 
 // StartOptions are the parameters of Start other than the layout.
 type StartOptions struct {
-	Digest       string         // of an archive that is unpacked and verified
+	Digest       string         // the digest of an archive that is unpacked and verified
 	CgroupRoot   string         // --cgroup-root
 	CgroupDriver string         // --cgroup-driver; empty to detect it
 	PodCIDR      []netip.Prefix // --pod-cidr; nil to choose the pod subnets

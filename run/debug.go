@@ -17,7 +17,7 @@ import (
 
 // DebugOptions are the options of Debug.
 type DebugOptions struct {
-	Container    corev1.EphemeralContainer // with a name (DebugTarget.Name)
+	Container    corev1.EphemeralContainer // must have a name (DebugTarget.Name)
 	Timeout      time.Duration             // limits the whole operation; 0 for no limit
 	AllowKubelet bool
 }

@@ -26,7 +26,7 @@ type Diagnosis struct {
 	Verdict  doctor.Status    `json:"verdict"`  // the most severe status of the findings: pass, warn or fail
 	Findings []doctor.Finding `json:"findings"` // one per check, in the order of the report
 	Pods     []PodVerdict     `json:"pods,omitempty"`
-	Facts    host.Facts       `json:"facts"`   // as for `podrun plan --facts`
+	Facts    host.Facts       `json:"facts"`   // a valid input for `podrun plan --facts`
 	Checkup  host.Checkup     `json:"checkup"` // other facts that were read
 }
 

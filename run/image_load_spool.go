@@ -145,7 +145,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 // ratioReader fails when an archive unpacks to more than its compressed size permits.
 type ratioReader struct {
 	from   io.Reader
-	size   int64 // of the compressed archive; 0 if unknown
+	size   int64 // the size of the compressed archive; 0 if unknown
 	packed *countingReader
 	n      int64
 }

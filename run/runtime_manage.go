@@ -19,7 +19,7 @@ type RuntimeStatus struct {
 	Recorded bool   `json:"recorded"`       // false: not recorded; the next command would choose this runtime
 	Endpoint string `json:"endpoint"`       // unix:///…
 	State    string `json:"state"`          // running or stopped; for an external runtime: answers, no CRI, silent or absent
-	PID      int    `json:"pid,omitempty"`  // of the embedded daemon
+	PID      int    `json:"pid,omitempty"`  // the process ID of the embedded daemon
 	Unit     string `json:"unit,omitempty"` // name of the embedded daemon's systemd unit
 	// digest of the archive of the daemon that is running or that ran last
 	Digest  string `json:"digest,omitempty"`

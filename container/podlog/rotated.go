@@ -34,7 +34,7 @@ const (
 
 // rotatedFile is a rotated file of a log.
 type rotatedFile struct {
-	name   string // in the log's directory
+	name   string // the file's name in the log's directory
 	stamp  string // the time in its name
 	suffix string // "", compressSuffix or tmpSuffix
 }

@@ -22,7 +22,7 @@ const (
 	// a JSON object that maps components to versions; for "pause", the version is the name of the image
 	Versions = "share/versions.json"
 	Licenses = "share/licenses.txt"   // includes podrun's modules
-	SBOM     = "share/sbom.spdx.json" // it describes only the archive
+	SBOM     = "share/sbom.spdx.json" // the SBOM of the archive alone
 	Pause    = "images/pause.tar"     // a docker-archive
 )
 

@@ -51,7 +51,7 @@ type document struct {
 type blob struct {
 	desc  descriptor
 	where span
-	// if it is not nil, Load uses it instead of where
+	// if not nil, the content of the blob, which Load uses instead of where
 	data     []byte
 	children []descriptor
 }

@@ -13,7 +13,7 @@ const (
 // Event reports one thing that happened to a pod. If the kubelet has the same event, Reason and
 // Message are the kubelet's.
 type Event struct {
-	Time      time.Time `json:"time"` // of the last occurrence
+	Time      time.Time `json:"time"` // the time of the last occurrence
 	Type      string    `json:"type"`
 	Reason    string    `json:"reason"`
 	Namespace string    `json:"namespace"`

@@ -54,7 +54,7 @@ type Plan struct {
 // PlanInput is the input of NewPlan.
 type PlanInput struct {
 	Pod *corev1.Pod // defaulted and validated
-	UID string      // of the new pod
+	UID string      // the UID of the new pod
 	// Definition is the object that defines the pod; nil if podrun does not know it.
 	Definition *manifest.Definition
 	Objects    *manifest.Objects

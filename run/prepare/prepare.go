@@ -65,7 +65,7 @@ type Target struct {
 	// Forced is true if podrun replaces the pod although it is unchanged.
 	Forced bool
 
-	UID   string       // of the pod, determined before the pod is planned
+	UID   string       // the pod's UID, determined before the pod is planned
 	since *metav1.Time // creation time of the existing pod, if the pod keeps its UID
 	// live has the changed objects whose new content a running pod receives without a restart. frozen
 	// has the immutable ones among them.

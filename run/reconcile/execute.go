@@ -29,7 +29,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		parallel = nil
 		return l.startParallel(ctx, all)
 	}
-	// in case the turn of a container that was created ahead does not come
+	// Remove a container that was created ahead if its turn does not come.
 	defer l.start.Ahead.Drop(ctx)
 	last := len(actions) // index of the first deferred action
 	for i := 0; i < len(actions); i++ {

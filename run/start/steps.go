@@ -6,7 +6,7 @@ var sandboxSteps = []step[*newSandbox]{
 	{"remove the pod's logs", (*Starter).announceSandbox, (*Starter).undoLogs},
 	{"remove control group", (*Starter).makeGroups, (*Starter).undoGroups},
 	{"volumes", (*Starter).makeVolumesFirst, nil},
-	{"sandbox", (*Starter).makeSandboxAndVolumes, nil}, // and the remaining volumes
+	{"sandbox", (*Starter).makeSandboxAndVolumes, nil}, // also creates the pod's remaining volumes
 }
 
 // containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer):

@@ -67,7 +67,7 @@ func TestInvalidThresholdsAreProblems(t *testing.T) {
 type step struct {
 	after      time.Duration // since the first observation
 	memory     int64         // available, of 8 Gi
-	disk       int64         // of nodefs, of 100 Gi
+	disk       int64         // the available space of nodefs, which has 100 Gi
 	conditions string
 	met        string // signals with h for hard and s for soft thresholds
 }

@@ -116,8 +116,8 @@ type File struct {
 	untimed bool // print has the modification time of an earlier content
 	// the state of the content with that Hash: Good or Broken, or empty if there has been no content
 	settled FileState
-	inode   uint64 // of the content in effect
-	bytes   int64  // of the content in effect
+	inode   uint64 // the inode of the file when its content in effect was read
+	bytes   int64  // the size of the content in effect
 }
 
 // print is a file's stat(2) data. While it is unchanged, podrun does not read the file again.

@@ -82,7 +82,7 @@ type Supervisor struct {
 
 	mu       sync.Mutex
 	node     *node.Node
-	pods     map[identity.Pod]*pod // by namespace and name
+	pods     map[identity.Pod]*pod // the supervised pods by namespace and name
 	snapshot *source.Snapshot      // nil until the directories have been read
 	desired  map[identity.Pod]int  // index in want.Pods
 	want     *source.Desired
