@@ -128,8 +128,8 @@ func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do fun
 	return do(ctx, r, engine, pods)
 }
 
-// changePods changes pods and prints the results. It checks the changes of all pods before the first
-// one takes effect.
+// changePods applies a change to the selected pods, and prints the results. It checks the changes of all pods before
+// the first change takes effect.
 func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, pods []run.Known, d definitionChange) error {
 	sources, err := f.sources(ctx)
 	if err != nil {

@@ -124,7 +124,7 @@ var referredTypes = []objectType{
 		}},
 }
 
-// podKind is the kind of pods in a selection of several kinds.
+// podKind is the kind that stands for pods if a user selects several kinds.
 const podKind = "Pod"
 
 // allKinds are the kinds of kubectl's category all, which does not include ConfigMaps, Secrets

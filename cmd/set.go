@@ -218,7 +218,7 @@ func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []manifest.Sour
 		return env, usageHint(fmt.Errorf("--from=%s: only configmap/NAME and secret/NAME are supported", f.from), "use --from=configmap/NAME")
 	}
 	if from.Empty() {
-		return env, &problem.Error{Kind: problem.Failed, Object: kind + "/" + name, Err: errors.New("the pod does not refer to it, or it has none of the keys"),
+		return env, &problem.Error{Kind: problem.Failed, Object: kind + "/" + name, Err: errors.New("the pod does not refer to this object, or the object has none of the keys"),
 			Hint: "name its file with --" + kind + "=FILE"}
 	}
 	from.Prefix(f.prefix)

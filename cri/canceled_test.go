@@ -21,9 +21,9 @@ func TestStartCanceled(t *testing.T) {
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`}, false},
 		// The container may have run.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to start containerd task "c": context canceled: unknown`}, false},
-		// The text comes from a manifest.
+		// The words "context canceled" are the container's command, and come from a manifest.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "context canceled": executable file not found in $PATH: unknown`}, false},
-		// It ran.
+		// The container ran, because it has a start time.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", StartedAt: 1, Message: "context canceled"}, false},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 1, Reason: "Error", Message: "context canceled"}, false},
 		{&runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_CREATED}, false},

@@ -71,8 +71,8 @@ func upgrade(ctx context.Context, address, protocol string) (net.Conn, error) {
 
 // dialStream connects to the server directly, because a proxy from the environment does not apply
 // to the host's own runtime. podrun trusts the URL, because it received the URL over the runtime's
-// socket. On a loopback address, dialStream does not verify containerd's self-signed certificate,
-// because that would not add to this trust.
+// socket. On a loopback address, dialStream does not verify containerd's self-signed certificate, because podrun
+// trusts the address anyway.
 func dialStream(ctx context.Context, u *url.URL) (net.Conn, error) {
 	switch u.Scheme {
 	case "http":

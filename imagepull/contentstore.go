@@ -75,8 +75,7 @@ func (w *watcher) list(ctx context.Context, filters []string, each func(*content
 	}
 }
 
-// maxManifest is the maximum size of an image's manifest in bytes. It is the limit of
-// registries.
+// maxManifest is the maximum size of an image's manifest in bytes. Registries have the same limit.
 const maxManifest = 4 << 20
 
 // manifestJSON contains the fields of an image manifest (OCI image-spec) that watcher.sizes

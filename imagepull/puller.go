@@ -224,8 +224,8 @@ func (j *job) setLast(e *PullError) {
 	j.last = e
 }
 
-// container returns a container of the image. first reports whether the events of the pull
-// refer to this container.
+// container returns the container that has the given name and uses the image. first reports whether the events of the
+// pull refer to this container.
 func (i Image) container(name string) (c Container, first bool) {
 	for at, c := range i.Containers {
 		if c.Name == name {

@@ -76,8 +76,7 @@ type Pod struct {
 	// Definition is the object that defines the pod. It is nil for a checkpoint of an older
 	// release.
 	Definition *Definition
-	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. This is not known for a
-	// checkpoint.
+	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. For a checkpoint, podrun does not know that.
 	WroteDNSPolicy bool
 	// SecretsInMemory is true for a pod of a checkpoint whose Secrets podrun keeps in memory only.
 	// podrun keeps them there even if the settings change.

@@ -108,14 +108,14 @@ func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 // neverReplaced is the rule for ApplyOptions.New: no pod is replaced.
 func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
-// CheckNew returns an error of kind Refused for each pod whose name an existing pod has, with this hint.
+// CheckNew returns an error of kind Refused, with the given hint, for each pod whose name an existing pod has.
 func (e *Engine) CheckNew(ctx context.Context, objects *manifest.Objects, hint string) error {
 	_, err := e.refuseExisting(ctx, objects, neverReplaced, hint)
 	return err
 }
 
-// refuseExisting refuses pods that have the name of an existing pod, unless podrun may replace that pod.
-// Then it returns a warning.
+// refuseExisting refuses pods that have the name of an existing pod. If podrun may replace the existing pod, it
+// returns a warning instead.
 func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
 	var errs []error
 	for _, p := range objects.Pods {

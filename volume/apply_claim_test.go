@@ -199,7 +199,7 @@ func TestNotShared(t *testing.T) {
 		{Path{MountPoint: "/slave", Slave: true}, "Bidirectional", `path "/p" is mounted on "/slave" but it is not a shared mount`},
 		{Path{MountPoint: "/private"}, "HostToContainer", `path "/p" is mounted on "/private" but it is not a shared or slave mount`},
 		{Path{MountPoint: "/"}, "Bidirectional", `path "/p" is mounted on "/" but it is not a shared mount`},
-		// These facts come from a file, and were read without mounts.
+		// The facts contain no mount of the path, because they come from a file that was written without mounts.
 		{Path{}, "Bidirectional", ""},
 	} {
 		if got := test.path.notShared("/p", test.mode); got != test.want {

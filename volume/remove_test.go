@@ -165,8 +165,8 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
 	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
-	// In both cases, one mount hides others. In the second case, the mount that hides the others
-	// is older than they are.
+	// In both cases, one mount hides others. In the second case, the mount on top was created before the mounts that
+	// it hides.
 	treetest.Bind(t, host, volume)
 	older := t.TempDir()
 	treetest.Bind(t, older, older)

@@ -18,9 +18,9 @@ import (
 // connection.
 const maxBody = 10 << 10
 
-// userAgent is the user agent that the v1.36 kubelet sends for hooks. A server may distinguish its
-// clients by it. It is a constant, because k8s.io/kubernetes contains its version only in binaries
-// whose linker flags set the version.
+// userAgent is the user agent that the v1.36 kubelet sends for hooks, because a server may distinguish its clients by
+// their user agents. It is a constant, because k8s.io/kubernetes contains its version only in binaries whose linker
+// flags set the version.
 const userAgent = "kube-lifecycle/1.36"
 
 // runHTTP sends the hook's request. Every response is a success, whatever its status. So runHTTP

@@ -102,8 +102,8 @@ func New(opts ...Option) *Runtime {
 	return rt
 }
 
-// ForTest calls New, and closes the runtime when the test ends. In a synctest bubble, this is
-// before the bubble checks for goroutines that remain.
+// ForTest calls New, and closes the runtime when the test ends. In a synctest bubble, a test's cleanups run before
+// the bubble checks for goroutines that remain.
 func ForTest(t testing.TB, opts ...Option) *Runtime {
 	t.Helper()
 	rt := New(opts...)

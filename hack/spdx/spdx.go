@@ -95,7 +95,7 @@ func (d *Document) Add(p Program) {
 		module := pack("go", m.Path, m.Version, m.License)
 		module.PrimaryPackagePurpose = "LIBRARY"
 		module.PackageExternalReferences = purl("golang/", m.Path, m.Version, "")
-		// This is not a PackageChecksum, because it is not the hash of a single file.
+		// The sum of a module cannot be a PackageChecksum, because it is not the hash of a single file.
 		module.PackageComment = m.Sum
 		d.add(module)
 		d.relate(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, module.PackageSPDXIdentifier)

@@ -84,8 +84,8 @@ func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 	return on
 }
 
-// hasTag reports whether a mount has an optional field such as shared:7 or master:7. shared
-// means that it propagates mounts, and master means that it receives them.
+// hasTag reports whether a mount has an optional field such as shared:7 or master:7. With shared, the mount
+// propagates mounts to its peers; with master, it receives theirs.
 func hasTag(m *mountinfo.Info, prefix string) bool {
 	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
 }

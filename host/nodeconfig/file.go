@@ -195,8 +195,8 @@ func header() string {
 		kinds[kubeletKind], kubeletKind, kinds[podrunKind], podrunKind)
 }
 
-// fill decodes the fields into the struct to which into points. It decodes each field on its
-// own, in order to report every invalid field.
+// fill decodes the fields into a struct; into is a pointer to the struct. It decodes each field on its own, in order
+// to report every invalid field.
 func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	targets := map[string]reflect.Value{}
 	value := reflect.ValueOf(into).Elem()

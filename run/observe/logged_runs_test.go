@@ -10,7 +10,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestLoggedRuns checks which files count, and that the containers that the runtime has do not.
+// TestLoggedRuns checks which log files count as runs, and that the files of containers that the runtime still lists
+// do not.
 func TestLoggedRuns(t *testing.T) {
 	l := identity.Layout{PodLogsDir: t.TempDir()}
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u1"}

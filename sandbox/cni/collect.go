@@ -40,7 +40,7 @@ type ownList struct {
 //
 // containerd lists a sandbox only after its network is set up. Unused therefore omits sandboxes
 // whose interface on the host exists: ADD creates it before everything else, and DEL removes
-// it first. This requires no lock, and no order between the calls.
+// it first. Unused takes no lock, and the order of its calls does not matter.
 func (n OwnNetwork) Unused(ctx context.Context, sandboxes []string) ([]string, error) {
 	list, at, err := n.read(ctx)
 	if err != nil || at < 0 {

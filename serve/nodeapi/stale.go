@@ -14,7 +14,7 @@ const (
 	// staleAfter is the age from which podrun considers a socket without a listener a leftover of
 	// a killed process. (A starting process listens shortly after it has created the file.)
 	staleAfter = time.Minute
-	// maxStale limits the number of directories in which podrun searches for such sockets.
+	// maxStale limits the number of directories in which podrun searches for leftover sockets.
 	maxStale = 1000
 )
 

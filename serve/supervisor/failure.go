@@ -25,7 +25,7 @@ type failure struct {
 	message string
 }
 
-// The delays before a failed step is retried.
+// The delays before podrun retries a failed step.
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second

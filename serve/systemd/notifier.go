@@ -35,8 +35,8 @@ func (n *Notifier) Enabled() bool { return n != nil && n.socket != "" }
 // Ready reports that the start, or a reload, is complete.
 func (n *Notifier) Ready() error { return n.send("READY=1") }
 
-// Status sets the text that `systemctl status` shows. This is one line of at most 512 bytes;
-// control characters become spaces.
+// Status sets the text that `systemctl status` shows. The text becomes one line of at most 512 bytes, with spaces in
+// place of control characters.
 func (n *Notifier) Status(text string) error { return n.send(statusMessage(text)) }
 
 // Reloading reports the beginning of a reload, which Ready ends. The message contains the

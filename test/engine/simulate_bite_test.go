@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// modelStory is a host as a model sees it. It has one pod, p, with one container, a0.
+// modelStory reports events of a host to a model. The host has one pod, p, with one container, a0.
 type modelStory struct {
 	*model
 	at  time.Time

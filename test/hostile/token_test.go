@@ -47,7 +47,7 @@ func TestTokens(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, args := range [][]string{
-		// This names the process that holds the lock.
+		// The error of this command names the process that holds the lock.
 		{"serve", host + "?token=t0ken"},
 		{"get", "--sources"}, {"get", "--sources", "-o", "json"},
 		{"apply", remote}, {"apply", "-f", remote}, {"apply", "--filename=" + remote + "," + remote}, {"run", remote}, {"plan", remote}, {"delete", "-f", remote},

@@ -183,7 +183,7 @@ func nextUpdate(ctx context.Context, updates <-chan netlink.LinkUpdate, index in
 		select {
 		case u, ok := <-updates:
 			if !ok {
-				return errors.New("the kernel's messages were lost: it is overloaded")
+				return errors.New("the kernel dropped messages about interfaces, because this host is overloaded")
 			}
 			if int(u.Index) == index {
 				return nil
