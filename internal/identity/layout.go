@@ -133,6 +133,22 @@ func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") 
 // because podrun creates a new directory if it replaces the pod.
 func (l Layout) History(p Pod) string { return filepath.Join(l.Histories(), p.Namespace+"_"+p.Name) }
 
+// Jobs is the directory of the records of Jobs, one file per namespace/name.
+func (l Layout) Jobs() string { return filepath.Join(l.RootDir, "jobs") }
+
+// Job is the record of a Job.
+func (l Layout) Job(namespace, name string) string {
+	return filepath.Join(l.Jobs(), namespace+"_"+name)
+}
+
+// CronJobs is the directory of the records of CronJobs, one file per namespace/name.
+func (l Layout) CronJobs() string { return filepath.Join(l.RootDir, "cronjobs") }
+
+// CronJob is the record of a CronJob.
+func (l Layout) CronJob(namespace, name string) string {
+	return filepath.Join(l.CronJobs(), namespace+"_"+name)
+}
+
 // Claims is a directory with a file for each command that works on a pod. The command holds the
 // lock of its file.
 func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }

@@ -1,0 +1,233 @@
+package schedule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// CronJobInput is the input of CronJob.
+type CronJobInput struct {
+	// CronJob has the API's defaults, the time at which podrun first read it
+	// (metadata.creationTimestamp), and its last status. CronJob does not change it.
+	CronJob   *batchv1.CronJob
+	Timetable Timetable
+	// Jobs are the Jobs that the CronJob has started and that exist.
+	Jobs []*batchv1.Job
+	Now  time.Time
+}
+
+// CronJobDecision is what a CronJob needs now.
+type CronJobDecision struct {
+	// Status is the new status, as if Start was done.
+	Status batchv1.CronJobStatus
+	// Delete are the names of Jobs to delete: replaced ones, and the oldest of those that have
+	// ended.
+	Delete []string
+	// Start is the Job to start; nil for none. It has no UID.
+	Start *batchv1.Job
+	// Warning says why a scheduled run does not take place; "" if there is none.
+	Warning string
+	// Next is the time of the next decision; zero if only a change requires one.
+	Next time.Time
+}
+
+// nextScheduleDelta is the controller's margin for clocks that are corrected in small steps.
+const nextScheduleDelta = 100 * time.Millisecond
+
+// maxActive limits the active Jobs of a CronJob with concurrencyPolicy Allow, whose Jobs may never
+// end. A cluster has quotas for that.
+const maxActive = 100
+
+// CronJob decides for one CronJob. An error means that its schedule has no meaning, such as 31
+// February; the status is valid anyway.
+func CronJob(in CronJobInput) (CronJobDecision, error) {
+	d := CronJobDecision{Status: *in.CronJob.Status.DeepCopy()}
+	in.trackJobs(&d)
+	err := in.start(&d)
+	in.limitHistory(&d)
+	return d, err
+}
+
+// trackJobs removes from the active Jobs those that have ended or do not exist any more.
+func (in CronJobInput) trackJobs(d *CronJobDecision) {
+	jobs := map[string]*batchv1.Job{}
+	for _, j := range in.Jobs {
+		jobs[j.Name] = j
+		done := j.Status.CompletionTime
+		if !lifecycle.JobHas(j, batchv1.JobComplete) || done == nil {
+			continue
+		}
+		if last := d.Status.LastSuccessfulTime; last == nil || done.After(last.Time) {
+			d.Status.LastSuccessfulTime = done.DeepCopy()
+		}
+	}
+	d.Status.Active = slices.DeleteFunc(d.Status.Active, func(r corev1.ObjectReference) bool {
+		j := jobs[r.Name]
+		return j == nil || j.UID != r.UID || lifecycle.JobFinished(j)
+	})
+	if len(d.Status.Active) == 0 {
+		d.Status.Active = nil
+	}
+}
+
+// start decides whether the CronJob starts a Job now.
+func (in CronJobInput) start(d *CronJobDecision) error {
+	c := in.CronJob
+	if c.DeletionTimestamp != nil || ptr.Deref(c.Spec.Suspend, false) {
+		return nil
+	}
+	due, missed, err := in.due(true)
+	if err != nil {
+		return err
+	}
+	d.Next = in.next(d.Status)
+	if due == nil {
+		return nil
+	}
+	if missed > manyMissed {
+		d.Warning = "more than 100 runs were missed, of which podrun starts the latest: check the clock, or set startingDeadlineSeconds"
+	}
+	deadline := c.Spec.StartingDeadlineSeconds
+	name := JobName(c, *due)
+	switch {
+	case deadline != nil && due.Add(time.Second*time.Duration(*deadline)).Before(in.Now):
+		d.Warning = "missed the run of " + due.UTC().Format(time.RFC3339) + ": startingDeadlineSeconds has passed"
+		return nil
+	case c.Status.LastScheduleTime.Equal(&metav1.Time{Time: *due}), slices.ContainsFunc(d.Status.Active, func(r corev1.ObjectReference) bool { return r.Name == name }):
+		return nil
+	case c.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(d.Status.Active) > 0:
+		return nil
+	case len(d.Status.Active) >= maxActive && c.Spec.ConcurrencyPolicy != batchv1.ReplaceConcurrent:
+		d.Warning = fmt.Sprintf("did not start the run of %s: %d Jobs of this CronJob are active", due.UTC().Format(time.RFC3339), maxActive)
+		return nil
+	}
+	if c.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent {
+		for _, r := range d.Status.Active {
+			d.Delete = append(d.Delete, r.Name)
+		}
+		d.Status.Active = nil
+	}
+	if !slices.ContainsFunc(in.Jobs, func(j *batchv1.Job) bool { return j.Name == name }) {
+		d.Start = JobOf(c, *due, in.Timetable.Location)
+	}
+	d.Status.LastScheduleTime = &metav1.Time{Time: *due}
+	d.Next = in.next(d.Status)
+	return nil
+}
+
+// manyMissed is the number of missed runs above which the controller warns.
+const manyMissed = 100
+
+// due returns the latest time at which a Job should have been started, if that is later than the
+// last start; nil if there is none. It also returns an estimate of the number of such times. It
+// does not enumerate them, because there may be millions.
+func (in CronJobInput) due(withDeadline bool) (latest *time.Time, missed int64, err error) {
+	c := in.CronJob
+	earliest := in.earliest(c.Status)
+	if deadline := c.Spec.StartingDeadlineSeconds; withDeadline && deadline != nil {
+		if t := in.Now.Add(-time.Second * time.Duration(*deadline)); t.After(earliest) {
+			earliest = t
+		}
+	}
+	first := in.Timetable.Next(earliest)
+	second := in.Timetable.Next(first)
+	switch {
+	case in.Now.Before(first):
+		return nil, 0, nil
+	case in.Now.Before(second):
+		return &first, 0, nil
+	}
+	interval := int64(second.Sub(first).Round(time.Second).Seconds())
+	if interval < 1 {
+		// The schedule is never due: Next returns the zero time.
+		return nil, 0, errors.New("the schedule names no time")
+	}
+	missed = int64(in.Now.Sub(first).Seconds())/interval + 1
+	// The interval may vary, as in 30 6-16/4 * * 1-5. So begin one interval earlier, and follow the
+	// schedule from there.
+	begin := first.Add(time.Duration((missed-2)*interval) * time.Second)
+	for t := in.Timetable.Next(begin); !t.After(in.Now); t = in.Timetable.Next(t) {
+		latest = &t
+	}
+	return latest, missed, nil
+}
+
+// earliest returns the time after which runs are due.
+func (in CronJobInput) earliest(s batchv1.CronJobStatus) time.Time {
+	if s.LastScheduleTime != nil {
+		return s.LastScheduleTime.Time
+	}
+	return in.CronJob.CreationTimestamp.Time
+}
+
+// next returns the time of the next decision, with a status.
+func (in CronJobInput) next(s batchv1.CronJobStatus) time.Time {
+	after := in
+	after.CronJob = in.CronJob.DeepCopy()
+	after.CronJob.Status = s
+	latest, missed, err := after.due(false)
+	from := in.Now
+	switch {
+	case err != nil:
+	case latest != nil:
+		from = *latest
+	case missed == 0:
+		from = in.earliest(s)
+	}
+	return in.Timetable.Next(from).Add(nextScheduleDelta)
+}
+
+// limitHistory deletes the oldest Jobs that have ended, as the history limits say.
+func (in CronJobInput) limitHistory(d *CronJobDecision) {
+	oldest := func(condition batchv1.JobConditionType, limit *int32) {
+		if limit == nil {
+			return
+		}
+		var ended []*batchv1.Job
+		for _, j := range in.Jobs {
+			if lifecycle.JobHas(j, condition) && !slices.Contains(d.Delete, j.Name) {
+				ended = append(ended, j)
+			}
+		}
+		slices.SortFunc(ended, func(a, b *batchv1.Job) int {
+			return cmp.Or(started(a).Compare(started(b)), cmp.Compare(a.Name, b.Name))
+		})
+		for i := range max(len(ended)-int(*limit), 0) {
+			d.Delete = append(d.Delete, ended[i].Name)
+		}
+	}
+	oldest(batchv1.JobComplete, in.CronJob.Spec.SuccessfulJobsHistoryLimit)
+	oldest(batchv1.JobFailed, in.CronJob.Spec.FailedJobsHistoryLimit)
+}
+
+// started returns when a Job started. A Job that has not started sorts last.
+func started(j *batchv1.Job) time.Time {
+	if j.Status.StartTime == nil {
+		return time.Unix(1<<40, 0)
+	}
+	return j.Status.StartTime.Time
+}
+
+// JobName returns the name of the Job that a CronJob starts for a time. The controller's name is
+// the same, so that one time has one Job.
+func JobName(c *batchv1.CronJob, at time.Time) string {
+	return fmt.Sprintf("%s-%d", c.Name, at.Unix()/60)
+}
+
+// JobOf returns the Job that a CronJob starts for a time.
+func JobOf(c *batchv1.CronJob, at time.Time, location *time.Location) *batchv1.Job {
+	j := lifecycle.JobFromTemplate(c, JobName(c, at))
+	j.Annotations[batchv1.CronJobScheduledTimestampAnnotation] = at.In(location).Format(time.RFC3339)
+	j.CreationTimestamp = metav1.Time{Time: at}
+	return j
+}

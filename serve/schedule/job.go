@@ -1,0 +1,383 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// The controller's back-off between a failure and the next pod.
+const (
+	firstBackOff   = 10 * time.Second
+	longestBackOff = 10 * time.Minute
+)
+
+// PodState is what podrun knows about one pod of a Job.
+type PodState struct {
+	// Pod is the pod with its status; nil if the pod does not exist or its status is unknown.
+	Pod *corev1.Pod
+	// Gone is true if podrun has started the pod, and it does not exist any more.
+	Gone bool
+	// Absent is true if the pod does not exist.
+	Absent bool
+}
+
+// JobInput is the input of Job.
+type JobInput struct {
+	// Record has the Job with the API's defaults. Job does not change it.
+	Record *store.JobRecord
+	// Pods are the states of the record's pods, by name. A pod that it does not contain has not
+	// been observed.
+	Pods map[string]PodState
+	// Taken reports whether another object has a pod of this name.
+	Taken func(name string) bool
+	Now   time.Time
+}
+
+// JobDecision is what a Job needs now.
+type JobDecision struct {
+	// Record is the new record.
+	Record *store.JobRecord
+	// Delete is true if the Job must be deleted, because ttlSecondsAfterFinished has passed.
+	Delete bool
+	// Next is the time of the next decision; zero if only a change requires one.
+	Next time.Time
+}
+
+// Job decides for one Job. It follows syncJob of the Job controller, except that at most one pod
+// of a Job is active (parallelism 1).
+func Job(in JobInput) JobDecision {
+	d := jobDecision{in: in, JobDecision: JobDecision{Record: in.Record.DeepCopy()}}
+	d.job, d.status = d.Record.Job, &d.Record.Job.Status
+	switch {
+	case d.Record.Deleting():
+		d.stopAll()
+		d.Record.Pods = d.withoutStopped()
+	case lifecycle.JobFinished(d.job):
+		d.afterFinish()
+	case ptr.Deref(d.job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName:
+	default:
+		d.sync()
+	}
+	return d.JobDecision
+}
+
+// jobDecision is a decision in progress.
+type jobDecision struct {
+	in JobInput
+	JobDecision
+	job    *batchv1.Job
+	status *batchv1.JobStatus
+	// failure is the message of a podFailurePolicy's rule that makes the Job fail.
+	failure string
+}
+
+// sync decides for a Job that has not ended.
+func (d *jobDecision) sync() {
+	d.countEnded()
+	suspended := ptr.Deref(d.job.Spec.Suspend, false)
+	if d.status.StartTime == nil && !suspended {
+		d.status.StartTime = d.now()
+	}
+	if reason, message := d.failed(); reason != "" {
+		d.fail(reason, message)
+	} else {
+		d.Record.Pods = d.withoutStopped()
+		d.manage()
+		if d.complete() {
+			d.condition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, batchv1.JobReasonCompletionsReached, completionsReached)
+			d.condition(batchv1.JobComplete, corev1.ConditionTrue, batchv1.JobReasonCompletionsReached, completionsReached)
+			d.status.CompletionTime = d.now()
+		} else {
+			d.noteSuspension(suspended)
+		}
+	}
+	d.status.Active, d.status.Ready = d.active(), ptr.To(d.ready())
+	if lifecycle.JobFinished(d.job) {
+		d.afterFinish()
+	}
+}
+
+const completionsReached = "Reached expected number of succeeded pods"
+
+// countEnded counts the pods that have ended since the last decision.
+func (d *jobDecision) countEnded() {
+	succeeded := false
+	for i := range d.Record.Pods {
+		p := &d.Record.Pods[i]
+		if p.State != store.JobPodActive {
+			continue
+		}
+		switch seen := d.in.Pods[p.Name]; {
+		case seen.Gone:
+			d.countFailed(p, nil)
+		case seen.Pod == nil:
+		case seen.Pod.Status.Phase == corev1.PodSucceeded:
+			p.State, succeeded = store.JobPodSucceeded, true
+			d.status.Succeeded++
+			d.noteIndex(p)
+		case seen.Pod.Status.Phase == corev1.PodFailed:
+			d.countFailed(p, seen.Pod)
+		}
+	}
+	if succeeded {
+		// Failures are consecutive, because at most one pod is active.
+		d.Record.Failures, d.Record.LastFailure = 0, nil
+	}
+}
+
+// countFailed counts a failed pod, unless podFailurePolicy ignores it. pod is nil if it does not
+// exist.
+func (d *jobDecision) countFailed(p *store.JobPod, pod *corev1.Pod) {
+	p.State = store.JobPodFailed
+	d.Record.Failures++
+	at := metav1.NewTime(finishTime(pod, d.in.Now))
+	d.Record.LastFailure = &at
+	counts := true
+	if pod != nil && d.job.Spec.PodFailurePolicy != nil {
+		var message string
+		if message, counts = matchPolicy(d.job.Spec.PodFailurePolicy, pod); message != "" && d.failure == "" {
+			d.failure = message
+		}
+	}
+	if counts {
+		d.status.Failed++
+	}
+}
+
+// failed returns why the Job fails; "" if it does not.
+func (d *jobDecision) failed() (reason, message string) {
+	if c := lifecycle.JobCondition(d.job, batchv1.JobFailureTarget); c != nil && c.Status == corev1.ConditionTrue {
+		return c.Reason, c.Message
+	}
+	deadline := d.job.Spec.ActiveDeadlineSeconds
+	if deadline != nil && !ptr.Deref(d.job.Spec.Suspend, false) {
+		end := d.status.StartTime.Add(time.Duration(*deadline) * time.Second)
+		if !d.in.Now.Before(end) {
+			reason, message = batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline"
+		} else {
+			d.wake(end)
+		}
+	}
+	switch {
+	case d.failure != "":
+		return batchv1.JobReasonPodFailurePolicy, d.failure
+	case d.status.Failed > *d.job.Spec.BackoffLimit || d.restartsExceedLimit():
+		return batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"
+	}
+	return reason, message
+}
+
+// restartsExceedLimit reports whether the containers of active pods were restarted so often that
+// the Job fails. It applies to restartPolicy OnFailure only.
+func (d *jobDecision) restartsExceedLimit() bool {
+	if d.job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return false
+	}
+	n := int32(0)
+	for _, p := range d.Record.Pods {
+		pod := d.in.Pods[p.Name].Pod
+		if pod == nil || pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodPending {
+			continue
+		}
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			n += c.RestartCount
+		}
+	}
+	if *d.job.Spec.BackoffLimit == 0 {
+		return n > 0
+	}
+	return n >= *d.job.Spec.BackoffLimit
+}
+
+// fail makes the Job fail: at once if it has no pods that run, otherwise when they are removed.
+func (d *jobDecision) fail(reason, message string) {
+	d.condition(batchv1.JobFailureTarget, corev1.ConditionTrue, reason, message)
+	// A pod that is removed before it has ended counts as failed.
+	d.status.Failed += d.active()
+	d.stopAll()
+	d.Record.Pods = d.withoutStopped()
+	if d.stopping() == 0 {
+		d.condition(batchv1.JobFailed, corev1.ConditionTrue, reason, message)
+	}
+}
+
+// manage stops pods that the Job must not have, or adds one that it lacks.
+func (d *jobDecision) manage() {
+	spec := &d.job.Spec
+	if ptr.Deref(spec.Suspend, false) {
+		d.stopAll()
+		d.Record.Pods = d.withoutStopped()
+		return
+	}
+	active := d.active()
+	want := min(*spec.Parallelism, 1)
+	switch {
+	case spec.Completions == nil && d.status.Succeeded > 0:
+		want = active
+	case spec.Completions != nil:
+		want = max(min(*spec.Completions-d.status.Succeeded, want), 0)
+	}
+	switch {
+	case active > want:
+		d.stopAll()
+		d.Record.Pods = d.withoutStopped()
+	case active < want && d.stopping() == 0:
+		if ready := d.backOffEnd(); ready.After(d.in.Now) {
+			d.wake(ready)
+			return
+		}
+		d.addPod()
+	}
+}
+
+// backOffEnd returns the time before which no new pod is added after failures.
+func (d *jobDecision) backOffEnd() time.Time {
+	if d.Record.Failures == 0 {
+		return time.Time{}
+	}
+	wait := firstBackOff
+	for i := int32(1); i < d.Record.Failures && wait < longestBackOff; i++ {
+		wait *= 2
+	}
+	return d.Record.LastFailure.Add(min(wait, longestBackOff))
+}
+
+// addPod adds a pod to the record. Its name depends on the record only.
+func (d *jobDecision) addPod() {
+	p := store.JobPod{Name: d.job.Name, State: store.JobPodActive}
+	if d.Record.Attempts > 0 || len(p.Name) > maxPodName || d.in.Taken != nil && d.in.Taken(p.Name) {
+		p.Name = podName(d.job, d.Record.Attempts)
+	}
+	d.Record.Attempts++
+	if indexed(d.job) {
+		p.Index = ptr.To(d.firstPendingIndex())
+	}
+	d.Record.Pods = append(d.Record.Pods, p)
+}
+
+// maxPodName is the length of the longest host name, which is the pod's name.
+const maxPodName = 63
+
+// podName returns the name of a pod of a Job, for the attempt with this number.
+func podName(j *batchv1.Job, attempt int32) string {
+	sum := sha256.Sum256([]byte(string(j.UID) + "/" + strconv.Itoa(int(attempt))))
+	const suffix = 5
+	base := j.Name
+	if len(base) > maxPodName-suffix-1 {
+		base = base[:maxPodName-suffix-1]
+	}
+	return strings.TrimRight(base, "-.") + "-" + hex.EncodeToString(sum[:])[:suffix]
+}
+
+func (d *jobDecision) complete() bool {
+	if d.active() > 0 || d.stopping() > 0 {
+		return false
+	}
+	if d.job.Spec.Completions == nil {
+		return d.status.Succeeded > 0
+	}
+	return d.status.Succeeded >= *d.job.Spec.Completions
+}
+
+// noteSuspension sets the condition Suspended. A Job that is resumed starts again.
+func (d *jobDecision) noteSuspension(suspended bool) {
+	c := lifecycle.JobCondition(d.job, batchv1.JobSuspended)
+	switch {
+	case suspended && (c == nil || c.Status != corev1.ConditionTrue):
+		d.condition(batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended")
+		d.status.StartTime = nil
+	case !suspended && c != nil && c.Status != corev1.ConditionFalse:
+		d.condition(batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed")
+		d.status.StartTime = d.now()
+	}
+}
+
+// afterFinish deletes a Job that has ended when ttlSecondsAfterFinished has passed.
+func (d *jobDecision) afterFinish() {
+	d.Record.Pods = d.withoutStopped()
+	ttl := d.job.Spec.TTLSecondsAfterFinished
+	if ttl == nil {
+		return
+	}
+	end := lifecycle.JobFinishedAt(d.job).Add(time.Duration(*ttl) * time.Second)
+	if d.Delete = !d.in.Now.Before(end); !d.Delete {
+		d.wake(end)
+	}
+}
+
+// stopAll makes podrun remove all active pods; of a Job that is deleted, all pods.
+func (d *jobDecision) stopAll() {
+	for i := range d.Record.Pods {
+		if p := &d.Record.Pods[i]; p.State == store.JobPodActive || d.Record.Deleting() {
+			p.State = store.JobPodStopping
+		}
+	}
+}
+
+// withoutStopped returns the pods without those that podrun has removed.
+func (d *jobDecision) withoutStopped() []store.JobPod {
+	return slices.DeleteFunc(slices.Clone(d.Record.Pods), func(p store.JobPod) bool {
+		return p.State == store.JobPodStopping && d.in.Pods[p.Name].Absent
+	})
+}
+
+func (d *jobDecision) count(state store.JobPodState) (n int32) {
+	for _, p := range d.Record.Pods {
+		if p.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *jobDecision) active() int32   { return d.count(store.JobPodActive) }
+func (d *jobDecision) stopping() int32 { return d.count(store.JobPodStopping) }
+
+// ready returns the number of active pods that are ready.
+func (d *jobDecision) ready() (n int32) {
+	for _, p := range d.Record.Pods {
+		pod := d.in.Pods[p.Name].Pod
+		if p.State != store.JobPodActive || pod == nil {
+			continue
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// wake sets the time of the next decision, unless an earlier one is set.
+func (d *jobDecision) wake(at time.Time) {
+	if d.Next.IsZero() || at.Before(d.Next) {
+		d.Next = at
+	}
+}
+
+func (d *jobDecision) now() *metav1.Time { return ptr.To(metav1.NewTime(d.in.Now)) }
+
+// condition sets a condition of the Job.
+func (d *jobDecision) condition(kind batchv1.JobConditionType, status corev1.ConditionStatus, reason, message string) {
+	c := lifecycle.JobCondition(d.job, kind)
+	if c == nil {
+		d.status.Conditions = append(d.status.Conditions, batchv1.JobCondition{Type: kind})
+		c = &d.status.Conditions[len(d.status.Conditions)-1]
+	} else if c.Status == status && c.Reason == reason {
+		return
+	}
+	c.Status, c.Reason, c.Message, c.LastProbeTime, c.LastTransitionTime = status, reason, message, *d.now(), *d.now()
+}

@@ -1,0 +1,1 @@
+// Without an assembly file, the compiler refuses functions without a body.
