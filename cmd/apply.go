@@ -53,6 +53,9 @@ describes when a container counts as ready.
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.
 
+For a Job, apply runs one pod from the template once. A CronJob runs only under 'podrun
+serve': apply gives it to the running podrun serve of this root directory.
+
 FILE is a path, a directory, - for stdin, or an https URL.`,
 		Example: `  podrun apply pod.yaml
   kubectl get pod web -o yaml | podrun apply -
@@ -135,15 +138,19 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	r.quiet, f.continueOnError, f.allowEmpty = f.quiet, f.Continue, f.prune
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
 	defer closeAhead()
-	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, r.warn)
+	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, exceptCronJobs(r.warn))
 	if err != nil {
 		return err
 	}
+	cronJobs := cutCronJobs(objects)
 	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeStarts)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
+	if err := a.applyCronJobs(c.Context(), r, engine, objects, cronJobs); err != nil || len(cronJobs) > 0 && len(objects.Pods) == 0 && !f.prune {
+		return err
+	}
 	r.severalPods = len(objects.Pods) > 1
 	f.AllowKubelet = a.allowKubelet
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout)

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -127,7 +128,7 @@ func (a *app) printGenerated(c *cobra.Command, f *inputFlags, kind, name string)
 	if a.output == "" {
 		r.quiet = false
 	}
-	warn := r.warn
+	warn := exceptCronJobs(r.warn)
 	if _, err := f.load(c.Context(), a, c, nil, warn); err != nil {
 		return err
 	}
@@ -164,14 +165,21 @@ func newCreateDeployment(a *app) *cobra.Command {
 }
 
 func newCreateJob(a *app) *cobra.Command {
-	w := &workload{}
+	w, from := &workload{}, ""
 	c := &cobra.Command{
-		Use:     "job NAME --image=IMAGE [-- COMMAND...]",
-		Short:   "Create a Job",
-		Long:    "Create a Job, and return when its pod has started. 'podrun run IMAGE COMMAND' waits for the end of the pod, and prints its logs.",
-		Example: `  podrun create job backup --image=busybox:1.36 -- tar -cf /backup/data.tar /data`,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Use:   "job NAME --image=IMAGE [-- COMMAND...] | job NAME --from=cronjob/NAME",
+		Short: "Create a Job",
+		Long: `Create a Job, and return when its pod has started. 'podrun run IMAGE COMMAND' waits for the end of the pod, and prints its logs.
+
+With --from, create a Job from the template of a CronJob that 'podrun serve' runs. podrun serve
+also runs the Job. 'podrun wait --for=condition=complete job/NAME' waits for its end.`,
+		Example: `  podrun create job backup --image=busybox:1.36 -- tar -cf /backup/data.tar /data
+  podrun create job backup-now --from=cronjob/backup`,
+		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
+			if from != "" {
+				return a.createJobFrom(c, w, given, from)
+			}
 			if err := w.check(c, given, 1); err != nil {
 				return err
 			}
@@ -179,7 +187,46 @@ func newCreateJob(a *app) *cobra.Command {
 		},
 	}
 	w.add(c, a)
+	c.Flags().StringVar(&from, "from", "", "`cronjob/NAME` whose template the Job gets")
 	return c
+}
+
+// createJobFrom creates a Job from a CronJob.
+func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from string) error {
+	kind, cronJob, _ := strings.Cut(from, "/")
+	switch {
+	case len(given) != 1 || len(w.Images) > 0:
+		return usage(c, errors.New("--from cannot be used with a command or --image"))
+	case kindOf(kind) != "CronJob" || cronJob == "":
+		return usageHint(fmt.Errorf("--from=%s is not cronjob/NAME", from), "run 'podrun get cronjobs' to list the CronJobs")
+	case w.dryRun != dryNone && w.dryRun != "false":
+		return usage(c, errors.New("--from cannot be used with --dry-run"))
+	}
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	r := a.renderer()
+	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeReads)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	job, err := engine.CreateJob(c.Context(), a.namespaceOrDefault("default"), cronJob, given[0])
+	if err != nil {
+		return err
+	}
+	if !engine.Supervised() {
+		r.warn(problem.List{{Object: "job " + job.Name, Warning: true, Message: "podrun serve is not running: it runs the Job when it starts"}})
+	}
+	switch a.output {
+	case "json", "yaml":
+		return printData(a.raw.Out, a.output, job)
+	case "name":
+		fmt.Fprintln(a.streams.Out, "job.batch/"+job.Name)
+	default:
+		fmt.Fprintln(a.streams.Out, "job.batch/"+job.Name+" created")
+	}
+	return nil
 }
 
 func newCreateCronJob(a *app) *cobra.Command {

@@ -24,6 +24,7 @@ type deleteFlags struct {
 	dryRun                    string
 	graceSeconds              int64
 	labels                    string
+	jobs                      []run.Ref // Jobs and CronJobs that the manifests define
 }
 
 func newDelete(a *app) *cobra.Command {
@@ -39,6 +40,8 @@ directories of claims in --pvc-dir unless --delete-volumes is set.
 Select pods by name, by manifest (-f), by labels (-l), or all pods (--all). To select
 the pod of a workload, name the workload, as in deploy/web or 'job db'. 'delete deploy
 --all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods.
+A Job or CronJob that 'podrun serve' runs is deleted together with its pods and Jobs. If
+a file of podrun serve defines it, podrun does not run it again until the file changes.
 
 If a named pod does not exist, delete fails with exit code 1, unless --ignore-not-found
 is set. If -f, -l or --all select no pods, delete succeeds. To complete an interrupted
@@ -106,6 +109,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if len(named) == 0 && !c.Flags().Changed("ignore-not-found") {
 		f.ignoreMissing = true
 	}
+	named, jobs, err := a.deleteJobs(ctx, r, engine, f, kinds, named, match)
+	if err != nil {
+		return errors.Join(a.report(c.Context(), jobs), err)
+	}
 	var missing error
 	for _, ref := range named {
 		name, err := ref.Resolve(engine.Layout(), a.namespaceOrDefault("default"))
@@ -122,7 +129,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if f.all || f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return !kinds.selects(k, f.labels, match) })
 	}
-	if len(pods) == 0 && (f.all || f.labels != "") {
+	if len(pods)+len(jobs) == 0 && (f.all || f.labels != "") {
 		r.note("no pods found")
 	}
 	if f.dryRun != dryNone {
@@ -141,7 +148,8 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}
 	}
-	if len(results) == 0 && missing != nil {
+	results = append(jobs, results...)
+	if len(results) == 0 && (missing != nil || len(f.jobs) > 0) {
 		return missing
 	}
 	return a.report(c.Context(), results, missing)
@@ -228,6 +236,9 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 	}
 	var out []run.Selector
 	for _, p := range objects.Pods {
+		if kind, name, ok := strings.Cut(p.From, " "); ok && (kind == "Job" || kind == "CronJob") {
+			f.jobs = append(f.jobs, run.Ref{Kind: kind, Name: name})
+		}
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 	}
 	return out, nil

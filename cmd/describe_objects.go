@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,6 +48,18 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.configMap(object) })
 		case *corev1.Secret:
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.secret(object, o.lost) })
+		case *batchv1.Job:
+			if o.pod == nil {
+				err = describe(a.raw.Out, screen, now, func(d *description) { d.job(object) })
+				break
+			}
+			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
+		case *batchv1.CronJob:
+			if o.pod == nil {
+				err = describe(a.raw.Out, screen, now, func(d *description) { d.cronJob(object) })
+				break
+			}
+			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		default:
 			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		}

@@ -58,7 +58,6 @@ var foreignFlags = map[string]foreignFlag{
 	"R":                {eachSubdir, false},
 	"recursive":        {eachSubdir, false},
 	"show-kind":        {"use 'CMD -o name', which prints pod/NAME", false},
-	"create job from":  {"the pod of a CronJob runs when the CronJob is applied: to run it again, use 'podrun restart VALUE'", true},
 	"get format":       {"use 'podrun get NAME -o jsonpath={.status.phase}' or -o go-template=TEMPLATE, with the fields of 'podrun get NAME -o json'", true},
 	"get filter":       {"use 'CMD -l app=web' for labels, or 'CMD --field-selector=status.phase=Running'", true},
 	"get f":            {"use 'podrun get NAME': get does not read manifests", true},

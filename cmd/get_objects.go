@@ -122,7 +122,7 @@ type found struct {
 	kind string
 	runtime.Object
 	meta metav1.Object
-	pod  *corev1.Pod // the pod of a workload, or the object itself
+	pod  *corev1.Pod // the pod of a workload, or the object itself; nil for a Job or CronJob of 'podrun serve'
 	lost error       // the Secret's data is lost (run.Referred)
 }
 
@@ -169,11 +169,28 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 		return nil, nil, err
 	}
 	a.observedAt = map[types.UID]time.Time{}
-	all := map[string][]found{}
+	jobs, cronJobs, err := run.Jobs(e.Layout(), namespace, e.WarnOnce)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, ofJobs := map[string][]found{}, map[string]bool{}
+	for _, j := range jobs {
+		all["Job"] = append(all["Job"], found{kind: "Job", Object: j.Object, meta: j.Object})
+		for _, name := range j.Pods {
+			ofJobs[j.Object.Namespace+"/"+name] = true
+		}
+	}
+	for _, c := range cronJobs {
+		all["CronJob"] = append(all["CronJob"], found{kind: "CronJob", Object: c, meta: c})
+	}
 	for _, v := range views {
 		all[podKind] = append(all[podKind], found{kind: podKind, Object: v.Object, meta: v.Object, pod: v.Object})
 		if !v.KnownAt.IsZero() {
 			a.observedAt[v.Object.UID] = v.KnownAt
+		}
+		if ofJobs[v.ID.String()] {
+			// The Job itself is one of jobs.
+			continue
 		}
 		o, err := v.Workload(now)
 		if err != nil {

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // objectType describes a kind other than Pod whose objects podrun keeps as the user applied
@@ -183,11 +185,9 @@ func numbers(values ...int32) (out []string) {
 
 func ready(n, of int32) string { return fmt.Sprintf("%d/%d", n, of) }
 
+// jobCells returns the cells of kubectl's table (printJob in pkg/printers/internalversion).
 func jobCells(job *batchv1.Job, now time.Time) []string {
-	status, took := "Running", ""
-	for _, c := range job.Status.Conditions {
-		status = string(c.Type) // Complete or Failed
-	}
+	took := ""
 	switch start, end := job.Status.StartTime, job.Status.CompletionTime; {
 	case start == nil:
 	case end == nil:
@@ -195,7 +195,29 @@ func jobCells(job *batchv1.Job, now time.Time) []string {
 	default:
 		took = duration.HumanDuration(end.Sub(start.Time))
 	}
-	return []string{status, ready(job.Status.Succeeded, 1), took}
+	completions := int32(1)
+	if job.Spec.Completions != nil {
+		completions = *job.Spec.Completions
+	}
+	return []string{jobStatus(job), ready(job.Status.Succeeded, completions), took}
+}
+
+// jobStatus returns the state of a Job as kubectl prints it.
+func jobStatus(job *batchv1.Job) string {
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
+		if lifecycle.JobHas(job, kind) {
+			return string(kind)
+		}
+	}
+	if job.DeletionTimestamp != nil {
+		return "Terminating"
+	}
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobSuspended, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet} {
+		if lifecycle.JobHas(job, kind) {
+			return string(kind)
+		}
+	}
+	return "Running"
 }
 
 func cronJobCells(o *batchv1.CronJob, now time.Time) []string {

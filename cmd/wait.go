@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,8 @@ func newWait(a *app) *cobra.Command {
 have completed (--for=completed) or are deleted (--for=delete). Values are not
 case-sensitive. With --for=condition=TYPE=False, wait until the condition is false. For a
 Job or Deployment, wait also accepts the conditions complete, failed and available, which
-correspond to the phase or the readiness of its pod.
+correspond to the phase or the readiness of its pod. For a Job that 'podrun serve' runs,
+these are the conditions of the Job itself.
 
 While it waits, podrun restarts the pods' containers and runs their probes.
 
@@ -33,7 +35,8 @@ start does not count as ready.
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
 --for=completed, the exit code is that of the pod, as with 'podrun run'.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s
-  podrun wait job --for=completed`,
+  podrun wait job --for=completed
+  podrun wait --for=condition=complete job/backup --timeout 1h`,
 		RunE: func(c *cobra.Command, given []string) error {
 			goal, err := lifecycle.ParseGoal(what)
 			if err != nil {
@@ -67,6 +70,9 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	defer closeAll()
 	ctx, cancel := run.WithTimeout(c.Context(), o.Timeout)
 	defer cancel()
+	if waited, err := a.waitJobs(ctx, engine, pick, o); err != nil || waited && len(pick.named) == 0 {
+		return err
+	}
 	pods, err := pick.pods(ctx, a, engine, o.For == lifecycle.GoalDeleted)
 	if err != nil {
 		return err
@@ -87,4 +93,34 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	}
 	a.printCompleted(results)
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
+}
+
+// waitJobs waits for the Jobs of 'podrun serve' among the arguments, and removes them from the
+// arguments. waited is true if there are any.
+func (a *app) waitJobs(ctx context.Context, e *run.Engine, pick *pickFlags, o run.WaitOptions) (waited bool, err error) {
+	if !slices.Contains([]lifecycle.Goal{lifecycle.GoalSucceeded, lifecycle.GoalFailed, lifecycle.GoalCompleted, lifecycle.GoalDeleted}, o.For) {
+		return false, nil
+	}
+	var rest []run.Ref
+	for _, ref := range pick.named {
+		if ref.Kind != "Job" {
+			rest = append(rest, ref)
+			continue
+		}
+		found, err := e.WaitJob(ctx, a.namespaceOrDefault("default"), ref.Name, o.For)
+		switch {
+		case err != nil:
+			return waited, err
+		case !found:
+			rest = append(rest, ref)
+			continue
+		case a.output == "name":
+			fmt.Fprintln(a.streams.Out, "job.batch/"+ref.Name)
+		case a.output == "" && !a.quiet:
+			fmt.Fprintln(a.streams.Out, "job.batch/"+ref.Name+" condition met")
+		}
+		waited = true
+	}
+	pick.named = rest
+	return waited, nil
 }

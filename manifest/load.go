@@ -46,10 +46,13 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 			l.source(s)
 		}
 	}
+	if !opts.Controllers {
+		l.separateJobs()
+	}
 	if len(l.objects.Skipped) > 0 {
 		l.add(skippedWarning(l.objects.Skipped))
 	}
-	if len(l.objects.Pods) == 0 && len(l.problems.Errors()) == 0 {
+	if len(l.objects.Pods)+len(l.objects.Jobs)+len(l.objects.CronJobs) == 0 && len(l.problems.Errors()) == 0 {
 		l.add(noPod(sources, l.objects))
 	}
 	if len(l.problems.Errors()) == 0 {

@@ -7,6 +7,7 @@ package manifest
 import (
 	"github.com/podrun/podrun/internal/problem"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -53,6 +54,9 @@ type Options struct {
 	ToEnd bool
 	// Env adds these variables to every container and init container, or replaces them.
 	Env []corev1.EnvVar
+	// Controllers makes Load return Jobs and CronJobs as such, instead of one pod for each: the
+	// caller runs their controllers.
+	Controllers bool
 	// Images replaces images. The keys are names of containers or init containers; AllContainers
 	// stands for all of them. If no pod has a container of that name, this is a problem.
 	Images map[string]string
@@ -95,6 +99,9 @@ type Objects struct {
 	Volumes         map[string]*corev1.PersistentVolume
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
+	// Jobs and CronJobs are in the order of the input. They are empty without Options.Controllers.
+	Jobs     []Job
+	CronJobs []CronJob
 	// Skipped contains the names of the objects that podrun does not use. The keys are kinds. It
 	// may be nil.
 	Skipped map[string][]string
@@ -109,6 +116,19 @@ func newObjects() *Objects {
 		RuntimeClasses:  map[string]*nodev1.RuntimeClass{},
 		PriorityClasses: map[string]*schedulingv1.PriorityClass{},
 	}
+}
+
+// Job is a valid Job of the input, without the API's defaults and without a status.
+type Job struct {
+	Object *batchv1.Job
+	// Template is the pod that results from the pod template, with the Job's name.
+	Template Pod
+}
+
+// CronJob is a valid CronJob of the input, without the API's defaults and without a status.
+type CronJob struct {
+	Object   *batchv1.CronJob
+	Template Pod // as for a Job
 }
 
 // Locate adds to a problem of this pod its file, line and name. It converts the field path in the

@@ -213,7 +213,7 @@ func generated(base, suffix string) string {
 // Add adds the objects of another input. If an object other than a pod has the name of an
 // existing one, Add keeps the existing one.
 func (o *Objects) Add(more *Objects) {
-	o.Pods = append(o.Pods, more.Pods...)
+	o.Pods, o.Jobs, o.CronJobs = append(o.Pods, more.Pods...), append(o.Jobs, more.Jobs...), append(o.CronJobs, more.CronJobs...)
 	addTo(&o.ConfigMaps, more.ConfigMaps)
 	addTo(&o.Secrets, more.Secrets)
 	addTo(&o.Claims, more.Claims)

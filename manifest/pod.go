@@ -56,7 +56,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 	wroteDNS := pod.Spec.DNSPolicy != ""
 	defaultPod(pod)
 	l.validatePod(it, object, pod)
-	if len(l.problems.Errors()) > before || !l.claim(it, "Pod", qualified(&pod.ObjectMeta)) {
+	if len(l.problems.Errors()) > before || !l.claim(it, namesOf(kind), qualified(&pod.ObjectMeta)) {
 		return
 	}
 	out := Pod{Object: pod, Position: it.position(), NodeName: nodeName, Definition: by, WroteDNSPolicy: wroteDNS, item: it}

@@ -93,14 +93,18 @@ func (l *loader) workload(it item, h header) {
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		l.claimTemplates(it, set, pod)
 	}
-	text := fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind)
-	if h.Kind == "CronJob" {
-		text = "podrun ignores the schedule of this CronJob: it runs one pod from the template once, when the CronJob is applied"
+	if l.opts.Controllers && hasController(h.Kind) {
+		l.takePod(it, pod, by)
+		l.controlled(obj)
+	} else {
+		note := it.problem(l.objectName(h), "", ReasonTemplate, templateNotes[h.Kind])
+		if note.Message == "" {
+			note.Message = fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind)
+		}
+		note.Warning = true
+		l.add(note)
+		l.takePod(it, pod, by)
 	}
-	note := it.problem(l.objectName(h), "", "PodTemplate", text)
-	note.Warning = true
-	l.add(note)
-	l.takePod(it, pod, by)
 	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
 }
 

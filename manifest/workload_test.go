@@ -18,7 +18,7 @@ func TestWorkloads(t *testing.T) {
 		"ReplicaSet":            {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", ""},
 		"ReplicationController": {"v1", "{template: ", "}", ""},
 		"Job":                   {"batch/v1", "{template: ", "}", "Never"},
-		"CronJob":               {"batch/v1", "{schedule: '* * * * *', timeZone: No/Where, jobTemplate: {spec: {template: ", "}}}", "OnFailure"},
+		"CronJob":               {"batch/v1", "{schedule: '* * * * *', timeZone: Europe/Berlin, jobTemplate: {spec: {template: ", "}}}", "OnFailure"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			restart := ""
@@ -34,8 +34,8 @@ func TestWorkloads(t *testing.T) {
 				t.Error(diff)
 			}
 			want := []string{fmt.Sprintf("f:1: %s ns/web: podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", kind)}
-			if kind == "CronJob" {
-				want = []string{"f:1: CronJob ns/web: podrun ignores the schedule of this CronJob: it runs one pod from the template once, when the CronJob is applied"}
+			if note := templateNotes[kind]; note != "" {
+				want = []string{"f:1: " + kind + " ns/web: " + note}
 			}
 			if diff := cmp.Diff(want, warnings); diff != "" {
 				t.Error(diff)

@@ -3,6 +3,7 @@ package manifest
 import (
 	"slices"
 	"strings"
+	_ "time/tzdata" // the time zones of CronJobs, on hosts without them
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,7 +104,7 @@ var (
 		func(o *batch.Job, opts corevalidation.PodValidationOptions) field.ErrorList {
 			return batchvalidation.ValidateJob(o, batchvalidation.JobValidationOptions{PodValidationOptions: opts})
 		})
-	validateAnyCronJob = byAPI(batchdefaults.SetObjectDefaults_CronJob, batchdefaults.Convert_v1_CronJob_To_batch_CronJob,
+	validateCronJob = byAPI(batchdefaults.SetObjectDefaults_CronJob, batchdefaults.Convert_v1_CronJob_To_batch_CronJob,
 		func(o *batch.CronJob) *core.PodTemplateSpec { return &o.Spec.JobTemplate.Spec.Template }, batchvalidation.ValidateCronJobCreate)
 )
 
@@ -125,11 +126,4 @@ func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 		o.Spec.Selector, o.Spec.ManualSelector = &metav1.LabelSelector{MatchLabels: map[string]string{generatedLabel: "podrun"}}, &manual
 	}
 	return validateAnyJob(o)
-}
-
-// validateCronJob validates a CronJob, except its time zone. podrun ignores the time zone, and
-// the check would read the host's time zones, which may be missing.
-func validateCronJob(o *batchv1.CronJob) (field.ErrorList, error) {
-	o.Spec.TimeZone = nil
-	return validateAnyCronJob(o)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
@@ -42,6 +43,9 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 	if r.Kind == "" || r.Kind == "Pod" {
 		return r.Name, nil
 	}
+	if name, err := podOfJob(layout, namespace, r); name != "" || err != nil {
+		return name, err
+	}
 	stored, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: r.Name})
 	if err != nil {
 		return "", err
@@ -59,8 +63,29 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 		err = &problem.Error{Kind: problem.Failed, Object: strings.ToLower(r.Kind) + " " + r.Name, Err: other,
 			Hint: fmt.Sprintf("a %s defines the pod %s: use %s", k.Definition.Kind, r.Name, other.Defined)}
 	}
+	if name := manifest.JobPodName(r.Kind, r.Name); err != nil && name != r.Name {
+		// Another object of the same file has a pod of the Job's name.
+		if _, other := (Ref{Kind: r.Kind, Name: name}).definedIn(layout, namespace); other {
+			return name, nil
+		}
+	}
 	if err != nil {
 		return "", err
 	}
 	return r.Name, nil
+}
+
+// definedIn reports whether a pod with the name of the reference exists, and an object of its kind
+// defines it.
+func (r Ref) definedIn(layout identity.Layout, namespace string) (identity.Pod, bool) {
+	stored, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: r.Name})
+	if err != nil {
+		return identity.Pod{}, false
+	}
+	for _, id := range stored {
+		if k := observe.ReadKnown(layout, id); (Selector{Namespace: namespace, Names: []string{r.Name}}).Matches(id) && k.Definition != nil && k.Definition.Kind == r.Kind {
+			return id, true
+		}
+	}
+	return identity.Pod{}, false
 }

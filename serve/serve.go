@@ -79,15 +79,20 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 			o.Progress(line)
 		}
 	}
-	var dirs *sources
+	changed := make(chan struct{}, 1)
+	controller, err := newJobs(e, changed)
+	if err != nil {
+		return err
+	}
+	noteJobs(controller, &e.Node)
+	read := &withJobs{jobs: controller}
+	options.Sources, options.Changed, options.Jobs = read, changed, controller.Run
 	if len(o.Dirs) > 0 {
-		var err error
-		if dirs, err = newSources(ctx, e, o); err != nil {
+		if read.files, err = newSources(ctx, e, o, changed); err != nil {
 			return err
 		}
-		defer dirs.close()
+		defer read.files.close()
 		defer cancel()
-		options.Sources, options.Changed = dirs, dirs.changed
 	}
 	s := supervisor.New(&e.Node, options)
 	api.supervised(s)
@@ -98,8 +103,9 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 				return
 			case n := <-o.Reload:
 				api.tap(n)
+				noteJobs(controller, n)
 				s.Reload(n)
-				dirs.reload(n.Settings)
+				read.files.reload(n.Settings)
 			}
 		}
 	}()

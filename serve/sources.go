@@ -35,10 +35,10 @@ type sources struct {
 	end   func() // ends the watch and the polls
 }
 
-// newSources starts to watch the sources. The watch ends when ctx ends or close is called. close
+// newSources starts to watch the sources. changed, which has a buffer, receives signals. The watch ends when ctx ends or close is called. close
 // returns when the watch has ended.
-func newSources(ctx context.Context, e *run.Engine, o Options) (*sources, error) {
-	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
+func newSources(ctx context.Context, e *run.Engine, o Options, changed chan struct{}) (*sources, error) {
+	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: changed}
 	data, err := store.ReadState(e.Layout().DirIdentities())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the saved state of the manifest directories: %w", err)

@@ -36,8 +36,8 @@ var Kinds = []Kind{
 	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
 	{"StatefulSet", "apps", "v1", []string{"statefulsets", "statefulset", "sts"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.StatefulSet]()},
 	{"ReplicaSet", "apps", "v1", []string{"replicasets", "replicaset", "rs"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.ReplicaSet]()},
-	{"Job", "batch", "v1", []string{"jobs", "job"}, oneOfTemplate, "spec.template.", reflect.TypeFor[batchv1.Job]()},
-	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, oneOfTemplate + "; podrun ignores the schedule", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
+	{"Job", "batch", "v1", []string{"jobs", "job"}, oneOfTemplate + "; podrun serve runs the Job", "spec.template.", reflect.TypeFor[batchv1.Job]()},
+	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, "podrun serve runs its Jobs; podrun run runs its template once", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
 	{"RuntimeClass", "node.k8s.io", "v1", []string{"runtimeclasses", "runtimeclass"}, "its handler, overhead and scheduling apply to pods that refer to it", "", reflect.TypeFor[nodev1.RuntimeClass]()},
 	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy apply to pods that refer to it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
 }

@@ -18,7 +18,11 @@ const (
 	GoalReady     Goal = "ready"     // GoalStarted is reached, and the condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has exited and will not be restarted
 	GoalDeleted   Goal = "delete"    // the pod does not exist
-	GoalNever     Goal = "never"     // for supervision: no pod ever reaches this goal
+	// The conditions Complete and Failed of a Job stand for these phases of its pod.
+	GoalSucceeded = Goal("phase=" + corev1.PodSucceeded)
+	GoalFailed    = Goal("phase=" + corev1.PodFailed)
+
+	GoalNever Goal = "never" // for supervision: no pod ever reaches this goal
 )
 
 // GoalDebugged returns the goal that an ephemeral container has been started. With this goal, no
@@ -83,8 +87,8 @@ func ParseGoal(text string) (Goal, error) {
 // pods.
 var workloadConditions = map[string]Goal{
 	"available": "condition=Ready",
-	"complete":  Goal("phase=" + corev1.PodSucceeded),
-	"failed":    Goal("phase=" + corev1.PodFailed),
+	"complete":  GoalSucceeded,
+	"failed":    GoalFailed,
 }
 
 // phase returns the phase that the goal names, or "".

@@ -150,7 +150,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	opts := r.manifest
 	// A pod from a directory keeps its name and its restartPolicy, whatever the options of other
 	// commands are.
-	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
+	opts.Suffix, opts.RestartPolicy, opts.ToEnd, opts.Controllers = nil, "", false, true
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
 	hint := "remove the file to remove its pods"
 	if o.remote {
@@ -160,7 +160,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	if len(problems.Errors()) > 0 {
 		return nil, cut(problems)
 	}
-	refused := refuseCronJobs(objects)
+	refused := refuseJobs(objects)
 	return objects, cut(append(refused, problems...))
 }
 
@@ -215,6 +215,9 @@ func loses(before, after *manifest.Objects) bool {
 			return true
 		}
 	}
+	if lacks(jobNames(after), jobNames(before)) {
+		return true
+	}
 	return lacks(after.ConfigMaps, before.ConfigMaps) || lacks(after.Secrets, before.Secrets) ||
 		lacks(after.Claims, before.Claims) || lacks(after.Volumes, before.Volumes) ||
 		lacks(after.RuntimeClasses, before.RuntimeClasses) || lacks(after.PriorityClasses, before.PriorityClasses)
@@ -227,4 +230,16 @@ func lacks[T any](have, want map[string]T) bool {
 		}
 	}
 	return false
+}
+
+// jobNames returns the names of the Jobs and CronJobs, with their kinds.
+func jobNames(o *manifest.Objects) map[string]bool {
+	names := map[string]bool{}
+	for i := range o.Jobs {
+		names["Job "+keyOf(&o.Jobs[i].Template)] = true
+	}
+	for i := range o.CronJobs {
+		names["CronJob "+keyOf(&o.CronJobs[i].Template)] = true
+	}
+	return names
 }

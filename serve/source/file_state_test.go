@@ -108,7 +108,17 @@ spec:
   schedule: "0 0 * * *"
   jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}}}
 ---
-`, "\t", " ") + a, want: Good, image: "a", problems: "CronJob default/nightly: podrun serve does not run CronJobs"}},
+`, "\t", " ") + a, want: Good, image: "a"}},
+		"a Job with a field that is not supported": {{text: `apiVersion: batch/v1
+kind: Job
+metadata: {name: nightly}
+spec:
+  completions: 2
+  completionMode: Indexed
+  backoffLimitPerIndex: 1
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}
+---
+` + a, want: Good, image: "a", problems: "Job default/nightly: spec.backoffLimitPerIndex is not supported"}},
 		"a kind that is ignored alone": {{text: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {}\n", want: Good, problems: "Service"}},
 		"generateName":                 {{at: 5 * s, text: strings.Replace(a, "name: web", "generateName: web", 1), want: Broken, problems: "does not generate names"}},
 	} {

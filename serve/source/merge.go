@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 )
@@ -13,6 +15,20 @@ import (
 type Pod struct {
 	manifest.Pod
 	// the File.Path of the pod's file; podrun records it as the pod's source
+	Path string
+	// Once is true for a pod that podrun applies once only: the pod of a Job.
+	Once bool
+}
+
+// Job is a Job that a file defines, and the File.Path of that file.
+type Job struct {
+	*batchv1.Job
+	Path string
+}
+
+// CronJob is a CronJob that a file defines, and the File.Path of that file.
+type CronJob struct {
+	*batchv1.CronJob
 	Path string
 }
 
@@ -23,6 +39,9 @@ func (p *Pod) Key() string { return keyOf(&p.Pod) }
 // objects with the Snapshot.
 type Desired struct {
 	Pods []Pod // ordered by directory, file and position in the file
+	// Jobs and CronJobs are ordered like Pods.
+	Jobs     []Job
+	CronJobs []CronJob
 	// Shared contains the objects, from all directories, to which pods can refer; it has no
 	// pods.
 	Shared *manifest.Objects
@@ -101,6 +120,16 @@ func (m *merger) file(f *File) {
 			continue
 		}
 		m.desired.Pods = append(m.desired.Pods, Pod{Pod: p, Path: f.Path})
+	}
+	for _, j := range f.Objects.Jobs {
+		if m.claim(f, "Job", keyOf(&j.Template), j.Template.Position) {
+			m.desired.Jobs = append(m.desired.Jobs, Job{Job: j.Object, Path: f.Path})
+		}
+	}
+	for _, c := range f.Objects.CronJobs {
+		if m.claim(f, "CronJob", keyOf(&c.Template), c.Template.Position) {
+			m.desired.CronJobs = append(m.desired.CronJobs, CronJob{CronJob: c.Object, Path: f.Path})
+		}
 	}
 	into := m.desired.Shared
 	mergeKind(m, f, "ConfigMap", into.ConfigMaps, f.Objects.ConfigMaps)

@@ -2,7 +2,8 @@ package source
 
 import (
 	"slices"
-	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -13,24 +14,42 @@ func count(o *manifest.Objects) int {
 	if o == nil {
 		return 0
 	}
-	return len(o.Pods) + len(o.ConfigMaps) + len(o.Secrets) + len(o.Claims) + len(o.Volumes) + len(o.RuntimeClasses) + len(o.PriorityClasses)
+	return len(o.Pods) + len(o.ConfigMaps) + len(o.Secrets) + len(o.Claims) + len(o.Volumes) + len(o.RuntimeClasses) + len(o.PriorityClasses) + len(o.Jobs) + len(o.CronJobs)
 }
 
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
 
-// refuseCronJobs removes the pods of CronJobs: podrun would run them immediately, because it
-// has no scheduler.
-func refuseCronJobs(o *manifest.Objects) problem.List {
+// refuseJobs removes the Jobs and CronJobs with features that podrun does not support, and would run
+// in another way than their author intends.
+func refuseJobs(o *manifest.Objects) problem.List {
 	var out problem.List
-	o.Pods = slices.DeleteFunc(o.Pods, func(p manifest.Pod) bool {
-		if !strings.HasPrefix(p.From, "CronJob ") {
+	refused := func(kind, at string, template *manifest.Pod, spec *batchv1.JobSpec) bool {
+		field := unsupported(spec)
+		if field == "" {
 			return false
 		}
-		pr := p.Locate(problem.Problem{Reason: "FieldValueNotSupported", Message: "podrun serve does not run CronJobs",
-			Hint: "start `podrun run` from a systemd timer, and remove the CronJob from the file"})
-		pr.Object = "CronJob " + keyOf(&p)
+		pr := template.Locate(problem.Problem{Reason: "FieldValueNotSupported", Message: at + field + " is not supported: podrun runs the pods of a Job one after the other",
+			Hint: "remove the field, or the " + kind})
+		pr.Object = kind + " " + keyOf(template)
 		out = append(out, pr)
 		return true
+	}
+	o.Jobs = slices.DeleteFunc(o.Jobs, func(j manifest.Job) bool { return refused("Job", "", &j.Template, &j.Object.Spec) })
+	o.CronJobs = slices.DeleteFunc(o.CronJobs, func(c manifest.CronJob) bool {
+		return refused("CronJob", "spec.jobTemplate.", &c.Template, &c.Object.Spec.JobTemplate.Spec)
 	})
 	return out
+}
+
+// unsupported returns a field of a Job that podrun does not support; "" if there is none.
+func unsupported(s *batchv1.JobSpec) string {
+	switch {
+	case s.BackoffLimitPerIndex != nil:
+		return "spec.backoffLimitPerIndex"
+	case s.SuccessPolicy != nil:
+		return "spec.successPolicy"
+	case s.ManagedBy != nil && *s.ManagedBy != batchv1.JobControllerName:
+		return "spec.managedBy"
+	}
+	return ""
 }

@@ -31,6 +31,10 @@ type Snapshot struct {
 	// changes, because a file may be incomplete or will soon count as removed. It is 0 if that is
 	// not necessary.
 	ReadAgain time.Duration
+	// Records is the directory with the records of Jobs, which also define pods. Unreadable are the
+	// records that podrun cannot read, with the reasons.
+	Records    string
+	Unreadable map[string]error
 }
 
 // DirState reports whether a directory could be read.

@@ -23,6 +23,9 @@ type Situation struct {
 	Source Presence
 	// Hash is the hash of the source's definition; "" if the source is not Present.
 	Hash string
+	// Once is true if podrun applies the pod once only, because the pod's Job decides on a
+	// replacement.
+	Once bool
 	// Restart is true if the pod has AnnotationRestart and is unchanged, but an object to which it
 	// refers has changed.
 	Restart bool
@@ -118,6 +121,7 @@ const (
 	whyNotRemoved    = "could not be removed"
 	whyNotSupervised = "could not be supervised"
 	whyCorrupt       = "its checkpoint is corrupt"
+	whyReplaced      = "was deleted: its Job replaces it"
 )
 
 // Decide returns the next step for a pod. It is pure and implements the state table of
@@ -126,6 +130,8 @@ func Decide(s Situation) Step {
 	switch {
 	case s.Owned:
 		return Step{Do: Wait, Why: "another command is working on the pod"}
+	case !s.Exists && s.Source == Present && s.Once && s.Applied != "":
+		return Step{Do: Wait, Why: whyReplaced}
 	case !s.Exists && s.Source == Present && s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	case !s.Exists && s.Source == Present:
@@ -169,7 +175,7 @@ func Decide(s Situation) Step {
 // their volumes. The second are pods that have terminated without being evicted: their replacement
 // would run again.
 func (s Situation) replacesCorrupt() bool {
-	if s.Source != Present || s.Stopped || s.ShutDown {
+	if s.Source != Present || s.Stopped || s.ShutDown || s.Once {
 		return false
 	}
 	return s.Hash != s.Applied || (s.FromSource || s.Unclaimed) && (!s.Ended || s.Evicted)
@@ -188,9 +194,11 @@ func (s Situation) withoutCheckpoint() Step {
 	return Step{Do: Apply}
 }
 
-// asked reports whether a source defines the pod, or may define it. Only then does podrun start
+// asked reports whether a source defines the pod, or may define it. A Job replaces an evicted pod. Only then does podrun start
 // an evicted pod again.
-func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
+func (s Situation) asked() bool {
+	return !s.Once && (s.Source == Present || s.Source == Unreachable)
+}
 
 // afterEviction applies the pod again when the node is no longer under pressure and the
 // transition period is over.

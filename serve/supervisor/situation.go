@@ -131,7 +131,12 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	defer s.mu.Unlock()
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
-		return stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects)}, path: s.want.Pods[i].Path, objects: objects}
+		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once}, path: s.want.Pods[i].Path, objects: objects}
+		if in.Once && record != nil && record.Hash != "" {
+			// Later changes of the objects to which it refers do not concern it.
+			in.Hash = record.Hash
+		}
+		return in
 	}
 	if record == nil {
 		return stepInput{Situation: Situation{Source: NoSource}}

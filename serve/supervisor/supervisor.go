@@ -22,6 +22,8 @@ type Options struct {
 	Sources Sources
 	// Changed receives a signal when the result of Sources may have changed.
 	Changed <-chan struct{}
+	// Jobs runs Jobs and CronJobs until its context ends; nil for none.
+	Jobs func(context.Context)
 	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
 	// the supervisor polls the state.
 	StateChanges <-chan identity.Pod
@@ -169,6 +171,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 
 // maintain starts the tasks that concern the whole node.
 func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
+	if s.options.Jobs != nil {
+		loops.Go(func() { s.options.Jobs(ctx) })
+	}
 	if s.options.RotateLogs != nil {
 		loops.Go(func() { s.rotateLogs(ctx) })
 	}

@@ -178,7 +178,7 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {
 			// All pods share the node's lock.
-			if dir != "root/locks" || e.Name() != "node" {
+			if dir != "root/locks" || e.Name() != "node" && e.Name() != "jobs" {
 				left = append(left, dir+"/"+e.Name())
 			}
 		}

@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+// exceptCronJobs returns a function that omits the notice that podrun runs the template of a CronJob
+// once.
+func exceptCronJobs(warn func(problem.List)) func(problem.List) {
+	return func(l problem.List) {
+		warn(slices.DeleteFunc(slices.Clone(l), func(p problem.Problem) bool {
+			return p.Reason == manifest.ReasonTemplate && strings.HasPrefix(p.Object, "CronJob ")
+		}))
+	}
+}
+
+// cutCronJobs removes the pods of CronJobs from the input, and returns them.
+func cutCronJobs(o *manifest.Objects) (out []manifest.Pod) {
+	o.Pods = slices.DeleteFunc(o.Pods, func(p manifest.Pod) bool {
+		is := strings.HasPrefix(p.From, "CronJob ")
+		if is {
+			out = append(out, p)
+		}
+		return is
+	})
+	return out
+}
+
+// applyCronJobs gives CronJobs to the running supervisor. Without one, it prints a warning for each or,
+// if the input has no pod, returns an error.
+func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects, pods []manifest.Pod) error {
+	var errs []error
+	for _, p := range pods {
+		object, err := manifest.WorkloadObject(p.Object, p.Definition)
+		if err != nil {
+			return err
+		}
+		c := object.(*batchv1.CronJob)
+		c.Name = strings.TrimPrefix(p.From, "CronJob ")
+		if why := notGiven(e.Supervised(), p, objects); why.Err != nil {
+			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
+			if len(objects.Pods) > 0 {
+				r.warn(problem.List{problem.WarningOf(&why)})
+			} else {
+				errs = append(errs, &why)
+			}
+			continue
+		}
+		outcome, err := e.ApplyCronJob(ctx, c)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case a.output == "name":
+			fmt.Fprintln(a.streams.Out, "cronjob.batch/"+c.Name)
+		case a.output == "":
+			fmt.Fprintf(a.streams.Out, "cronjob.batch/%s %s\n", c.Name, outcome)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// notGiven returns why podrun cannot give a CronJob to the supervisor; its Err is nil if it can.
+func notGiven(supervised bool, p manifest.Pod, objects *manifest.Objects) problem.Error {
+	const hint = "copy the file to a manifest directory of 'podrun serve'"
+	if !supervised {
+		return problem.Error{Err: errors.New("not applied: a CronJob runs only while 'podrun serve' runs, which is not running"),
+			Hint: hint + ", or apply it while podrun serve runs; 'podrun run' runs its template once"}
+	}
+	referred := manifest.Referred(p.Object, objects)
+	if n := len(referred.ConfigMaps) + len(referred.Secrets) + len(referred.Claims) + len(referred.Volumes); n > 0 {
+		return problem.Error{Err: errors.New("not applied: it refers to other objects of the input, which podrun would not keep for its runs"), Hint: hint + ", with these objects"}
+	}
+	return problem.Error{}
+}

@@ -1,0 +1,68 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/podrun/podrun/run"
+)
+
+// deleteJobs deletes the Jobs and CronJobs of 'podrun serve' that the command line or the manifests
+// name, or whose types are selected with --all or -l. It returns the other references, and the results
+// for the deleted pods.
+func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *deleteFlags, kinds kindFilter, named []run.Ref, match func(map[string]string) bool) (rest []run.Ref, results []run.Result, err error) {
+	namespaces := map[string][]run.Ref{}
+	namespace := a.namespaceOrDefault("default")
+	if refs := slices.Concat(f.jobs, named); len(refs) > 0 {
+		namespaces[namespace] = refs
+	}
+	if (f.all || f.labels != "") && len(kinds) > 0 {
+		if f.allNamespaces {
+			namespace = ""
+		}
+		jobs, cronJobs, err := run.Jobs(e.Layout(), namespace, e.WarnOnce)
+		if err != nil {
+			return named, nil, err
+		}
+		for _, j := range jobs {
+			if slices.Contains(kinds, "Job") && match(j.Object.Labels) {
+				namespaces[j.Object.Namespace] = append(namespaces[j.Object.Namespace], run.Ref{Kind: "Job", Name: j.Object.Name})
+			}
+		}
+		for _, c := range cronJobs {
+			if slices.Contains(kinds, "CronJob") && match(c.Labels) {
+				namespaces[c.Namespace] = append(namespaces[c.Namespace], run.Ref{Kind: "CronJob", Name: c.Name})
+			}
+		}
+	}
+	found := map[run.Ref]bool{}
+	for namespace, refs := range namespaces {
+		refs = slices.DeleteFunc(slices.Clone(refs), func(ref run.Ref) bool { return ref.Kind != "Job" && ref.Kind != "CronJob" })
+		if f.dryRun != dryNone {
+			continue
+		}
+		deleted, of, err := e.DeleteJobs(ctx, namespace, refs, f.DeleteOptions)
+		results = append(results, of...)
+		if err != nil {
+			return named, results, err
+		}
+		for _, ref := range deleted {
+			found[ref] = true
+			switch {
+			case a.output == "name":
+				fmt.Fprintln(a.streams.Out, resourceOf(ref.Kind)+"/"+ref.Name)
+			case a.output == "" && !a.quiet:
+				r.note(resourceOf(ref.Kind) + "/" + ref.Name + " deleted")
+			}
+		}
+	}
+	f.jobs = slices.DeleteFunc(f.jobs, func(ref run.Ref) bool { return !found[ref] })
+	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool {
+		if found[ref] {
+			f.jobs = append(f.jobs, ref)
+		}
+		return found[ref]
+	})
+	return rest, results, nil
+}

@@ -1,0 +1,154 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batchdefaults "k8s.io/kubernetes/pkg/apis/batch/v1"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// ReasonTemplate is the reason of the notice that podrun runs one pod from a template.
+const ReasonTemplate = "PodTemplate"
+
+// templateNotes are the notices for kinds of which podrun ignores more than a number of replicas.
+var templateNotes = map[string]string{
+	"Job":     "podrun runs one pod from the template of this Job once; backoffLimit, completions, activeDeadlineSeconds and ttlSecondsAfterFinished of the Job apply only in a manifest directory of 'podrun serve'",
+	"CronJob": "podrun ignores the schedule of this CronJob: it runs one pod from the template once",
+}
+
+// hasController reports whether podrun serve runs the controller of a kind.
+func hasController(kind string) bool { return kind == "Job" || kind == "CronJob" }
+
+// namesOf returns the kind of the names among which the name of an object must be unique. The pod of
+// a Job or CronJob may get another name (separateJobs).
+func namesOf(kind string) string {
+	if hasController(kind) {
+		return kind
+	}
+	return "Pod"
+}
+
+// controlled converts the last pod, which results from the template of a Job or CronJob, to that
+// object. If takePod refused the pod, there is nothing to convert.
+func (l *loader) controlled(obj any) {
+	n := len(l.objects.Pods) - 1
+	if n < 0 {
+		return
+	}
+	p := l.objects.Pods[n]
+	meta := metav1.ObjectMeta{Namespace: p.Object.Namespace, Name: p.Object.Name}
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		if p.From != "Job "+meta.Name {
+			return
+		}
+		meta.Labels, meta.Annotations = o.Labels, o.Annotations
+		o.TypeMeta, o.ObjectMeta, o.Status = typeMeta("batch/v1", "Job"), meta, batchv1.JobStatus{}
+		l.objects.Jobs = append(l.objects.Jobs, Job{Object: o, Template: p})
+	case *batchv1.CronJob:
+		if p.From != "CronJob "+meta.Name {
+			return
+		}
+		meta.Labels, meta.Annotations = o.Labels, o.Annotations
+		o.TypeMeta, o.ObjectMeta, o.Status = typeMeta("batch/v1", "CronJob"), meta, batchv1.CronJobStatus{}
+		l.objects.CronJobs = append(l.objects.CronJobs, CronJob{Object: o, Template: p})
+	}
+	l.objects.Pods = l.objects.Pods[:n]
+}
+
+// separateJobs gives the pod of a Job or CronJob another name if another object of the input has a
+// pod of that name. In a cluster, a Deployment and a Job may have the same name.
+func (l *loader) separateJobs() {
+	taken := map[string]bool{}
+	for i := range l.objects.Pods {
+		if p := &l.objects.Pods[i]; !hasController(p.Definition.Kind) {
+			taken[qualified(&p.Object.ObjectMeta)] = true
+		}
+	}
+	for i := range l.objects.Pods {
+		p := &l.objects.Pods[i]
+		if !hasController(p.Definition.Kind) {
+			continue
+		}
+		name := qualified(&p.Object.ObjectMeta)
+		if taken[name] {
+			p.Object.Name = JobPodName(p.Definition.Kind, p.Object.Name)
+			note := p.Locate(problem.Problem{Reason: "PodName", Message: fmt.Sprintf("another object has a pod %s: the pod of this %s has the name %s", name, p.Definition.Kind, p.Object.Name), Warning: true})
+			note.Object = p.Definition.Kind + " " + name
+			name = qualified(&p.Object.ObjectMeta)
+			if taken[name] {
+				note.Reason, note.Message, note.Warning = "FieldValueDuplicate", fmt.Sprintf("other objects have the pods %s and %s", note.Object[len(p.Definition.Kind)+1:], name), false
+				note.Field, note.Hint = "metadata.name", "rename one of them"
+			}
+			l.add(note)
+		}
+		taken[name] = true
+	}
+}
+
+// JobPodName returns the name of the pod of a Job or CronJob if another object of the same input has a
+// pod of the object's name.
+func JobPodName(kind, name string) string {
+	if !hasController(kind) {
+		return name
+	}
+	return generated(name, "-"+strings.ToLower(kind))
+}
+
+// WithDefaults returns a copy of a Job with the API's defaults.
+func WithDefaults(j *batchv1.Job) *batchv1.Job {
+	j = j.DeepCopy()
+	batchdefaults.SetObjectDefaults_Job(j)
+	return j
+}
+
+// CronJobWithDefaults returns a copy of a CronJob with the API's defaults.
+func CronJobWithDefaults(c *batchv1.CronJob) *batchv1.CronJob {
+	c = c.DeepCopy()
+	batchdefaults.SetObjectDefaults_CronJob(c)
+	// The API's defaults of the template apply when the Job is created.
+	job := WithDefaults(&batchv1.Job{Spec: c.Spec.JobTemplate.Spec})
+	c.Spec.JobTemplate.Spec = job.Spec
+	return c
+}
+
+// ReplacesJob reports whether a Job must be replaced to get another definition, because the API does
+// not allow the change. podrun compares both with the API's defaults.
+func ReplacesJob(old, updated *batchv1.Job) bool {
+	a, b := WithDefaults(old), WithDefaults(updated)
+	for _, j := range []*batchv1.Job{a, b} {
+		s := &j.Spec
+		s.Suspend, s.Parallelism, s.BackoffLimit, s.ActiveDeadlineSeconds, s.TTLSecondsAfterFinished = nil, nil, nil, nil, nil
+	}
+	return !sameJSON(a.Spec, b.Spec)
+}
+
+// podsOf are the options of Load with which podrun reads a Job that it has stored.
+var podsOf = Options{Validate: Ignore}
+
+// PodOfJob returns a pod of a Job, with this name, and the notices about changes that podrun makes to
+// it. It reads the Job like a file, so that a newer podrun applies its own defaults.
+func PodOfJob(j *batchv1.Job, name string) (Pod, problem.List) {
+	j = j.DeepCopy()
+	j.TypeMeta, j.Status = typeMeta("batch/v1", "Job"), batchv1.JobStatus{}
+	data, err := json.Marshal(j)
+	if err != nil {
+		return Pod{}, problem.List{{Object: "Job " + j.Namespace + "/" + j.Name, Message: err.Error()}}
+	}
+	o := podsOf
+	o.Namespace = j.Namespace
+	objects, problems := Load([]Source{{Name: "Job " + j.Namespace + "/" + j.Name, Data: data}}, o)
+	problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == ReasonTemplate })
+	if len(problems.Errors()) > 0 || len(objects.Pods) != 1 {
+		return Pod{}, problems
+	}
+	p := objects.Pods[0]
+	p.Object.Name = name
+	return p, problems
+}

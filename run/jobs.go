@@ -1,0 +1,318 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// JobObject is a Job that `podrun serve` runs, with the API's defaults and its status. Pods are the
+// names of its pods, in the order of their creation.
+type JobObject struct {
+	Object *batchv1.Job
+	Pods   []string
+}
+
+// Jobs reads the Jobs and CronJobs that `podrun serve` runs in a namespace; "" means all
+// namespaces. They are sorted by namespace and name. It does not call the runtime. warn receives
+// the records that it cannot read.
+func Jobs(layout identity.Layout, namespace string, warn func(problem.Problem)) (jobs []JobObject, cronJobs []*batchv1.CronJob, err error) {
+	records, err := store.ReadRecords(layout)
+	if err != nil {
+		return nil, nil, err
+	}
+	for path, err := range records.Unreadable {
+		warn(problem.WarningOf(fmt.Errorf("read %s: %w", path, err)))
+	}
+	for _, r := range records.Jobs {
+		if r.Deleted || namespace != "" && r.Job.Namespace != namespace {
+			continue
+		}
+		o := JobObject{Object: manifest.WithDefaults(r.Job)}
+		for _, p := range r.Pods {
+			o.Pods = append(o.Pods, p.Name)
+		}
+		jobs = append(jobs, o)
+	}
+	for _, r := range records.CronJobs {
+		if !r.Deleted && (namespace == "" || r.CronJob.Namespace == namespace) {
+			cronJobs = append(cronJobs, manifest.CronJobWithDefaults(r.CronJob))
+		}
+	}
+	return jobs, cronJobs, nil
+}
+
+// podOfJob returns the newest pod of a Job, or of the newest Job of a CronJob, that `podrun serve`
+// runs; "" if there is none.
+func podOfJob(layout identity.Layout, namespace string, r Ref) (string, error) {
+	if r.Kind != "Job" && r.Kind != "CronJob" {
+		return "", nil
+	}
+	jobs, cronJobs, err := Jobs(layout, namespace, func(problem.Problem) {})
+	if err != nil {
+		return "", err
+	}
+	for _, c := range cronJobs {
+		if r.Kind != "CronJob" || c.Name != r.Name {
+			continue
+		}
+		var newest *JobObject
+		for i := range jobs {
+			j := &jobs[i]
+			if metav1.IsControlledBy(j.Object, c) && len(j.Pods) > 0 && (newest == nil || newest.Object.CreationTimestamp.Before(&j.Object.CreationTimestamp)) {
+				newest = j
+			}
+		}
+		if newest == nil {
+			return "", &problem.Error{Kind: problem.Failed, Object: "cronjob " + r.Name, Err: errors.New("has no pod"), Hint: "run 'podrun get cronjob " + r.Name + "' to see its last run"}
+		}
+		return newest.Pods[len(newest.Pods)-1], nil
+	}
+	for _, j := range jobs {
+		if r.Kind == "Job" && j.Object.Name == r.Name {
+			if len(j.Pods) == 0 {
+				return "", &problem.Error{Kind: problem.Failed, Object: "job " + r.Name, Err: errors.New("has no pod"), Hint: "run 'podrun describe job " + r.Name + "' to see why"}
+			}
+			return j.Pods[len(j.Pods)-1], nil
+		}
+	}
+	return "", nil
+}
+
+// ManualAnnotation marks a Job that a user created from a CronJob, as kubectl does.
+const ManualAnnotation = "cronjob.kubernetes.io/instantiate"
+
+// CreateJob creates a Job from a CronJob, for `podrun serve` to run.
+func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string) (*batchv1.Job, error) {
+	return changeRecords(ctx, e, func(records *store.Records) (*batchv1.Job, error) {
+		i := slices.IndexFunc(records.CronJobs, func(r *store.CronJobRecord) bool {
+			return r.CronJob.Namespace == namespace && r.CronJob.Name == cronJob && !r.Deleting()
+		})
+		if i < 0 {
+			return nil, &problem.Error{Kind: problem.Failed, Object: "cronjob " + cronJob, Err: errors.New("not found"),
+				Hint: "run 'podrun get cronjobs -A' to list the CronJobs of 'podrun serve'"}
+		}
+		if slices.ContainsFunc(records.Jobs, func(r *store.JobRecord) bool { return r.Job.Namespace == namespace && r.Job.Name == name }) ||
+			records.Unreadable[e.Layout().Job(namespace, name)] != nil {
+			return nil, &problem.Error{Kind: problem.Failed, Object: "job " + name, Err: errors.New("already exists"), Hint: "use another name, or run 'podrun delete job " + name + "' first"}
+		}
+		job := lifecycle.JobFromTemplate(records.CronJobs[i].CronJob, name)
+		job.Annotations[ManualAnnotation] = "manual"
+		if _, problems := manifest.PodOfJob(job, name); len(problems.Errors()) > 0 {
+			return nil, &problem.Error{Kind: problem.Manifest, Object: "job " + name, Err: errors.New(problems.Errors()[0].Message)}
+		}
+		job.UID, job.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
+		return job, store.WriteJob(e.Layout(), &store.JobRecord{Job: job})
+	})
+}
+
+// ApplyCronJob gives a CronJob to `podrun serve`, or updates it. If a file defines a CronJob of this
+// name, the error is of kind Refused.
+func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob) (Outcome, error) {
+	return changeRecords(ctx, e, func(records *store.Records) (Outcome, error) {
+		i := slices.IndexFunc(records.CronJobs, func(r *store.CronJobRecord) bool {
+			return r.CronJob.Namespace == c.Namespace && r.CronJob.Name == c.Name
+		})
+		if i < 0 {
+			c.UID, c.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
+			return reconcile.OutcomeCreated, store.WriteCronJob(e.Layout(), &store.CronJobRecord{CronJob: c})
+		}
+		r := records.CronJobs[i]
+		object := "cronjob " + c.Name
+		switch {
+		case r.Path != "":
+			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: fmt.Errorf("%s defines it", r.Path), Hint: "change that file"}
+		case r.Deleting():
+			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: errors.New("podrun is deleting it"), Hint: "try again when 'podrun get cronjob " + c.Name + "' does not list it"}
+		case equality.Semantic.DeepEqual(r.CronJob.Spec, c.Spec) && equality.Semantic.DeepEqual(r.CronJob.Labels, c.Labels) && equality.Semantic.DeepEqual(r.CronJob.Annotations, c.Annotations):
+			return reconcile.OutcomeUnchanged, nil
+		}
+		r.CronJob.Spec, r.CronJob.Labels, r.CronJob.Annotations = c.Spec, c.Labels, c.Annotations
+		return reconcile.OutcomeUpdated, store.WriteCronJob(e.Layout(), r)
+	})
+}
+
+// changeRecords calls change with the records of Jobs and CronJobs, under their lock.
+func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Records) (T, error)) (T, error) {
+	var none T
+	lock, err := store.LockRecords(ctx, e.Layout(), e.Holder())
+	if err != nil {
+		return none, err
+	}
+	defer lock.Unlock()
+	records, err := store.ReadRecords(e.Layout())
+	if err != nil {
+		return none, err
+	}
+	return change(records)
+}
+
+// DeleteJobs deletes the Jobs and CronJobs that refs name, with their pods. It first records that they
+// must be deleted; an interrupted deletion is completed by `podrun serve` or by another DeleteJobs. If a
+// file of `podrun serve` defines one of them, podrun does not run it again while the file is the same.
+// found are the references that name a Job or CronJob of `podrun serve`.
+func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o DeleteOptions) (found []Ref, results []Result, err error) {
+	marked, err := changeRecords(ctx, e, func(records *store.Records) (*store.Records, error) {
+		now := metav1.NewTime(time.Now().Truncate(time.Second))
+		out := &store.Records{}
+		names := func(kind string, o metav1.Object) bool {
+			return o.GetNamespace() == namespace && slices.Contains(refs, Ref{Kind: kind, Name: o.GetName()})
+		}
+		for _, c := range records.CronJobs {
+			if c.Deleted || !names("CronJob", c.CronJob) {
+				continue
+			}
+			out.CronJobs, found = append(out.CronJobs, c), append(found, Ref{Kind: "CronJob", Name: c.CronJob.Name})
+			if c.CronJob.DeletionTimestamp == nil {
+				c.CronJob.DeletionTimestamp = &now
+				if err := store.WriteCronJob(e.Layout(), c); err != nil {
+					return out, err
+				}
+			}
+		}
+		for _, j := range records.Jobs {
+			owned := slices.ContainsFunc(out.CronJobs, func(c *store.CronJobRecord) bool { return j.OwnedBy(c.CronJob) })
+			if named := names("Job", j.Job); j.Deleted || !named && !owned {
+				continue
+			} else if named {
+				found = append(found, Ref{Kind: "Job", Name: j.Job.Name})
+			}
+			out.Jobs = append(out.Jobs, j)
+			if j.Job.DeletionTimestamp == nil {
+				j.Job.DeletionTimestamp = &now
+				if err := store.WriteJob(e.Layout(), j); err != nil {
+					return out, err
+				}
+			}
+		}
+		return out, nil
+	})
+	if err != nil || len(found) == 0 {
+		return found, nil, err
+	}
+	sel := Selector{Namespace: namespace}
+	for _, j := range marked.Jobs {
+		for _, p := range j.Pods {
+			sel.Names = append(sel.Names, p.Name)
+		}
+	}
+	if len(sel.Names) > 0 {
+		pods, err := e.Find(ctx, sel)
+		if err == nil {
+			results, err = e.Delete(ctx, pods, o)
+		}
+		if err != nil {
+			return found, results, err
+		}
+	}
+	if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
+		return found, results, nil
+	}
+	return found, results, e.forgetJobs(ctx, marked)
+}
+
+// forgetJobs removes the records of deleted Jobs and CronJobs. If a file may define one of them, a mark
+// remains, which `podrun serve` removes with the file.
+func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
+	_, err := changeRecords(ctx, e, func(records *store.Records) (none struct{}, err error) {
+		var errs []error
+		for _, j := range records.Jobs {
+			same := func(m *store.JobRecord) bool { return m.Job.UID == j.Job.UID }
+			if !slices.ContainsFunc(marked.Jobs, same) {
+				continue
+			}
+			if j.Path == "" {
+				errs = append(errs, store.RemoveJob(e.Layout(), j.Job))
+				continue
+			}
+			j.Deleted, j.Pods = true, nil
+			errs = append(errs, store.WriteJob(e.Layout(), j))
+		}
+		for _, c := range records.CronJobs {
+			same := func(m *store.CronJobRecord) bool { return m.CronJob.UID == c.CronJob.UID }
+			if !slices.ContainsFunc(marked.CronJobs, same) {
+				continue
+			}
+			if c.Path == "" {
+				errs = append(errs, store.RemoveCronJob(e.Layout(), c.CronJob))
+				continue
+			}
+			c.Deleted, c.Starting, c.CronJob.Status = true, nil, batchv1.CronJobStatus{}
+			errs = append(errs, store.WriteCronJob(e.Layout(), c))
+		}
+		return none, errors.Join(errs...)
+	})
+	return err
+}
+
+// WaitJob waits until a Job of `podrun serve` has a condition (Complete or Failed), has ended
+// (completed), or is deleted. It returns false if there is no such Job. The error is of kind Failed if
+// the Job ends in another way, or is deleted.
+func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifecycle.Goal) (found bool, err error) {
+	object := "job " + name
+	for ; ; found = true {
+		jobs, _, err := Jobs(e.Layout(), namespace, func(problem.Problem) {})
+		if err != nil {
+			return found, err
+		}
+		i := slices.IndexFunc(jobs, func(j JobObject) bool { return j.Object.Name == name })
+		switch {
+		case i < 0 && (!found || goal == lifecycle.GoalDeleted):
+			return found, nil
+		case i < 0:
+			return true, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("was deleted")}
+		}
+		met, ended := jobMeets(jobs[i].Object, goal)
+		if met {
+			return true, nil
+		}
+		if ended != "" {
+			return true, &problem.Error{Kind: problem.Failed, Object: object, Err: fmt.Errorf("has ended (%s) before the condition was met", ended), Hint: "run 'podrun describe job " + name + "' to see why"}
+		}
+		if err := wait.Sleep(ctx, jobPoll); err != nil {
+			hint := "increase --timeout"
+			if !e.Supervised() {
+				hint = "start 'podrun serve', which runs Jobs"
+			}
+			return true, &problem.Error{Kind: problem.Deadline, Object: object, Err: errors.New("the condition was not met in time"), Hint: hint}
+		}
+	}
+}
+
+// jobPoll is the interval at which WaitJob reads the record of the Job.
+const jobPoll = 100 * time.Millisecond
+
+// jobMeets reports whether a Job meets a goal. ended is the condition with which the Job has ended; ""
+// if it has not.
+func jobMeets(j *batchv1.Job, goal lifecycle.Goal) (met bool, ended string) {
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
+		if lifecycle.JobHas(j, kind) {
+			ended = string(kind)
+		}
+	}
+	switch goal {
+	case lifecycle.GoalDeleted:
+		return false, ""
+	case lifecycle.GoalCompleted, lifecycle.GoalSucceeded:
+		return ended == string(batchv1.JobComplete), ended
+	case lifecycle.GoalFailed:
+		return ended == string(batchv1.JobFailed), ended
+	}
+	return false, strings.TrimSpace(ended)
+}

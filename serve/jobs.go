@@ -1,0 +1,114 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/jobs"
+	"github.com/podrun/podrun/serve/schedule"
+	"github.com/podrun/podrun/serve/source"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// withJobs are the manifest directories, if there are any, and the pods of Jobs.
+type withJobs struct {
+	files *sources // nil if there are no directories
+	jobs  *jobs.Controller
+}
+
+// Read reads the directories, and adds the pods of Jobs.
+func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
+	snapshot, want := &source.Snapshot{}, source.Merge(&source.Snapshot{})
+	if w.files != nil {
+		var err error
+		if snapshot, want, err = w.files.Read(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	snapshot, want = w.jobs.Merge(snapshot, want)
+	return snapshot, want, nil
+}
+
+// newJobs returns the controller of Jobs and CronJobs. changed receives a signal when their pods
+// have changed.
+func newJobs(e *run.Engine, changed chan<- struct{}) (*jobs.Controller, error) {
+	return jobs.New(jobs.Options{Layout: e.Layout(), Holder: e.Holder(), Warn: e.SendWarnings,
+		States: func(ctx context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
+			return jobPods(ctx, e, r, names)
+		},
+		Changed: func() {
+			select {
+			case changed <- struct{}{}:
+			default: // a signal is already pending
+			}
+		}})
+}
+
+// noteJobs makes a node report its events to the controller of Jobs.
+func noteJobs(c *jobs.Controller, n *node.Node) {
+	emit := n.Emit
+	n.Emit = func(e event.Event) {
+		c.Note(e)
+		if emit != nil {
+			emit(e)
+		}
+	}
+}
+
+// jobPods reads the states of pods of a Job.
+func jobPods(ctx context.Context, e *run.Engine, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
+	views, err := e.Pods(ctx, run.Selector{Namespace: r.Job.Namespace, Names: names})
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]run.View{}
+	for _, v := range views {
+		// A pod without a UID could not be started yet.
+		if v.ID.UID != "" {
+			seen[v.ID.Name] = v
+		}
+	}
+	out := map[string]schedule.PodState{}
+	for _, name := range names {
+		id := identity.Pod{Namespace: r.Job.Namespace, Name: name}
+		v, exists := seen[name]
+		switch {
+		case !exists:
+			out[name], err = absentPod(e, id)
+		case v.Definition != nil && v.Definition.Kind != "Job":
+			// Another object has replaced the pod.
+			out[name] = schedule.PodState{Gone: true, Absent: true}
+		case v.Pod == nil, isShutDown(e, v):
+			out[name] = schedule.PodState{}
+		default:
+			out[name] = schedule.PodState{Pod: v.Object}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// absentPod returns the state of a pod that the runtime and the root directory do not have.
+func absentPod(e *run.Engine, id identity.Pod) (schedule.PodState, error) {
+	owner, err := store.ReadOwner(e.Layout(), id)
+	if err != nil || owner != nil {
+		// A command is starting or removing it.
+		return schedule.PodState{}, err
+	}
+	from, err := store.ReadSource(e.Layout(), id)
+	return schedule.PodState{Absent: true, Gone: from != nil && from.Hash != ""}, err
+}
+
+// isShutDown reports whether podrun stopped a pod for a shutdown of the host, and starts it again
+// after the boot.
+func isShutDown(e *run.Engine, v run.View) bool {
+	return v.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !observe.ReadKept(e.Layout(), v.ID.UID).ShutDown.IsZero()
+}

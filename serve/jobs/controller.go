@@ -1,0 +1,225 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/schedule"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// Options are the inputs of a Controller.
+type Options struct {
+	Layout identity.Layout
+	Holder string // names this process in the lock of the records
+	// States reads the states of pods of a Job, by name. If the runtime does not answer, it returns
+	// an error: the Job then waits.
+	States func(ctx context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error)
+	Warn   func(problem.List)
+	// Changed is called when the pods of Jobs have changed. It must not block.
+	Changed func()
+	Now     func() time.Time // nil is time.Now
+}
+
+// Controller runs the Jobs and CronJobs of one root directory.
+type Controller struct {
+	options Options
+	wake    chan struct{} // receives a signal when a decision may be necessary
+
+	mu sync.Mutex // guards the fields below
+	// the content of the manifest directories; nil before they were read
+	snapshot *source.Snapshot
+	want     *source.Desired
+	// the pods of all Jobs, sorted by namespace and name
+	pods       []source.Pod
+	unreadable map[string]error
+
+	// Only the loop uses these fields.
+	built  map[string]source.Pod // by the UID of the Job and the name of the pod
+	warned map[string]string     // the last warning about an object, by kind, namespace and name
+}
+
+// New returns a controller. Its pods are those of the records on disk.
+func New(o Options) (*Controller, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &Controller{options: o, wake: make(chan struct{}, 1), built: map[string]source.Pod{}, warned: map[string]string{}}
+	records, err := store.ReadRecords(o.Layout)
+	if err != nil {
+		return nil, err
+	}
+	c.publish(records)
+	return c, nil
+}
+
+// Merge adds the pods of Jobs to the pods of the manifest directories, and remembers the Jobs and
+// CronJobs that these define.
+func (c *Controller) Merge(snapshot *source.Snapshot, want *source.Desired) (*source.Snapshot, *source.Desired) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snapshot, c.want = snapshot, want
+	c.Wake()
+	withRecords, withPods := *snapshot, *want
+	withRecords.Records, withRecords.Unreadable = c.options.Layout.Jobs(), c.unreadable
+	taken := map[string]bool{}
+	for i := range want.Pods {
+		taken[want.Pods[i].Key()] = true
+	}
+	withPods.Pods = slices.Clone(want.Pods)
+	for _, p := range c.pods {
+		if !taken[p.Key()] {
+			withPods.Pods = append(withPods.Pods, p)
+		}
+	}
+	return &withRecords, &withPods
+}
+
+// Wake makes the controller decide again.
+func (c *Controller) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // a signal is already pending
+	}
+}
+
+// Note makes the controller decide again if an event concerns a pod of a Job.
+func (c *Controller) Note(e event.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.pods {
+		if o := c.pods[i].Object; o.Namespace == e.Namespace && o.Name == e.Pod {
+			c.Wake()
+			return
+		}
+	}
+}
+
+const (
+	// tick is how often the controller compares the clock with the time of the next decision, and
+	// looks for records that commands have changed. The clock may be set, so that a timer alone would
+	// be late.
+	tick = time.Second
+	// pollActive is how often the controller reads the status of active pods without an event.
+	pollActive = 10 * time.Second
+	// retryAfter is the delay after an error.
+	retryAfter = 10 * time.Second
+)
+
+// Run decides whenever something has changed, until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		next, err := c.Sync(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.warn("podrun serve", "Jobs", err.Error())
+			next = c.options.Now().Add(retryAfter)
+		}
+		seen := c.changedAt()
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.wake:
+				waiting = false
+			case <-ticker.C:
+				waiting = (next.IsZero() || c.options.Now().Before(next)) && c.changedAt() == seen
+			}
+		}
+	}
+}
+
+// changedAt returns when the directories of records last changed.
+func (c *Controller) changedAt() (at [2]time.Time) {
+	for i, dir := range []string{c.options.Layout.Jobs(), c.options.Layout.CronJobs()} {
+		if info, err := os.Stat(dir); err == nil {
+			at[i] = info.ModTime()
+		}
+	}
+	return at
+}
+
+// Sync decides once for all Jobs and CronJobs, and returns the time of the next decision; zero if
+// only a change requires one.
+func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
+	c.mu.Lock()
+	snapshot, want := c.snapshot, c.want
+	c.mu.Unlock()
+	if want == nil {
+		return time.Time{}, nil
+	}
+	before, err := store.ReadRecords(c.options.Layout)
+	if err != nil {
+		return time.Time{}, err
+	}
+	// Read the status without the lock: the runtime may hang.
+	states, late := c.states(ctx, before)
+	lock, err := store.LockRecords(ctx, c.options.Layout, c.options.Holder)
+	if err != nil {
+		return time.Time{}, err
+	}
+	p, err := newPass(c, snapshot, want, states)
+	if err == nil {
+		err = p.run()
+	}
+	lock.Unlock()
+	if p == nil {
+		return time.Time{}, err
+	}
+	if c.publish(p.records) {
+		c.options.Changed()
+	}
+	if late {
+		p.wake(p.now.Add(retryAfter))
+	}
+	return p.next, err
+}
+
+// states reads the states of the pods of all Jobs. It returns late if the states of some are
+// unknown.
+func (c *Controller) states(ctx context.Context, records *store.Records) (out map[string]map[string]schedule.PodState, late bool) {
+	out = map[string]map[string]schedule.PodState{}
+	for _, r := range records.Jobs {
+		var names []string
+		for _, p := range r.Pods {
+			if p.State == store.JobPodActive || p.State == store.JobPodStopping || r.Deleting() {
+				names = append(names, p.Name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		states, err := c.options.States(ctx, r, names)
+		if err != nil {
+			// The supervisor reports a runtime that does not answer.
+			late = true
+			continue
+		}
+		out[string(r.Job.UID)] = states
+	}
+	return out, late
+}
+
+// warn reports a problem of an object, unless it is the object's last one. An empty message means
+// that it has none.
+func (c *Controller) warn(object, reason, message string) {
+	if c.warned[object] == message {
+		return
+	}
+	c.warned[object] = message
+	if message != "" {
+		c.options.Warn(problem.List{{Object: object, Reason: reason, Message: message, Warning: true}})
+	}
+}
+
+// errNoPod means that podrun cannot make a pod of a Job's template any more.
+var errNoPod = errors.New("podrun cannot read the pod template of the Job")

@@ -1,0 +1,356 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/schedule"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// host is a root directory with a controller whose pods end when the test says so.
+type host struct {
+	t      *testing.T
+	layout identity.Layout
+	now    time.Time
+	c      *Controller
+	want   *source.Desired
+	phases map[string]corev1.PodPhase // by the name of the pod
+	starts map[string]int             // how often each pod was started
+	warns  []string
+}
+
+func newHost(t *testing.T, manifests string) *host {
+	h := &host{t: t, layout: identity.Layout{RootDir: t.TempDir()}, now: time.Date(2026, 3, 1, 12, 0, 30, 0, time.Local), phases: map[string]corev1.PodPhase{}, starts: map[string]int{}}
+	h.define(manifests)
+	h.boot()
+	return h
+}
+
+// define replaces the content of the manifest directory.
+func (h *host) define(manifests string) {
+	h.t.Helper()
+	h.want = source.Merge(&source.Snapshot{})
+	if manifests == "" {
+		return
+	}
+	objects, problems := manifest.Load([]manifest.Source{{Name: "f", Data: []byte(manifests)}}, manifest.Options{Controllers: true})
+	if len(problems.Errors()) > 0 {
+		h.t.Fatal(problems)
+	}
+	for _, j := range objects.Jobs {
+		h.want.Jobs = append(h.want.Jobs, source.Job{Job: j.Object, Path: "/m/f"})
+	}
+	for _, c := range objects.CronJobs {
+		h.want.CronJobs = append(h.want.CronJobs, source.CronJob{CronJob: c.Object, Path: "/m/f"})
+	}
+	for _, p := range objects.Pods {
+		h.want.Pods = append(h.want.Pods, source.Pod{Pod: p, Path: "/m/f"})
+	}
+}
+
+// boot starts a new process.
+func (h *host) boot() {
+	c, err := New(Options{Layout: h.layout, Warn: func(l problem.List) { h.warns = append(h.warns, l[0].Message) }, Changed: func() {}, Now: func() time.Time { return h.now },
+		States: func(_ context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
+			out := map[string]schedule.PodState{}
+			for _, name := range names {
+				phase, ok := h.phases[name]
+				if !ok {
+					out[name] = schedule.PodState{Absent: true, Gone: h.starts[name] > 0}
+					continue
+				}
+				out[name] = schedule.PodState{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Phase: phase}}}
+			}
+			return out, nil
+		}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.c = c
+}
+
+// sync decides, and does what the supervisor does: it starts each desired pod once, and removes others.
+func (h *host) sync() {
+	h.t.Helper()
+	for range 4 {
+		h.c.Merge(&source.Snapshot{Dirs: []source.Dir{{Path: "/m", State: source.Present}}}, h.want)
+		if _, err := h.c.Sync(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
+		desired := map[string]bool{}
+		for i := range h.c.pods {
+			name := h.c.pods[i].Object.Name
+			desired[name] = true
+			if h.starts[name] == 0 {
+				h.starts[name]++
+				h.phases[name] = corev1.PodRunning
+			}
+		}
+		for name := range h.phases {
+			if !desired[name] {
+				delete(h.phases, name)
+			}
+		}
+	}
+}
+
+func (h *host) job(name string) *store.JobRecord {
+	records, err := store.ReadRecords(h.layout)
+	if err != nil || len(records.Unreadable) > 0 {
+		h.t.Fatal(err, records.Unreadable)
+	}
+	for _, r := range records.Jobs {
+		if r.Job.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+func (h *host) jobs() (names []string) {
+	records, err := store.ReadRecords(h.layout)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, r := range records.Jobs {
+		names = append(names, r.Job.Name)
+	}
+	return names
+}
+
+const template = `{spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}`
+
+func cronJob(more string) string {
+	return "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\nspec: {schedule: '* * * * *', " + more + "jobTemplate: {spec: {template: " + template + "}}}\n"
+}
+
+func job(more string) string {
+	return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {" + more + "template: " + template + "}\n"
+}
+
+// TestMissedRuns checks that one run, the latest, starts after any time without podrun, and none after
+// the clock was set back.
+func TestMissedRuns(t *testing.T) {
+	h := newHost(t, cronJob(""))
+	h.sync()
+	if got := h.jobs(); len(got) != 0 {
+		t.Fatalf("Jobs %v before the first minute", got)
+	}
+	h.now = h.now.Add(31 * time.Second)
+	h.sync()
+	first := fmt.Sprintf("c-%d", h.now.Unix()/60)
+	h.now = h.now.Add(3000 * time.Hour)
+	h.boot()
+	h.sync()
+	second := fmt.Sprintf("c-%d", h.now.Unix()/60)
+	h.now = h.now.Add(-2 * time.Hour)
+	h.boot()
+	h.sync()
+	if got := h.jobs(); !slices.Equal(got, []string{first, second}) {
+		t.Errorf("Jobs %v, want %s and %s", got, first, second)
+	}
+	if !slices.ContainsFunc(h.warns, func(s string) bool { return strings.Contains(s, "more than 100 runs were missed") }) {
+		t.Errorf("warnings %q", h.warns)
+	}
+}
+
+// TestKilledStart checks each state of the records that a kill can leave between the decision to start a
+// Job and its first pod: the Job runs exactly once.
+func TestKilledStart(t *testing.T) {
+	for _, killedAfter := range []string{"the CronJob's intention", "the Job's record", "the CronJob's status", "the Job's first pod"} {
+		t.Run(killedAfter, func(t *testing.T) {
+			h := newHost(t, cronJob(""))
+			h.sync()
+			h.now = h.now.Add(31 * time.Second)
+			name := fmt.Sprintf("c-%d", h.now.Unix()/60)
+			h.sync()
+			// Undo the later writes.
+			records, err := store.ReadRecords(h.layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, j := records.CronJobs[0], records.Jobs[0]
+			starting := j.Job.DeepCopy()
+			starting.Status = batchv1.JobStatus{}
+			h.phases, h.starts = map[string]corev1.PodPhase{}, map[string]int{}
+			switch killedAfter {
+			case "the CronJob's intention":
+				c.Starting, c.CronJob.Status.Active = starting, nil
+				err = store.RemoveJob(h.layout, j.Job)
+			case "the Job's record":
+				c.Starting, c.CronJob.Status.Active = starting, nil
+				err = store.WriteJob(h.layout, &store.JobRecord{Job: starting})
+			case "the CronJob's status":
+				err = store.WriteJob(h.layout, &store.JobRecord{Job: starting})
+			}
+			if err == nil {
+				err = store.WriteCronJob(h.layout, c)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.boot()
+			h.sync()
+			after, err := store.ReadRecords(h.layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(after.Jobs) != 1 || after.Jobs[0].Job.Name != name || after.Jobs[0].Job.UID != starting.UID || after.Jobs[0].Attempts != 1 || h.starts[name] != 1 {
+				t.Errorf("Jobs %v, starts %v", h.jobs(), h.starts)
+			}
+			if active := after.CronJobs[0].CronJob.Status.Active; after.CronJobs[0].Starting != nil || len(active) != 1 || active[0].UID != starting.UID {
+				t.Errorf("CronJob %+v", after.CronJobs[0])
+			}
+		})
+	}
+}
+
+// TestJobRunsOnce checks that a Job of a file does not run again when it is deleted, by its ttl or by a
+// command, until the file defines another Job.
+func TestJobRunsOnce(t *testing.T) {
+	h := newHost(t, job("ttlSecondsAfterFinished: 60, "))
+	h.sync()
+	h.phases["j"] = corev1.PodSucceeded
+	h.sync()
+	if !lifecycle.JobHas(h.job("j").Job, batchv1.JobComplete) {
+		t.Fatalf("%+v", h.job("j").Job.Status)
+	}
+	h.now = h.now.Add(time.Hour)
+	h.sync()
+	if r := h.job("j"); r == nil || !r.Deleted || len(h.phases) != 0 {
+		t.Fatalf("%+v, pods %v", r, h.phases)
+	}
+	h.boot()
+	h.sync()
+	if len(h.phases) != 0 {
+		t.Errorf("the Job runs again: %v", h.phases)
+	}
+	h.define(job("completions: 2, "))
+	h.sync()
+	if r := h.job("j"); r.Deleted || r.Attempts != 1 {
+		t.Errorf("another Job: %+v", r)
+	}
+	h.define("")
+	h.sync()
+	if r := h.job("j"); r != nil || len(h.phases) != 0 {
+		t.Errorf("without a file: %+v, pods %v", r, h.phases)
+	}
+}
+
+// TestRetries checks the names and the delays of pods that replace failed or deleted ones, across a
+// restart of podrun.
+func TestRetries(t *testing.T) {
+	h := newHost(t, job("backoffLimit: 2, "))
+	h.sync()
+	h.phases["j"] = corev1.PodFailed
+	h.sync()
+	h.boot()
+	h.now = h.now.Add(9 * time.Second)
+	h.sync()
+	if r := h.job("j"); r.Attempts != 1 {
+		t.Fatalf("no back-off: %+v", r)
+	}
+	h.now = h.now.Add(time.Second)
+	h.sync()
+	r := h.job("j")
+	if r.Attempts != 2 || !strings.HasPrefix(r.Pods[1].Name, "j-") {
+		t.Fatalf("%+v", r)
+	}
+	delete(h.phases, r.Pods[1].Name) // a user deleted it
+	h.now = h.now.Add(time.Second)
+	h.sync()
+	if r = h.job("j"); r.Job.Status.Failed != 2 || r.Attempts != 2 {
+		t.Fatalf("%+v", r)
+	}
+	h.now = h.now.Add(20 * time.Second)
+	h.sync()
+	h.phases[h.job("j").Pods[2].Name] = corev1.PodFailed
+	h.sync()
+	if r = h.job("j"); !lifecycle.JobHas(r.Job, batchv1.JobFailed) || r.Attempts != 3 || len(r.Pods) != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestNames checks that the pod of a Job gets another name than the pod of a Deployment.
+func TestNames(t *testing.T) {
+	h := newHost(t, job("")+"---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: j}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n")
+	h.sync()
+	if r := h.job("j"); len(r.Pods) != 1 || r.Pods[0].Name == "j" || !strings.HasPrefix(r.Pods[0].Name, "j-") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestIndexed checks the index, the labels and the host name of a pod.
+func TestIndexed(t *testing.T) {
+	h := newHost(t, job("completions: 2, completionMode: Indexed, "))
+	h.sync()
+	h.phases["j"] = corev1.PodSucceeded
+	h.sync()
+	p := h.c.pods[1].Object
+	if p.Spec.Hostname != "j-1" || p.Spec.Containers[0].Env[0].Value != "1" || p.Labels[batchv1.JobNameLabel] != "j" || p.Annotations[batchv1.JobCompletionIndexAnnotation] != "1" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestUnreadable checks that a record that podrun cannot read keeps its pods.
+func TestUnreadable(t *testing.T) {
+	h := newHost(t, job(""))
+	h.sync()
+	path := filepath.Join(h.layout.Jobs(), "default_j")
+	if err := os.WriteFile(path, []byte("# podrun schema 99\n{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.boot()
+	h.sync()
+	snapshot, _ := h.c.Merge(&source.Snapshot{}, h.want)
+	if may, why := snapshot.MayDefine(path); !may || !strings.Contains(why, "newer version") {
+		t.Errorf("may define: %t, %s", may, why)
+	}
+	if may, _ := snapshot.MayDefine(filepath.Join(h.layout.Jobs(), "default_other")); may {
+		t.Error("a missing record may define a pod")
+	}
+}
+
+// TestConcurrency checks the three concurrency policies and the history limit.
+func TestConcurrency(t *testing.T) {
+	for policy, want := range map[string]int{"Allow": 3, "Forbid": 1, "Replace": 1} {
+		h := newHost(t, cronJob("concurrencyPolicy: "+policy+", "))
+		h.sync()
+		for range 3 {
+			h.now = h.now.Add(time.Minute)
+			h.sync()
+		}
+		if len(h.phases) != want || len(h.jobs()) != want {
+			t.Errorf("%s: pods %v, Jobs %v", policy, h.phases, h.jobs())
+		}
+	}
+	h := newHost(t, cronJob("successfulJobsHistoryLimit: 2, "))
+	h.sync()
+	for range 5 {
+		h.now = h.now.Add(time.Minute)
+		h.sync()
+		for name := range h.phases {
+			h.phases[name] = corev1.PodSucceeded
+		}
+		h.sync()
+	}
+	if got := h.jobs(); len(got) != 2 || len(h.phases) != 2 {
+		t.Errorf("history %v, pods %v", got, h.phases)
+	}
+}

@@ -1,0 +1,115 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// jobSteps are the steps between the definition of a CronJob and the end of its first run: the record
+// of the CronJob, its intention to start a Job, the record of the Job, the CronJob's status, the Job's
+// pod, its first container, and the end of the Job.
+var jobSteps = []string{"cronjob/write#1", "cronjob/written#1", "cronjob/write#2", "cronjob/written#2", "job/write#1", "job/written#1", "cronjob/write#3", "cronjob/written#3",
+	"job/write#2", "job/written#2", "cri/RunPodSandbox/before#1", "cri/CreateContainer/after#1", "cri/StartContainer/sent#1", "cri/StartContainer/after#1", "job/write#3", "job/written#3"}
+
+// TestJobKills kills `podrun serve` at each of these steps. The next serve must run the Job of each
+// time of the schedule exactly once, and remove everything when the file is removed.
+func TestJobKills(t *testing.T) {
+	o, dir := onRuntime(t)
+	for i, step := range jobSteps {
+		t.Run(strings.ReplaceAll(step, "/", " "), func(t *testing.T) {
+			h := newHost(dir, 900+i)
+			o.leaks(t.Context(), h)
+			runs := filepath.Join(h.dir, "runs")
+			manifests := filepath.Dir(h.source())
+			if err := errors.Join(os.MkdirAll(manifests, 0o755), os.MkdirAll(runs, 0o755), os.WriteFile(h.source(), []byte(cronJobFor(h, runs)), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			first := h.during([]string{"PODRUN_FAULTPOINT=" + step}, func(ctx context.Context) {
+				_ = until(ctx, func() error { return errors.New("the process runs") })
+			}, "serve", manifests)
+			if !first.killed {
+				t.Fatalf("not killed: %s", last(first.out, 10))
+			}
+			after := h.during(nil, func(ctx context.Context) {
+				if err := until(ctx, func() error { return ended(h) }); err != nil {
+					t.Error(err)
+				}
+				if err := os.Remove(h.source()); err != nil {
+					t.Error(err)
+				}
+				if err := until(ctx, func() error { return forgotten(h) }); err != nil {
+					t.Error(err)
+				}
+			}, "serve", manifests)
+			if after.code != 0 {
+				t.Errorf("code %d: %s", after.code, last(after.out, 10))
+			}
+			data, err := os.ReadFile(filepath.Join(runs, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := map[string]int{}
+			for name := range strings.FieldsSeq(string(data)) {
+				if count[name]++; count[name] > 1 {
+					t.Errorf("the Job %s ran %d times", name, count[name])
+				}
+			}
+			if r := h.podrun(nil, "gc"); r.code != 0 {
+				t.Error(r.out)
+			}
+			if left := o.leaks(t.Context(), h); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// cronJobFor returns a CronJob whose Jobs append their names to the file log in runs. A Job's name has
+// the minute of its start, so that one Job runs in a minute.
+func cronJobFor(h *host, runs string) string {
+	return fmt.Sprintf(`apiVersion: batch/v1
+kind: CronJob
+metadata: {name: %s, namespace: crash}
+spec:
+  schedule: "@every 1s"
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      backoffLimit: 0
+      template:
+        spec:
+          dnsPolicy: Default
+          restartPolicy: Never
+          terminationGracePeriodSeconds: 0
+          volumes: [{name: runs, hostPath: {path: %s}}]
+          containers:
+          - name: app
+            image: %s
+            command: [sh, -c, "echo $JOB >> /runs/log; sleep 0.3"]
+            env: [{name: JOB, valueFrom: {fieldRef: {fieldPath: "metadata.labels['job-name']"}}}]
+            volumeMounts: [{name: runs, mountPath: /runs}]
+`, h.pod, runs, os.Getenv("PODRUN_TEST_IMAGE"))
+}
+
+// ended returns an error until a Job has ended.
+func ended(h *host) error {
+	r := h.podrun(nil, "get", "jobs")
+	if r.code != 0 || !strings.Contains(r.out, "Complete") && !strings.Contains(r.out, "Failed") {
+		return errors.New("no Job has ended: " + r.out)
+	}
+	return nil
+}
+
+// forgotten returns an error until no record and no pod is left.
+func forgotten(h *host) error {
+	r := h.podrun(nil, "get", "all")
+	if r.code != 0 || !strings.Contains(r.out, "no objects found") {
+		return errors.New("left: " + r.out)
+	}
+	return nil
+}
