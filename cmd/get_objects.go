@@ -126,10 +126,26 @@ type found struct {
 	lost error       // the Secret's data is lost (run.Referred)
 }
 
+// watchOfPods returns the command line with pods in place of workloads, in quotation marks. A workload's pod has its
+// name.
+func (a *app) watchOfPods() string {
+	for i, word := range a.typed {
+		kind, name, ok := strings.Cut(word, "/")
+		switch {
+		case workloadKind(kind) == "" && word != "all":
+		case ok:
+			return a.withWords(i, i+1, "pod/"+name)
+		default:
+			return a.withWords(i, i+1, "pods")
+		}
+	}
+	return "'podrun get pods -w'"
+}
+
 // getObjects prints workloads, ConfigMaps and Secrets, and pods together with them.
 func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 	if f.watch || f.watchOnly {
-		return usageHint(errors.New("--watch is for pods only"), "use 'podrun get pods -w'")
+		return usageHint(errors.New("--watch is for pods only"), "use "+a.watchOfPods())
 	}
 	if f.sources || f.fieldSelector != "" {
 		return usageHint(errors.New("--sources and --field-selector are for pods only"), "use 'podrun get pods'")
