@@ -62,10 +62,10 @@ type result struct {
 }
 
 // The limits for the number of commands in each class. If a commit relaxes a limit, it must explain why.
-// On 2026-11-26, 533 of 925 commands worked, 390 were refused with help, 1 was refused without help, and 1
+// On 2026-11-27, 553 of 925 commands worked, 371 were refused with help, 1 was refused without help, and none
 // was confusing. On a busy machine, the output of a few commands differs from the marked one.
 const (
-	minWorks     = 530
+	minWorks     = 545
 	maxBare      = 3
 	maxConfusing = 3
 )
