@@ -324,10 +324,30 @@ func usageHint(err error, hint string) error {
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if err := check(c, given); err != nil {
-			return usage(c, err)
+			return argsError(c, given, err)
 		}
 		return nil
 	}
+}
+
+// argsError returns the usage error for positional arguments that a check of cobra rejected. The hint is the form of
+// the command, with its first example.
+func argsError(c *cobra.Command, given []string, err error) error {
+	if _, ok := errors.AsType[*unknownWord](err); ok {
+		return usage(c, err)
+	}
+	form := c.UseLine()
+	if !c.DisableFlagsInUseLine {
+		form = strings.TrimSuffix(form, " [flags]")
+	}
+	hint := "use '" + form + "'"
+	if example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n"); example != "" && example != form {
+		hint += ", for example '" + example + "'"
+	}
+	if len(given) == 0 {
+		return usageHint(errors.New("arguments are missing"), hint)
+	}
+	return usageHint(fmt.Errorf("wrong number of arguments: %d", len(given)), hint)
 }
 
 // eachError calls do with each of several joined errors.

@@ -130,7 +130,7 @@ func closestPod(typed string, names []string) string {
 // instead of a name.
 func (a *app) podOfContainer(id string) string {
 	const list = "podrun commands take the names of pods; to list pods with the IDs of their containers, run " +
-		"'podrun get -A -o custom-columns=POD:.metadata.name,ID:.status.containerStatuses[*].containerID'"
+		`'podrun get -A -o custom-columns="POD:.metadata.name,ID:.status.containerStatuses[*].containerID"'`
 	ctx, cancel := context.WithTimeout(a.settings.ctx, suggestLimit)
 	defer cancel()
 	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, run.RuntimeReads)

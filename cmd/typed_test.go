@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -225,6 +226,23 @@ func TestIgnoredFlags(t *testing.T) {
 		}
 		if err := c.ParseFlags(rest); (err == nil) != ok {
 			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+func TestArgsError(t *testing.T) {
+	for line, want := range map[string]string{
+		"cp web:/a":         "wrong number of arguments: 1; use 'podrun cp SRC DST', for example 'podrun cp web:/var/log/app ./logs'",
+		"image pull":        "arguments are missing; use 'podrun image pull IMAGE...'",
+		"gc web":            "wrong number of arguments: 1; use 'podrun gc', for example 'podrun gc --dry-run'",
+		"image frobnicate":  `"frobnicate" is not a command of podrun image; see 'podrun image --help'`,
+		"create deployment": "arguments are missing; use 'podrun create deployment NAME --image=IMAGE [-- COMMAND...]', for example 'podrun create deployment web --image=nginx:1.27 --port=80'",
+	} {
+		root := newRoot(newApp(Streams{}))
+		root.SetArgs(strings.Fields(line))
+		err := root.ExecuteContext(t.Context())
+		if got := fmt.Sprint(err, "; ", hintFor(err)); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }
