@@ -161,9 +161,8 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 	return out
 }
 
-// skipped reports whether a directory is in a hierarchy in which the cgroup manager creates no
-// groups. This is the hierarchy of the devices controller. The runtime creates the whole path in
-// it when a container needs the path.
+// skipped reports whether a directory is in the hierarchy of the devices controller, in which the cgroup manager
+// creates no groups. The runtime creates the whole path in this hierarchy when a container needs the path.
 func (p Plan) skipped(dir string) bool {
 	mount, ok := p.Mounts["devices"]
 	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")

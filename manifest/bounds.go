@@ -158,9 +158,9 @@ func (w *weigher) of(n *yaml.Node) weight {
 // longNumberDigits is the number of digits from which a number may exceed the limits.
 const longNumberDigits = 40
 
-// hasLongNumber reports whether the text may contain a quantity beyond the limits. This
-// requires an exponent of two digits, or longNumberDigits consecutive digits and points. Like
-// aliasMarks, it does not use a regular expression.
+// hasLongNumber reports whether the text may contain a quantity beyond the limits. Such a quantity has an exponent of
+// two digits, or longNumberDigits consecutive digits and points. Like aliasMarks, it does not use a regular
+// expression.
 func hasLongNumber(raw []byte) bool {
 	run := 0
 	for i, c := range raw {

@@ -28,8 +28,8 @@ type DebugTarget struct {
 	obs   *lifecycle.Observed
 }
 
-// DebugTarget finds a pod. The error is of kind Failed if the pod is not found or does not
-// run, and Runtime if the runtime does not respond.
+// DebugTarget finds the running pod to which Debug can add a container. The error is of kind Failed if the pod is not
+// found or does not run, and Runtime if the runtime does not respond.
 func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (DebugTarget, error) {
 	seen, err := e.observePod(ctx, namespace, name)
 	if err != nil {

@@ -99,7 +99,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 	return used, nil
 }
 
-// PulledImage is an image that was pulled.
+// PulledImage describes an image that PullImages has pulled.
 type PulledImage struct {
 	Image string `json:"image"` // the name as requested
 	ID    string `json:"id"`

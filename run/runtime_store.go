@@ -76,7 +76,7 @@ func (s ownStore) condemn(ctx context.Context) error {
 	}
 	if before != nil && !s.runtime.Attended {
 		if since := time.Since(before.At); since >= 0 && since < replaceAgainAfter {
-			return fmt.Errorf("%s; podrun replaced an earlier store %s ago: check the disk and the memory; podrun replaces the store again after %s, 'podrun runtime up' does so now",
+			return fmt.Errorf("%s; podrun replaced an earlier store %s ago: check the disk and the memory; podrun replaces the store again after %s, or immediately with 'podrun runtime up'",
 				ends.Why, since.Round(time.Second), before.At.Add(replaceAgainAfter).Format(time.RFC3339))
 		}
 	}

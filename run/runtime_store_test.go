@@ -74,7 +74,7 @@ func TestReplacementsPerHour(t *testing.T) {
 					return
 				}
 				again := time.Now().Add(time.Minute).Format(time.RFC3339)
-				for _, want := range []string{"panic: invalid page type", "59m0s ago", "check the disk and the memory", again, "'podrun runtime up' does so now"} {
+				for _, want := range []string{"panic: invalid page type", "59m0s ago", "check the disk and the memory", again, "or immediately with 'podrun runtime up'"} {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("%v does not contain %q", err, want)
 					}

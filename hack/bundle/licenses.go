@@ -17,7 +17,7 @@ import (
 // must read it.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
 
-// license contains the license of a Go module.
+// license contains a Go module with the texts of its license.
 type license struct {
 	module spdx.Module
 	texts  map[string]string // texts by file name, relative to the module

@@ -159,8 +159,8 @@ func (w *Writer) print(text string) {
 	w.midLine = !strings.HasSuffix(text, "\n")
 }
 
-// disarm finds the lines of a text that the runner would process as commands. It inserts a
-// backslash into them. The runner does the same with its own markers in the output of steps.
+// disarm inserts a backslash into those lines of a text that the runner would process as commands. The runner does
+// the same with its own markers in the output of steps.
 func disarm(text string) string {
 	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
 		return text

@@ -20,9 +20,9 @@ import (
 
 // Images provides access to the runtime's images.
 type Images interface {
-	// List lists the images. An image is in use if a container or a pod on this host uses it, even
-	// a stopped one. It is also in use if the runtime keeps it, or if it has one of the given
-	// names.
+	// List lists the images on this host, with their sizes and whether they are in use. An image is in use if a
+	// container or a pod on this host uses it, even a stopped one. It is also in use if the runtime keeps it, or if
+	// it has one of the given names.
 	List(ctx context.Context, names []string) ([]imagegc.Image, error)
 	// Remove removes an image with all its names. If the image is missing, that is not an error.
 	Remove(ctx context.Context, id string) error
