@@ -166,3 +166,31 @@ func TestRelativeHostPathOfTemplate(t *testing.T) {
 		t.Errorf("path %s", got)
 	}
 }
+
+// TestJobNames checks that a Job or CronJob may have the name of another object: its pod then gets
+// another name. Without another object, its pod has its name.
+func TestJobNames(t *testing.T) {
+	const spec = "spec: {restartPolicy: Never, containers: [{name: c, image: i}]}"
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: NAME}\nspec: {template: {" + spec + "}}\n---\n"
+	cronJob := "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: NAME}\nspec: {schedule: '@hourly', jobTemplate: {spec: {template: {" + spec + "}}}}\n---\n"
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\n" + spec + "\n---\n"
+	for text, want := range map[string][]string{
+		job:                    {"web"},
+		job + pod:              {"web-job", "web"},
+		pod + job + cronJob:    {"web", "web-job", "web-cronjob"},
+		job + cronJob:          {"web", "web-cronjob"},
+		strings.Repeat(job, 2): nil,
+		strings.ReplaceAll(pod, "NAME", "web-job") + pod + job: nil,
+	} {
+		objects, problems := Load([]Source{{"f", []byte(strings.ReplaceAll(text, "NAME", "web"))}}, Options{})
+		var got []string
+		for _, p := range objects.Pods {
+			got = append(got, p.Object.Name)
+		}
+		if failed := len(problems.Errors()) > 0; failed != (want == nil) {
+			t.Errorf("%s\nproblems %v", text, problems)
+		} else if diff := cmp.Diff(want, got); want != nil && diff != "" {
+			t.Errorf("%s\n%s", text, diff)
+		}
+	}
+}

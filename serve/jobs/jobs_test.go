@@ -354,3 +354,25 @@ func TestConcurrency(t *testing.T) {
 		t.Errorf("history %v, pods %v", got, h.phases)
 	}
 }
+
+// TestAdoption checks that the Job of a file keeps the pod that an older podrun started from the same
+// file, and takes no other pod.
+func TestAdoption(t *testing.T) {
+	for path, want := range map[string]bool{"/m/f": true, "/m/other": false} {
+		h := newHost(t, job(""))
+		id := identity.Pod{Namespace: "default", Name: "j"}
+		if err := os.MkdirAll(h.layout.Owners(), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(h.layout.Owner(id), []byte(`{"uid": "u"}`), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.WriteSource(h.layout, id, store.SourceRecord{Path: path, Hash: "h"}); err != nil {
+			t.Fatal(err)
+		}
+		h.sync()
+		if adopted := h.job("j").Pods[0].Name == "j"; adopted != want {
+			t.Errorf("%s: pods %+v", path, h.job("j").Pods)
+		}
+	}
+}
