@@ -33,6 +33,27 @@ func RemoveForRecreate(ctx context.Context, layout identity.Layout, uid string) 
 	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
 }
 
+// RemoveData does what Remove does, but only for the volumes, the subPaths and the termination logs of a stopped pod.
+// It keeps the pod's directory and everything from which podrun can continue the removal.
+func RemoveData(ctx context.Context, layout identity.Layout, uid string) error {
+	return remove(ctx, layout, uid, func(pods int) error {
+		dir, err := safepath.OpenSubdir(pods, uid)
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("open it: %w", err)
+		}
+		defer unix.Close(dir)
+		for _, path := range []string{layout.Volumes(uid), layout.Subpaths(uid), layout.Containers(uid)} {
+			if err := safepath.Remove(ctx, dir, filepath.Base(path)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func remove(ctx context.Context, layout identity.Layout, uid string, do func(pods int) error) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove pod %q: its UID is not safe in a path", uid)

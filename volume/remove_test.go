@@ -62,6 +62,42 @@ func TestRemoveIsIdempotent(t *testing.T) {
 
 // TestEmpty covers a pod that podrun will create again: its definition and its reservations
 // must remain, and everything else must be removed, as by Remove.
+// After RemoveData, podrun must still find the pod and its state, because the removal may be interrupted.
+func TestRemoveDataKeepsWhatTheRemovalNeeds(t *testing.T) {
+	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
+	uid := plan.ID.UID
+	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
+	treetest.Write(t, plan.Volumes[1].HostPath+"/a/b/c")
+	treetest.Write(t, plan.Layout.Container(uid, "app")+"/0123abcd")
+	kept := []string{plan.Layout.Checkpoint(uid), plan.Layout.State(uid), plan.Layout.Journal(uid), plan.Layout.UserNS(uid)}
+	for _, path := range kept {
+		treetest.Write(t, path)
+	}
+	for range 2 {
+		if err := RemoveData(t.Context(), plan.Layout, uid); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range kept {
+			wantIntact(t, path)
+		}
+		for _, path := range []string{plan.Layout.Volumes(uid), plan.Layout.Containers(uid)} {
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s still exists: %v", path, err)
+			}
+		}
+		if mounts := mountsBelow(t, plan.Dir); len(mounts) > 0 {
+			t.Errorf("left mounted: %v", mounts)
+		}
+	}
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+	if err := RemoveData(t.Context(), plan.Layout, uid); err != nil {
+		t.Errorf("without the pod's directory: %v", err)
+	}
+}
+
 func TestEmpty(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
 	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")

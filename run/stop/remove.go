@@ -151,7 +151,7 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	if o.Stopped != nil {
 		o.Stopped()
 	}
-	if err := r.removeObjects(ctx); err != nil {
+	if err := r.removeObjects(ctx, o); err != nil {
 		return err
 	}
 	faultpoint.At("remove/files")
@@ -172,10 +172,11 @@ func (r *Remover) keepRemoved() error {
 	return err
 }
 
-// removeObjects removes the sandboxes of a stopped pod and, concurrently, its cgroups. The kubelet does
-// not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the last owner was killed,
-// removeObjects removes the cgroups last, because the runtime may still create a sandbox in them.
-func (r *Remover) removeObjects(ctx context.Context) error {
+// removeObjects removes the sandboxes of a stopped pod and, concurrently, its cgroups and the data of its
+// containers. The kubelet does not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the
+// last owner was killed, removeObjects removes the cgroups last and keeps the data for removeFiles, because
+// the runtime may still create a sandbox or start a container.
+func (r *Remover) removeObjects(ctx context.Context, o RemoveOptions) error {
 	var groups error
 	removeGroups := func() {
 		faultpoint.At("remove/groups")
@@ -185,6 +186,7 @@ func (r *Remover) removeObjects(ctx context.Context) error {
 	var beside sync.WaitGroup
 	if !late {
 		beside.Go(removeGroups)
+		beside.Go(func() { r.removeData(ctx, o) })
 	}
 	err := r.removeSandboxes(ctx)
 	if err == nil {
@@ -211,6 +213,22 @@ func (r *Remover) removeObjects(ctx context.Context) error {
 		return pod.RuntimeError(r.Pod.Plan.ID, groups)
 	}
 	return nil
+}
+
+// removeData removes the pod's logs and what only its containers used. removeFiles removes the rest, and
+// also what removeData could not remove, so removeData ignores errors.
+func (r *Remover) removeData(ctx context.Context, o RemoveOptions) {
+	faultpoint.At("remove/data")
+	defer trace.Begin(ctx, "remove data", r.Pod.Plan.ID.String())()
+	if !o.KeepLogs {
+		_ = r.Logs()
+	}
+	dir, err := r.Pod.LockDir(ctx)
+	if err != nil {
+		return
+	}
+	defer dir.Unlock()
+	_ = volume.RemoveData(ctx, r.Pod.Plan.Layout, r.Pod.Plan.ID.UID)
 }
 
 // removeFiles removes the pod's logs and directory. It continues after errors.
