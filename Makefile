@@ -101,6 +101,15 @@ test-guest: ## podrun in emulated Debians with other cgroups and containerds: CE
 bench: build ## podrun against a bare CRI client
 	hack/with-runtime go run ./test/bench
 
+.PHONY: bench-bundle
+bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plugins, and a pod against podman
+	hack/with-runtime go run ./test/bench -bundle -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+
+.PHONY: bench-kubelet
+bench-kubelet: bundle ## 50 pods at boot: podrun serve against a standalone kubelet, which it builds first, on the embedded runtime
+	cd test/bench/kubelet && CGO_ENABLED=0 go build -trimpath -o ../../../bin/kubelet k8s.io/kubernetes/cmd/kubelet
+	hack/with-runtime go run ./test/bench -bundle -kubelet bin/kubelet -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+
 .PHONY: bench-serve
 bench-serve: build ## podrun serve: memory, processor time, reactions
 	hack/with-runtime go run ./test/bench -serve

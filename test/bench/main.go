@@ -5,12 +5,17 @@
 //
 //	make bench
 //	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
+//	make bench-bundle
+//	make bench-kubelet
 //	make bench-serve
 //	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake'
 //
 // It measures a copy of the binary. It prints each section when the section ends, so an
 // interrupted bench has printed the sections before. All sections but growth take less than 10
 // minutes on a quiet machine.
+//
+// With -bundle it measures podrun-bundle on its embedded runtime (bundle.go), and with -kubelet
+// podrun serve and a standalone kubelet (kubelet.go).
 //
 // With -serve it measures `podrun serve` (serve.go): its memory, its processor time while
 // idle, and its reaction times.
@@ -80,6 +85,8 @@ func main() {
 	})
 	flag.BoolVar(&o.json, "json", false, "print all numbers as JSON")
 	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
+	bundle := flag.Bool("bundle", false, "measure podrun-bundle, which -podrun names, with its embedded runtime instead")
+	kubelet := flag.String("kubelet", "", "compare podrun serve with this standalone `kubelet` instead; with -bundle, on the embedded runtime")
 	serve := flag.Bool("serve", false, "measure podrun serve instead")
 	fake := flag.String("fake", "", "serve the fake runtime at this `socket`, for -serve")
 	flag.IntVar(&o.serveOptions.pods, "pods", 100, "how many pods -serve runs on the real runtime")
@@ -97,6 +104,10 @@ func main() {
 	err := o.fromEnv()
 	switch {
 	case err != nil:
+	case *bundle:
+		err = benchBundle(ctx, o, *kubelet)
+	case *kubelet != "":
+		err = benchKubelet(ctx, o, *kubelet)
 	case *serve:
 		err = benchServe(ctx, o)
 	default:

@@ -37,17 +37,23 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 	if err := os.MkdirAll(s.manifests, 0o755); err != nil {
 		return nil, err
 	}
+	return s, s.start(socket, flags...)
+}
+
+// start starts podrun serve with the directory of manifests, which exists.
+func (s *served) start(socket string, flags ...string) error {
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
-		return nil, err
+		return err
 	}
 	s.flags = append([]string{"--root-dir=" + filepath.Join(s.dir, "root"), "--container-runtime-endpoint=unix://" + socket,
 		"--pod-logs-dir=" + filepath.Join(s.dir, "logs"), "--container-logs-dir=" + filepath.Join(s.dir, "links"), "--max-pods=1000"}, flags...)
-	s.cmd = exec.Command(b.podrun.path, append([]string{"serve", s.manifests}, s.flags...)...)
+	s.cmd = exec.Command(s.podrun.path, append([]string{"serve", s.manifests}, s.flags...)...)
+	s.cmd.Env = append(os.Environ(), s.podrun.env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	s.ended = make(chan struct{})
 	go func() {
@@ -55,7 +61,7 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 		s.cmd.Wait()
 		close(s.ended)
 	}()
-	return s, nil
+	return nil
 }
 
 // remove stops serve and deletes its pods.

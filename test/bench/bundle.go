@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podrun/podrun/embedded"
+)
+
+// The targets of podrun-bundle.
+const (
+	// time that the pod network adds to the start and the delete of a pod with hostNetwork, relative to the time that
+	// the standard plugins add: podrun-net saves 70 % of what hostNetwork saves
+	maxNetwork = 0.30
+	maxPodman  = 0.72 // start of a pod, relative to podman kube play
+)
+
+// standardPlugins is the directory of Debian's containernetworking-plugins.
+const standardPlugins = "/usr/lib/cni"
+
+// standardBridge is the bridge of the standard plugins.
+const standardBridge = "podrun-bench0"
+
+// standardNetwork configures the standard plugins for what podrun-net does.
+const standardNetwork = `{"cniVersion": "1.0.0", "name": "podrun-bench", "plugins": [
+  {"type": "bridge", "bridge": "` + standardBridge + `", "isGateway": true, "ipMasq": true, "hairpinMode": true, "ipam": {
+    "type": "host-local", "dataDir": "%s", "ranges": [[{"subnet": "10.214.77.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "portmap", "capabilities": {"portMappings": true}},
+  {"type": "firewall"}]}
+`
+
+// bundleRig has a podrun-bundle with its embedded runtime, and a second instance of the same containerd that uses the
+// standard network plugins.
+type bundleRig struct {
+	own      *podrun // with the embedded runtime
+	standard *podrun // the same binary with the second containerd
+
+	layout   embedded.Layout
+	short    string // directory of sockets: containerd limits the length of its path
+	daemon   *exec.Cmd
+	unpacked string // directory of the runtime's programs
+}
+
+// benchBundle measures podrun-bundle with its embedded runtime (make bench-bundle). If kubelet is set, it compares
+// podrun serve with this kubelet.
+func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
+	dir, err := os.MkdirTemp("", "podrun-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for _, name := range []string{"CONTAINER_RUNTIME_ENDPOINT", "PODRUN_CONTAINER_RUNTIME_ENDPOINT"} {
+		os.Unsetenv(name)
+	}
+	o.endpoint = ""
+	b, err := newBundleRig(ctx, o, dir)
+	defer func() { err = errors.Join(err, b.remove(ctx)) }()
+	if err != nil {
+		return err
+	}
+	all := []section{{"network", func(ctx context.Context, r *report) ([]row, error) { return b.measureNetwork(ctx, o) }}}
+	installed, err := peers(o, dir)
+	if err != nil {
+		return err
+	}
+	for _, peer := range installed {
+		if peer.name != "podman kube play" {
+			continue
+		}
+		all = append(all, section{peer.name, func(ctx context.Context, r *report) ([]row, error) {
+			d, err := measurePeer(ctx, b.own, o, peer)
+			if err != nil {
+				return nil, err
+			}
+			d.target = maxPodman
+			return []row{d.row()}, nil
+		}})
+	}
+	if kubelet != "" {
+		all = []section{{"kubelet", func(ctx context.Context, r *report) ([]row, error) {
+			return measureKubelet(ctx, b.own, o, b.layout.Socket(), kubelet)
+		}}}
+	}
+	return measureSections(ctx, all, o, newReport(o))
+}
+
+// newBundleRig starts both runtimes. The caller must call remove, even if there is an error.
+func newBundleRig(ctx context.Context, o options, dir string) (*bundleRig, error) {
+	b := &bundleRig{layout: embedded.ReadLayout(filepath.Join(dir, "root"))}
+	binary, err := copyBinary(o.podrun, dir)
+	if err != nil {
+		return b, err
+	}
+	if b.short, err = os.MkdirTemp("/run", "podrun-bench-"); err != nil {
+		return b, err
+	}
+	settings := []string{"PODRUN_CONFIG=", "PODRUN_EVICTION_HARD=", "PODRUN_POD_LOGS_DIR=" + filepath.Join(dir, "logs"), "PODRUN_CONTAINER_LOGS_DIR=" + filepath.Join(dir, "links")}
+	b.own = &podrun{path: binary, dir: dir, env: append([]string{"PODRUN_RUNTIME=embedded", "PODRUN_ROOT_DIR=" + b.layout.RootDir}, settings...)}
+	b.standard = &podrun{path: binary, dir: dir, env: append([]string{"PODRUN_CONTAINER_RUNTIME_ENDPOINT=unix://" + b.socket(), "PODRUN_ROOT_DIR=" + filepath.Join(dir, "standard")}, settings...)}
+	// This starts the embedded runtime, and pulls the image.
+	if _, err := b.startAndDelete(ctx, b.own, pod("first", o.image, 0, 1)); err != nil {
+		return b, err
+	}
+	return b, b.startStandard(ctx, dir)
+}
+
+func (b *bundleRig) socket() string { return filepath.Join(b.short, "containerd.sock") }
+
+// startStandard starts the second containerd with the configuration of the first one, but with other directories and
+// network plugins.
+func (b *bundleRig) startStandard(ctx context.Context, dir string) error {
+	found, err := filepath.Glob(filepath.Join(b.layout.Dir(), "*", "bin", "containerd"))
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("%d embedded runtimes in %s, %w", len(found), b.layout.Dir(), err)
+	}
+	b.unpacked = filepath.Dir(filepath.Dir(found[0]))
+	config, err := os.ReadFile(b.layout.Config())
+	if err != nil {
+		return err
+	}
+	network, file := filepath.Join(dir, "net.d"), filepath.Join(dir, "standard.toml")
+	text := strings.NewReplacer(
+		b.layout.Containerd(), filepath.Join(dir, "containerd"),
+		b.layout.State(), b.short,
+		filepath.Join(b.unpacked, "cni"), standardPlugins,
+		b.layout.NetworkDir(), network,
+	).Replace(string(config))
+	if err := errors.Join(os.MkdirAll(network, 0o700), os.WriteFile(file, []byte(text), 0o600),
+		os.WriteFile(filepath.Join(network, "10-bench.conflist"), fmt.Appendf(nil, standardNetwork, filepath.Join(dir, "addresses")), 0o600)); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(dir, "containerd.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	b.daemon = exec.Command(found[0], "--config", file)
+	b.daemon.Env = embedded.Environment(b.layout, filepath.Base(b.unpacked), "", os.Environ())
+	b.daemon.Stdout, b.daemon.Stderr = log, log
+	b.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := b.daemon.Start(); err != nil {
+		b.daemon = nil
+		return err
+	}
+	if err := until(ctx, reactLimit, slowPoll, "for the second containerd", func() (bool, error) {
+		_, err := os.Stat(b.socket())
+		return err == nil, nil
+	}); err != nil {
+		return err
+	}
+	_, err = b.standard.run(ctx, "image", "load", filepath.Join(b.unpacked, "images", "pause.tar"))
+	return err
+}
+
+// startAndDelete returns the total time of podrun's start of a pod and its delete.
+func (b *bundleRig) startAndDelete(ctx context.Context, p *podrun, m manifest) (time.Duration, error) {
+	_, start, err := p.apply(ctx, scenario{Name: m.Name, Pods: []manifest{m}, Parallel: 1}, []string{""})
+	if err != nil {
+		return 0, errors.Join(err, p.deleteAll(ctx))
+	}
+	deleted, err := p.run(ctx, "delete", m.Name, "-n", namespace)
+	return start + deleted.wall(), err
+}
+
+// measureNetwork compares the time that podrun-net adds to a pod with hostNetwork with the time that the standard
+// plugins add. Each round runs all three pods.
+func (b *bundleRig) measureNetwork(ctx context.Context, o options) ([]row, error) {
+	host := pod("host", o.image, 0, 1)
+	host.YAML = strings.Replace(host.YAML, "spec:\n", "spec:\n  hostNetwork: true\n", 1)
+	var own, standard, without, ratio numbers
+	for i := range o.rounds(o.pairs + 1) {
+		var took [3]time.Duration
+		for k, run := range []struct {
+			podrun *podrun
+			pod    manifest
+		}{{b.own, pod("bridged", o.image, 0, 1)}, {b.standard, pod("bridged", o.image, 0, 1)}, {b.own, host}} {
+			var err error
+			if took[k], err = b.startAndDelete(ctx, run.podrun, run.pod); err != nil {
+				return nil, err
+			}
+		}
+		// The first round is a warm-up.
+		if i > 0 {
+			own.add(took[0])
+			standard.add(took[1])
+			without.add(took[2])
+			ratio = append(ratio, float64(took[0])/float64(took[1]))
+		}
+	}
+	added := (own.median() - without.median()) / (standard.median() - without.median())
+	return []row{
+		{name: "bundle: 1 pod and its delete, against the standard plugins", ours: milliseconds(own), theirs: milliseconds(standard), spread: three(ratio, "%.2f"), rounds: len(ratio)},
+		{name: "… with hostNetwork", ours: milliseconds(without), spread: three(without, "%.0f"), rounds: len(without)},
+		{name: "… time that the network adds, podrun-net against the standard", ours: fmt.Sprintf("%.0f ms", own.median()-without.median()), theirs: fmt.Sprintf("%.0f ms", standard.median()-without.median()),
+			spread: fmt.Sprintf("saves %.0f %%", 100*(1-added)), value: added, target: maxNetwork, format: "%.2f"},
+	}, nil
+}
+
+// remove removes the pods, both runtimes, and the standard network.
+func (b *bundleRig) remove(ctx context.Context) error {
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	defer cancel()
+	var errs []error
+	if b.daemon != nil {
+		errs = append(errs, b.standard.deleteAll(fresh), b.daemon.Process.Signal(syscall.SIGTERM))
+		_ = b.daemon.Wait() // containerd exits with 0 or the signal
+		// The chains of the plugin firewall remain: other networks of the host use the same ones.
+		_ = exec.CommandContext(fresh, "ip", "link", "delete", standardBridge).Run() // there may be none
+	}
+	if b.own != nil {
+		_, err := b.own.run(fresh, "runtime", "down", "--force")
+		errs = append(errs, err)
+	}
+	if b.short != "" {
+		errs = append(errs, os.RemoveAll(b.short))
+	}
+	return errors.Join(errs...)
+}
