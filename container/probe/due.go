@@ -25,12 +25,27 @@ func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 }
 
 // due returns when the next probe begins. The first probe does not begin before the end of
-// options.Settle.
+// options.Settle. After a success, a probe other than a startup probe begins up to 250 ms late (aligned).
 func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	now := time.Now()
 	due, ok := Due(plan, s, w.StartedAt, now)
 	if s.First.IsZero() && due.Before(w.StartedAt.Add(p.options.Settle)) && !w.StartedAt.After(now) {
 		due = w.StartedAt.Add(p.options.Settle)
 	}
+	if ok && plan.Kind != Startup && !s.First.IsZero() && s.Value == Success {
+		due = aligned(due)
+	}
 	return due, ok
+}
+
+// alignment is the grid of the probes of successful containers. Each wake-up of an idle process costs more than a
+// probe, so probes of all pods begin together.
+const alignment = 250 * time.Millisecond
+
+// aligned returns the first time on the grid that is not before t.
+func aligned(t time.Time) time.Time {
+	if over := t.Sub(t.Truncate(alignment)); over > 0 {
+		return t.Add(alignment - over)
+	}
+	return t
 }

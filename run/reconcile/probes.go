@@ -44,8 +44,11 @@ func (ps *probes) startProbing() {
 				count(p.ID, p.Container, string(p.Kind), string(result))
 			}
 			if p.Kind == probe.Readiness {
-				ps.answered.Store(p.Container, result == probe.Success || result == probe.Warning)
-				ps.wakeUp()
+				succeeded := result == probe.Success || result == probe.Warning
+				// Only a new answer changes the result of confirmed. Each wake-up observes the pod again.
+				if before, had := ps.answered.Swap(p.Container, succeeded); !had || before != succeeded {
+					ps.wakeUp()
+				}
 			}
 		},
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {

@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
@@ -59,19 +62,62 @@ func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	return &r, nil
 }
 
-// decodedOwner contains the last owner record that a process decoded. It exists because a waiting
-// process reads the record ten times per second, and decoding takes longer than reading. decodedOwner
-// compares contents instead of modification times, because a file system may record the same time for
-// two changes within one tick of the kernel's clock.
+// decodedOwner contains the last owner record that a process read. It exists because a waiting process
+// reads the record ten times per second, and probes read it twice each, and because decoding takes
+// longer than reading.
 type decodedOwner struct {
 	mu     sync.Mutex
 	data   []byte
 	record *OwnerRecord // decoded from data; nil if data is corrupt
+	file   ownerFile    // the file with data; the zero value if it is not certain which file this is
 }
 
-// decode does what decodeOwner does, but decodes only content that is new. The caller may
-// change the result.
-func (d *decodedOwner) decode(id identity.Pod, data []byte) (*OwnerRecord, error) {
+// ownerFile identifies the content of an owner record: each write creates a new file.
+type ownerFile struct {
+	dev, inode uint64
+	size       int64
+	changed    unix.Timespec // inode change time
+}
+
+// settledOwner is the age after which a file identifies its content. A file system may record the same
+// time for two changes within one tick of the kernel's clock (at most 10 ms), and reuse the inode.
+const settledOwner = time.Second
+
+// statOwner returns the file of a pod's owner record. ok is false if a later change may not be visible.
+func statOwner(path string) (f ownerFile, ok bool) {
+	var s unix.Stat_t
+	if unix.Lstat(path, &s) != nil {
+		return f, false
+	}
+	f = ownerFile{dev: uint64(s.Dev), inode: s.Ino, size: s.Size, changed: s.Ctim}
+	age := time.Since(time.Unix(s.Ctim.Unix()))
+	return f, age > settledOwner
+}
+
+// read returns the owner record of a pod; nil if there is none. It reads the file only if the file has
+// changed since the last call. The caller may change the result.
+func (d *decodedOwner) read(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
+	file, settled := statOwner(layout.Owner(id))
+	d.mu.Lock()
+	if settled && d.file == file {
+		defer d.mu.Unlock()
+		return d.record.clone(), nil
+	}
+	d.mu.Unlock()
+	data, err := readOwnerFile(layout, id)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	// The content is that of the file only if the file is the same before and after the read.
+	if after, _ := statOwner(layout.Owner(id)); !settled || after != file {
+		file = ownerFile{}
+	}
+	return d.decode(id, data, file)
+}
+
+// decode does what decodeOwner does for the content of a file, but decodes only content that is new. The
+// caller may change the result.
+func (d *decodedOwner) decode(id identity.Pod, data []byte, file ownerFile) (*OwnerRecord, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.data == nil || !bytes.Equal(data, d.data) {
@@ -81,6 +127,7 @@ func (d *decodedOwner) decode(id identity.Pod, data []byte) (*OwnerRecord, error
 		}
 		d.data, d.record = data, r
 	}
+	d.file = file
 	return d.record.clone(), nil
 }
 

@@ -180,11 +180,7 @@ func (l *PodLock) Release() {
 // Owner reads the pod's owner record; it returns nil if there is none. The record changes only
 // under the lock.
 func (l *PodLock) Owner() (*OwnerRecord, error) {
-	data, err := readOwnerFile(l.layout, l.id)
-	if data == nil || err != nil {
-		return nil, err
-	}
-	return l.decoded.decode(l.id, data)
+	return l.decoded.read(l.layout, l.id)
 }
 
 // Current returns the pod's current generation; the zero value if there is none.
