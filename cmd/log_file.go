@@ -17,7 +17,7 @@ type logFile struct {
 	merger *podlog.Merger
 }
 
-// openLogFile creates the file. It returns nil if there is no name.
+// openLogFile creates the file of --log-file. It returns nil if the flag is not set.
 func openLogFile(name string, r *renderer) (*logFile, error) {
 	if name == "" {
 		return nil, nil

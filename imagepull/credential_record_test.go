@@ -300,7 +300,7 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 	}
 }
 
-// F4: the same must hold for the back-off of a pod.
+// F4: if the record of a pod's back-off is corrupt, it must count as missing.
 func TestCorruptBackOffCountsForNothing(t *testing.T) {
 	for _, text := range []string{"", "null", "{}", `[null]`, `[{"ref": 1}]`, `[{"ref": "a", "delay": "x"}]`} {
 		m := backOffDir{t.TempDir()}

@@ -140,7 +140,7 @@ type Settings struct {
 
 	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // even after errors that a retry cannot fix
 	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // for one image; 0: no limit; nil: the command's default; ns in JSON
-	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // after which a pull without 1 MiB of progress is canceled; 0: no limit; ns in JSON
+	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // podrun cancels a pull that makes less than 1 MiB of progress in this time; 0: no limit; ns in JSON
 	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config
 	ProviderConfig  string         `json:"imageCredentialProviderConfig,omitempty"` // path
 	ProviderBinDir  string         `json:"imageCredentialProviderBinDir,omitempty"` // path

@@ -52,7 +52,7 @@ func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 		return s
 	}
 	if err := json.Unmarshal(r.Origin.Settings, &s); err != nil {
-		n.WarnOnce(problem.Problem{Object: "pod with UID " + r.UID, Message: "its saved settings cannot be read, podrun uses the node's: " + err.Error()})
+		n.WarnOnce(problem.Problem{Object: "pod with UID " + r.UID, Message: "podrun uses the node's settings, because the pod's saved settings cannot be read: " + err.Error()})
 		return n.Settings
 	}
 	s.RootDir, s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint = n.Settings.RootDir, n.Settings.ContainerRuntimeEndpoint, n.Settings.ImageServiceEndpoint

@@ -194,8 +194,8 @@ func legacyState(l identity.Layout, uid string) []string {
 	return []string{l.LegacyProbes(uid), l.LegacyResize(uid)}
 }
 
-// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them. So
-// if podrun cannot remove one, this has no effect, and the next update tries again.
+// removeLegacyState removes the files of schema version 2, which ReadPodState no longer reads. So a file that podrun
+// cannot remove has no effect, and the next update tries again.
 func removeLegacyState(l identity.Layout, uid string) {
 	for _, file := range legacyState(l, uid) {
 		if os.Remove(file) == nil {

@@ -70,7 +70,7 @@ func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.last = next
 }
 
-// advance returns the sample that follows another one.
+// advance returns the sample to keep after a reading, given the sample that was kept before it.
 func advance(before sample, known bool, at time.Time, usage uint64) sample {
 	interval := at.Sub(before.at)
 	switch {

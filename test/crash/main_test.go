@@ -141,7 +141,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 		return result{code: -1, out: err.Error()}
 	}
 	if h.killAfter > 0 {
-		// This has no effect if the command has exited.
+		// The signal has no effect if the command has exited.
 		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop()
 	}
 	beside, ended := context.WithCancel(ctx)
@@ -149,7 +149,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 	if meanwhile != nil {
 		other.Go(func() {
 			meanwhile(beside)
-			// This has no effect if the command has exited.
+			// The signal has no effect if the command has exited.
 			_ = c.Process.Signal(syscall.SIGTERM)
 		})
 	}

@@ -187,7 +187,7 @@ func TestServeUnreachable(t *testing.T) {
 		s.same(web)
 		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
 		time.Sleep(time.Minute)
-		// This holds until the source can be read.
+		// serve must not create the pod again until the source can be read.
 		s.absent("web")
 		s.files.reach(served, true)
 		time.Sleep(2 * time.Second)
