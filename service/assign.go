@@ -1,0 +1,233 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/big"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The node ports that podrun assigns and accepts: the API server's default range. A port outside it
+// could take the port of one of the host's own services.
+const (
+	firstNodePort = 30000
+	lastNodePort  = 32767
+)
+
+// Max limits the Services of a root directory.
+const Max = 1000
+
+// Key returns namespace/name.
+func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
+
+// Assign returns a copy of a Service with its virtual IPs and node ports. It keeps those of
+// previous, the record of the same name (nil if there is none). others are the records of all other
+// Services. ranges are the ranges of virtual IPs, at most one of each family; without a range, the
+// Service gets no virtual IP and no node port. The error explains what this host does not support or
+// which port is taken.
+func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix) (*corev1.Service, error) {
+	out := s.DeepCopy()
+	spec := &out.Spec
+	headless := IsHeadless(s)
+	wanted := spec.ClusterIPs
+	spec.ClusterIP, spec.ClusterIPs = "", nil
+	if !HasVirtualIP(s) {
+		if headless {
+			spec.ClusterIP, spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+		}
+		return out, nil
+	}
+	families, err := familiesOf(spec, ranges)
+	if err != nil {
+		return nil, err
+	}
+	if previous != nil && HasVirtualIP(previous) {
+		// The record takes precedence: clients may have cached the address.
+		wanted = previous.Spec.ClusterIPs
+	}
+	taken := map[netip.Addr]bool{}
+	for _, o := range others {
+		for _, text := range o.Spec.ClusterIPs {
+			if ip, err := netip.ParseAddr(text); err == nil {
+				taken[ip] = true
+			}
+		}
+	}
+	spec.IPFamilies = nil
+	for _, r := range families {
+		ip, err := virtualIP(Key(s), wanted, r, taken)
+		if err != nil {
+			return nil, err
+		}
+		spec.ClusterIPs = append(spec.ClusterIPs, ip.String())
+		spec.IPFamilies = append(spec.IPFamilies, familyOf(ip))
+	}
+	if len(spec.ClusterIPs) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
+	}
+	return out, assignNodePorts(out, previous, others, len(ranges) > 0)
+}
+
+func familyOf(ip netip.Addr) corev1.IPFamily {
+	if ip.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
+}
+
+// familiesOf returns the ranges from which a Service gets a virtual IP, in its order of families.
+func familiesOf(spec *corev1.ServiceSpec, ranges []netip.Prefix) ([]netip.Prefix, error) {
+	if len(ranges) == 0 {
+		return nil, nil
+	}
+	policy := corev1.IPFamilyPolicySingleStack
+	if spec.IPFamilyPolicy != nil {
+		policy = *spec.IPFamilyPolicy
+	}
+	spec.IPFamilyPolicy = &policy
+	var out []netip.Prefix
+	for _, f := range spec.IPFamilies {
+		i := slices.IndexFunc(ranges, func(r netip.Prefix) bool { return familyOf(r.Addr()) == f })
+		switch {
+		case i >= 0:
+			out = append(out, ranges[i])
+		case len(spec.IPFamilies) == 1 || policy == corev1.IPFamilyPolicyRequireDualStack:
+			return nil, fmt.Errorf("requests %s, but the pods' network has none", f)
+		}
+	}
+	for _, r := range ranges {
+		if !slices.Contains(out, r) && (len(out) == 0 || policy != corev1.IPFamilyPolicySingleStack) {
+			out = append(out, r)
+		}
+	}
+	if policy == corev1.IPFamilyPolicyRequireDualStack && len(out) < 2 {
+		return nil, errors.New("requests ipFamilyPolicy RequireDualStack, but the pods' network has only one address family")
+	}
+	if policy == corev1.IPFamilyPolicySingleStack {
+		out = out[:1]
+	}
+	return out, nil
+}
+
+// virtualIP returns the address in wanted that is in the range, or the first free one: the candidates
+// begin at a hash of the name. So a Service that is deleted and created again usually gets the same
+// address. An address of another cluster, in an exported Service, is ignored. The address is marked as
+// taken.
+func virtualIP(key string, wanted []string, r netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, error) {
+	for _, text := range wanted {
+		if ip, err := netip.ParseAddr(text); err == nil && r.Contains(ip) && !taken[ip] && ip != r.Masked().Addr() {
+			taken[ip] = true
+			return ip, nil
+		}
+	}
+	// The first and the last address are not used: other tools take them for network and broadcast.
+	count := uint32(1)<<min(r.Addr().BitLen()-r.Bits(), 16) - 2
+	start := hashOf(key) % count
+	for i := range count {
+		ip := nth(r, 1+(start+i)%count)
+		if !taken[ip] {
+			taken[ip] = true
+			return ip, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("every virtual IP of %s is in use", r)
+}
+
+// nth returns the address at an offset in a range.
+func nth(r netip.Prefix, n uint32) netip.Addr {
+	base := r.Masked().Addr().AsSlice()
+	sum := new(big.Int).Add(new(big.Int).SetBytes(base), big.NewInt(int64(n)))
+	ip, _ := netip.AddrFromSlice(sum.FillBytes(make([]byte, len(base))))
+	return ip
+}
+
+func hashOf(text string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum32()
+}
+
+// portKey identifies a port of the host.
+type portKey struct {
+	protocol corev1.Protocol
+	port     int32
+}
+
+// assignNodePorts sets the node ports that the Service does not specify.
+func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, forwards bool) error {
+	spec := &s.Spec
+	wants := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
+	if !wants || !forwards {
+		for i := range spec.Ports {
+			spec.Ports[i].NodePort = 0
+		}
+		return nil
+	}
+	taken := map[portKey]string{}
+	for _, o := range others {
+		for _, p := range o.Spec.Ports {
+			taken[portKey{protocolOf(p.Protocol), p.NodePort}] = Key(o)
+		}
+	}
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		if p.NodePort == 0 && previous != nil {
+			p.NodePort = previousNodePort(previous, *p, taken)
+		}
+		if p.NodePort == 0 {
+			continue
+		}
+		key := portKey{protocolOf(p.Protocol), p.NodePort}
+		if p.NodePort < firstNodePort || p.NodePort > lastNodePort {
+			return fmt.Errorf("spec.ports[%d].nodePort: %d is not in the range %d-%d", i, p.NodePort, firstNodePort, lastNodePort)
+		}
+		if by := taken[key]; by != "" {
+			return fmt.Errorf("spec.ports[%d].nodePort: Service %s uses %d/%s", i, by, p.NodePort, key.protocol)
+		}
+		taken[key] = Key(s)
+	}
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		if p.NodePort != 0 {
+			continue
+		}
+		const count = lastNodePort - firstNodePort + 1
+		protocol := protocolOf(p.Protocol)
+		start := hashOf(fmt.Sprintf("%s:%d/%s", Key(s), p.Port, protocol)) % count
+		for n := range uint32(count) {
+			if key := (portKey{protocol, firstNodePort + int32((start+n)%count)}); taken[key] == "" {
+				p.NodePort, taken[key] = key.port, Key(s)
+				break
+			}
+		}
+		if p.NodePort == 0 {
+			return fmt.Errorf("spec.ports[%d].nodePort: every port of %d-%d is in use", i, firstNodePort, lastNodePort)
+		}
+	}
+	return nil
+}
+
+// previousNodePort returns the node port that the same port of the Service had, unless it is taken.
+func previousNodePort(previous *corev1.Service, port corev1.ServicePort, taken map[portKey]string) int32 {
+	for _, p := range previous.Spec.Ports {
+		key := portKey{protocolOf(p.Protocol), p.NodePort}
+		if p.Port == port.Port && key.protocol == protocolOf(port.Protocol) && taken[key] == "" {
+			return p.NodePort
+		}
+	}
+	return 0
+}
+
+// NodePorts returns a text such as "30080/TCP" for each node port of a Service.
+func NodePorts(s *corev1.Service) (out []string) {
+	for _, p := range s.Spec.Ports {
+		if p.NodePort > 0 {
+			out = append(out, fmt.Sprintf("%d/%s", p.NodePort, protocolOf(p.Protocol)))
+		}
+	}
+	return out
+}

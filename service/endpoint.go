@@ -1,0 +1,100 @@
+package service
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Pod has the facts about a pod that decide whether and how it is an endpoint.
+type Pod struct {
+	Namespace, Name, UID string
+	Labels               map[string]string
+	IPs                  []netip.Addr // of the node if the pod uses the host's network; empty before the sandbox exists
+	Ready                bool
+	Terminating          bool
+	Hostname, Subdomain  string // of the spec
+	// Ports are the ports of all containers that run as long as the pod does.
+	Ports []corev1.ContainerPort
+}
+
+// address returns the pod's first address of a family. It is invalid if there is none.
+func (p Pod) address(v4 bool) netip.Addr {
+	for _, ip := range p.IPs {
+		if ip.Is4() == v4 {
+			return ip
+		}
+	}
+	return netip.Addr{}
+}
+
+// target returns the port of the pod to which a port of a Service refers. It returns false if the
+// pod has no port of this name.
+func (p Pod) target(port corev1.ServicePort) (uint16, bool) {
+	if port.TargetPort.Type == intstr.Int || port.TargetPort.StrVal == "" {
+		if n := port.TargetPort.IntVal; n > 0 {
+			return uint16(n), true
+		}
+		return uint16(port.Port), true
+	}
+	for _, c := range p.Ports {
+		if c.Name == port.TargetPort.StrVal && protocolOf(c.Protocol) == protocolOf(port.Protocol) {
+			return uint16(c.ContainerPort), true
+		}
+	}
+	return 0, false
+}
+
+func protocolOf(p corev1.Protocol) corev1.Protocol {
+	if p == "" {
+		return corev1.ProtocolTCP
+	}
+	return p
+}
+
+// IsHeadless reports whether a Service resolves to its pods instead of a virtual IP.
+func IsHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
+
+// HasVirtualIP reports whether a Service requests a virtual IP.
+func HasVirtualIP(s *corev1.Service) bool {
+	return s.Spec.Type != corev1.ServiceTypeExternalName && !IsHeadless(s)
+}
+
+// Selected returns the pods that a Service selects, ready or not, by name. As in a cluster, it omits
+// pods without an address.
+func Selected(s *corev1.Service, pods []Pod) []Pod {
+	if len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	match := labels.SelectorFromSet(s.Spec.Selector)
+	var out []Pod
+	for _, p := range pods {
+		if p.Namespace == s.Namespace && len(p.IPs) > 0 && match.Matches(labels.Set(p.Labels)) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Pod) int { return strings.Compare(a.Name+"/"+a.UID, b.Name+"/"+b.UID) })
+	return out
+}
+
+// serves reports whether a Service sends new connections to a pod that it selects.
+func serves(s *corev1.Service, p Pod) bool {
+	return s.Spec.PublishNotReadyAddresses || p.Ready && !p.Terminating
+}
+
+// endpoints returns the addresses to which a port of a Service is forwarded, in one family.
+func endpoints(s *corev1.Service, port corev1.ServicePort, v4 bool, pods []Pod) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, p := range Selected(s, pods) {
+		to, named := p.target(port)
+		if ip := p.address(v4); named && ip.IsValid() && serves(s, p) {
+			out = append(out, netip.AddrPortFrom(ip, to))
+		}
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
+	return slices.Compact(out)
+}
