@@ -135,7 +135,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 			"use --wait=ready to wait for readiness, or --wait=completed to wait until the pods have ended")
 	}
 	r := a.renderer()
-	r.quiet, f.continueOnError, f.allowEmpty = f.quiet, f.Continue, f.prune
+	r.quiet, f.continueOnError, f.allowEmpty, f.services = f.quiet, f.Continue, f.prune, true
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
 	defer closeAhead()
 	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, exceptCronJobs(r.warn))
@@ -154,10 +154,21 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	r.severalPods = len(objects.Pods) > 1
 	f.AllowKubelet = a.allowKubelet
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout)
+	services, undo, err := a.applyServices(c.Context(), r, engine, objects)
+	if err != nil {
+		return errors.Join(err, undo())
+	}
 	results, err := engine.Apply(c.Context(), objects, f.ApplyOptions)
 	if err != nil {
-		return err
+		return errors.Join(err, undo())
 	}
+	if noneLeft(engine, results) {
+		services, err = nil, undo()
+	} else {
+		err = a.updateServices(c.Context(), r, engine, objects)
+	}
+	f.invalid = errors.Join(f.invalid, err)
+	a.services = services
 	f.explainInterrupt(objects, results, named, engine.Remaining)
 	if f.prune {
 		pruned, err := f.pruneRest(a, c, engine, objects, results)
@@ -165,12 +176,16 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 			return errors.Join(a.report(c.Context(), results), err)
 		}
 		results = append(results, pruned...)
+		if err := f.pruneServices(a, c, engine, objects, results); err != nil {
+			return errors.Join(a.report(c.Context(), results), err)
+		}
 	}
 	if f.Wait == lifecycle.GoalCompleted {
 		return a.reportCompleted(f, objects, results)
 	}
 	if !engine.Supervised() && !f.quiet {
 		a.warnUnwatched(r, objects, results)
+		a.warnServicesKept(r, services)
 	}
 	err = a.report(c.Context(), results, f.invalid)
 	if a.output == "" && len(results) > 1 {
@@ -287,9 +302,10 @@ type podResult struct {
 
 // summary is the output of apply and delete with -o json.
 type summary struct {
-	Pods     []podResult `json:"pods"`
-	ExitCode int         `json:"exitCode"`
-	Reason   string      `json:"reason"`
+	Pods     []podResult     `json:"pods"`
+	Services []serviceResult `json:"services,omitempty"`
+	ExitCode int             `json:"exitCode"`
+	Reason   string          `json:"reason"`
 	// Error and Problems are set if the command failed before it processed any pod.
 	Error    string       `json:"error,omitempty"`
 	Problems problem.List `json:"problems,omitempty"`
@@ -326,7 +342,7 @@ func resultOf(r run.Result) podResult {
 // report prints the outcomes of the pods, and returns their errors joined with others.
 func (a *app) report(ctx context.Context, results []run.Result, others ...error) error {
 	errs := others
-	sum := summary{Pods: []podResult{}}
+	sum := summary{Pods: []podResult{}, Services: serviceResults(a.services)}
 	for _, r := range results {
 		p := resultOf(r)
 		if r.Err != nil {
@@ -349,12 +365,18 @@ func (a *app) printResults(sum summary) error {
 	case "json", "yaml":
 		return printData(a.raw.Out, a.output, sum)
 	case "name":
+		for _, s := range sum.Services {
+			fmt.Fprintf(a.streams.Out, "service/%s\n", s.Name)
+		}
 		for _, p := range sum.Pods {
 			if p.Error == "" {
 				fmt.Fprintf(a.streams.Out, "pod/%s\n", p.Name)
 			}
 		}
 		return nil
+	}
+	for _, s := range sum.Services {
+		fmt.Fprintf(a.streams.Out, "service/%s %s\n", s.Name, s.Outcome)
 	}
 	for _, p := range sum.Pods {
 		if p.Error == "" || len(reasonsOf(p.Problems)) > 0 {

@@ -23,6 +23,7 @@ type deleteFlags struct {
 	now, ignoreMissing        bool
 	dryRun                    string
 	graceSeconds              int64
+	fileServices              map[string]*corev1.Service // in the files
 	labels                    string
 	jobs                      []run.Ref // Jobs and CronJobs that the manifests define
 }
@@ -39,7 +40,9 @@ directories of claims in --pvc-dir unless --delete-volumes is set.
 
 Select pods by name, by manifest (-f), by labels (-l), or all pods (--all). To select
 the pod of a workload, name the workload, as in deploy/web or 'job db'. 'delete deploy
---all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods.
+--all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods
+and Services. With -f, delete also deletes the Services of the files. 'delete svc
+NAME' deletes only a Service.
 A Job or CronJob that 'podrun serve' runs is deleted together with its pods and Jobs. If
 a file of podrun serve defines it, podrun does not run it again until the file changes.
 
@@ -49,11 +52,13 @@ delete, run it again.`,
 		Example: `  podrun delete web
   podrun delete web --ignore-not-found
   podrun delete -f pod.yaml
-  podrun delete --all --grace-period 5`,
+  podrun delete --all --grace-period 5
+  podrun delete svc web`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDelete(c, f, named) },
 	}
 	f.add(c.Flags())
 	f.relativePaths = true // delete uses only the names of pods, not their mounts
+	f.services = true
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the pods of all namespaces")
@@ -72,6 +77,9 @@ delete, run it again.`,
 }
 
 func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error {
+	if names, ok := namedServices(given); ok && !a.isPodName(given) {
+		return a.deleteServices(c, f, names)
+	}
 	kinds, named, err := parseSelected(given, f.all || f.labels != "")
 	if err != nil {
 		return err
@@ -132,14 +140,18 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if len(pods)+len(jobs) == 0 && (f.all || f.labels != "") {
 		r.note("no pods found")
 	}
+	selectsServices := f.servicesOf(given, match, a.namespaceOrDefault("default"))
 	if f.dryRun != dryNone {
-		return errors.Join(missing, a.printDryPods(knownPods(pods), "would be deleted (dry run)"))
+		return errors.Join(missing, a.printDryServices(c.Context(), engine, selectsServices), a.printDryPods(knownPods(pods), "would be deleted (dry run)"))
 	}
 	r.severalPods = len(pods) > 1
 	a.trackWork(r, engine, idsOf(pods), 0)
 	results, err := engine.Delete(ctx, pods, f.DeleteOptions)
 	if err != nil {
 		return err
+	}
+	if a.services, err = engine.DeleteServices(ctx, selectsServices); err != nil {
+		missing = errors.Join(missing, err)
 	}
 	hintInterrupted(results, "run the command again to complete the deletion; add --now to shorten the grace period to 1 s")
 	for _, res := range results {
@@ -234,6 +246,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 	if err != nil {
 		return nil, err
 	}
+	f.fileServices = objects.Services
 	var out []run.Selector
 	for _, p := range objects.Pods {
 		if kind, name, ok := strings.Cut(p.From, " "); ok && (kind == "Job" || kind == "CronJob") {

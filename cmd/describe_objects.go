@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/run"
@@ -60,6 +61,10 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 				break
 			}
 			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
+		case *corev1.Service:
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(object, o.service.Slices, o.service.Origin) })
+		case *discoveryv1.EndpointSlice:
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(o.service.Service, o.service.Slices, o.service.Origin) })
 		default:
 			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		}

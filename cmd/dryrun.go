@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,10 +48,12 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 		return err
 	}
 	r := a.textRenderer()
+	f.services = true
 	objects, err := f.load(c.Context(), a, c, named, r.warn)
 	if err != nil {
 		return err
 	}
+	r.warn(run.ServiceNotes(objects.Services))
 	settings, _, err := a.settings.settings()
 	if err != nil {
 		return err
@@ -62,7 +66,15 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 			return printData(a.raw.Out, a.output, resourceList{APIVersion: "v1", Kind: "List", Items: resources})
 		}
 	}
-	return a.printDryPods(podsOf(objects), "is valid (client dry run: this host was not checked)")
+	const outcome = "is valid (client dry run: this host was not checked)"
+	for _, key := range slices.Sorted(maps.Keys(objects.Services)) {
+		text := "service/" + objects.Services[key].Name
+		if a.output != "name" {
+			text += " " + outcome
+		}
+		fmt.Fprintln(a.streams.Out, text)
+	}
+	return a.printDryPods(podsOf(objects), outcome)
 }
 
 // resourceList is a List of objects of several kinds.

@@ -67,7 +67,27 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 	if err := requireRoot(); err != nil {
 		return nil, nil, err
 	}
-	return a.engine(ctx, r, use)
+	engine, closeAll, err := a.engine(ctx, r, use)
+	if err != nil {
+		return nil, nil, err
+	}
+	return engine, func() {
+		a.syncServices(ctx, r, engine)
+		closeAll()
+	}, nil
+}
+
+// syncServices makes the rules and names of Services match the pods that a command has changed. An
+// interrupted command does it, too.
+func (a *app) syncServices(ctx context.Context, r *renderer, e *run.Engine) {
+	if a.servicesSynced {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.UndoTimeout)
+	defer cancel()
+	if err := e.SyncServices(ctx); err != nil {
+		r.warn(problem.List{problem.WarningOf(err)})
+	}
 }
 
 // readAheadState is the work that a command that admits pods starts while it reads their

@@ -78,7 +78,7 @@ const (
 	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
 	noPause     = "changes take effect at once: there is nothing to pause"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
-	noServices  = "podrun does not create Services: use 'podrun port-forward POD PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
+	noServices  = "write a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward POD PORT', or give a port of the container a hostPort"
 	useKustom   = "use 'podrun apply -k KUSTOMIZATION', or 'podrun apply -k KUSTOMIZATION --dry-run=client -o yaml' for its pods"
 	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"

@@ -114,7 +114,7 @@ func notInList(word string, words []string) error {
 		}
 		hint = other
 	}
-	return namesError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, ConfigMaps and Secrets", word), hint)
+	return namesError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, Services, EndpointSlices, ConfigMaps and Secrets", word), hint)
 }
 
 // found is an object that get prints.
@@ -123,7 +123,9 @@ type found struct {
 	runtime.Object
 	meta metav1.Object
 	pod  *corev1.Pod // the pod of a workload, or the object itself; nil for a Job or CronJob of 'podrun serve'
-	lost error       // the Secret's data is lost (run.Referred)
+	// the Service itself, or that of an EndpointSlice; otherwise nil
+	service *run.ServiceView
+	lost    error // the Secret's data is lost (run.Referred)
 }
 
 // watchOfPods returns the command line with pods in place of workloads, in quotation marks. A workload's pod has its
@@ -216,6 +218,9 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 			all[v.Definition.Kind] = append(all[v.Definition.Kind], found{kind: v.Definition.Kind, Object: o, meta: o.(metav1.Object), pod: v.Object})
 		}
 	}
+	if err := readServices(ctx, e, namespace, s, all); err != nil {
+		return nil, nil, err
+	}
 	referred, err := run.ReferredObjects(e.Layout(), namespace)
 	if err != nil {
 		return nil, nil, err
@@ -241,13 +246,32 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 	return out, missing, nil
 }
 
+// readServices adds the Services and EndpointSlices to all, if they are selected.
+func readServices(ctx context.Context, e *run.Engine, namespace string, s selection, all map[string][]found) error {
+	isService := func(kind string) bool { return kind == serviceKind || kind == sliceKind }
+	if !slices.ContainsFunc(s.kinds, isService) && !slices.ContainsFunc(s.refs, func(r run.Ref) bool { return isService(r.Kind) }) {
+		return nil
+	}
+	views, err := e.Services(ctx, namespace)
+	for _, v := range views {
+		all[serviceKind] = append(all[serviceKind], found{kind: serviceKind, Object: v.Service, meta: v.Service, service: &v})
+		for _, slice := range v.Slices {
+			all[sliceKind] = append(all[sliceKind], found{kind: sliceKind, Object: slice, meta: slice, service: &v})
+		}
+	}
+	return err
+}
+
 // missingObject returns the error for a named object that podrun does not have.
 func missingObject(e *run.Engine, namespace string, ref run.Ref) error {
 	if ref.Kind == podKind {
 		return notFound(ref.Name)
 	}
 	hint := "run 'podrun get " + typeOf(ref.Kind).names[0] + " -A' to list those that pods refer to"
-	if !typeOf(ref.Kind).referred() {
+	switch t := typeOf(ref.Kind); {
+	case t.network():
+		hint = "run 'podrun get " + t.names[0] + " -A' to list those that were applied"
+	case !t.referred():
 		if _, err := ref.Resolve(e.Layout(), namespace); err != nil {
 			return err
 		}
@@ -387,6 +411,9 @@ func objectRows(t *objectType, objects []found, o tableOptions) (rows [][]cell) 
 			cells[len(cells)-1] = "<unknown>"
 		}
 		cells = append(cells, ageCell(object.meta.GetCreationTimestamp(), o.Now))
+		if o.Wide && t.wideCells != nil {
+			cells = append(cells, t.wideCells(object.Object)...)
+		}
 		if o.Wide && t.template != nil {
 			spec, selector := t.template(object.Object)
 			cells = append(cells, []string{containerNames(spec), containerImages(spec), orNone(selector)}[:len(t.wide)]...)

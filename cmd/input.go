@@ -34,6 +34,7 @@ type inputFlags struct {
 	toCompletion  bool // pods run to completion
 	strictCluster bool
 	relativePaths bool
+	services      bool // the command reads Services
 	// continueOnError makes load skip invalid files and set invalid. allowEmpty makes it accept an
 	// input without pods.
 	continueOnError, allowEmpty bool
@@ -54,7 +55,7 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization to build and read")
 	f.objectFlags.add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
-	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC and similar kinds are always skipped")
+	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Ingress, RBAC and similar kinds are always skipped")
 	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "skip objects of all kinds that podrun does not use, except those that restrict pods")
 	set.BoolVar(&f.relativePaths, "relative-host-paths", false, "resolve relative hostPaths against the directory of the manifest")
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
@@ -190,6 +191,7 @@ func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn f
 			Validate:            manifest.Validate(f.validate),
 			SkipKinds:           f.skipKinds,
 			IgnoreUnknownKinds:  f.ignoreKinds,
+			Services:            f.services,
 			StrictClusterFields: f.strictCluster,
 			WorkingDir:          dir,
 			Suffix:              run.RandomSuffix,

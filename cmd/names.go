@@ -148,14 +148,16 @@ type otherType struct {
 	use   string
 }
 
-const useAddress = "podrun does not create Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
+const (
+	useServices = "run 'podrun get svc' and 'podrun get endpointslices' to list Services and their pods"
+	useNodePort = "podrun has no ingress controller: use the nodePort of a Service, or a hostPort"
+)
 
 const useTemplate = "name a workload as in deploy/NAME; run 'podrun get all' to list the pods and the workloads that define them"
 
 var otherTypes = []otherType{
-	{[]string{"services", "service", "svc"}, useAddress},
-	{[]string{"endpoints", "ep", "endpointslices"}, useAddress},
-	{[]string{"ingresses", "ingress", "ing"}, useAddress},
+	{[]string{"services", "service", "svc", "endpoints", "ep", "endpointslices", "endpointslice"}, useServices},
+	{[]string{"ingresses", "ingress", "ing"}, useNodePort},
 	{[]string{"nodes", "node", "no"}, "to check this host, run 'podrun doctor'; to print its resources, run 'podrun plan --show-facts FILE'"},
 	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
 	{[]string{"namespaces", "namespace", "ns"}, "run 'podrun get -A' to show the pods of all namespaces, or 'podrun delete --all -n NAME' to delete the pods of one namespace"},
@@ -180,7 +182,7 @@ var otherTypes = []otherType{
 	{[]string{"apiservices", "apiservice", "leases", "lease"}, noCluster},
 	{[]string{"resourcequotas", "resourcequota", "quota"}, noQuota},
 	{[]string{"limitranges", "limitrange", "limits"}, noQuota},
-	{[]string{"ingressclasses", "ingressclass"}, useAddress},
+	{[]string{"ingressclasses", "ingressclass"}, useNodePort},
 }
 
 // instead returns the hint for a resource type that podrun does not support, or "" for an

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -26,8 +27,9 @@ type objectType struct {
 	headings []string
 	// cells returns the cells of a row after NAME and before AGE.
 	cells func(o any, now time.Time) []string
-	// wide are the headings that -o wide adds.
-	wide []string
+	// wide are the headings that -o wide adds. wideCells returns their cells; for workloads it is nil.
+	wide      []string
+	wideCells func(o any) []string
 	// template returns the pod template and the selector of a workload; nil for other kinds.
 	template func(o any) (*corev1.PodSpec, string)
 }
@@ -126,6 +128,23 @@ var referredTypes = []objectType{
 		}},
 }
 
+// networkTypes are the kinds of the pods' network.
+var networkTypes = []objectType{
+	{kind: serviceKind, names: []string{"services", "service", "svc"}, resource: "service",
+		headings: []string{"TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"}, wide: []string{"SELECTOR"},
+		cells:     func(o any, _ time.Time) []string { return serviceCells(o.(*corev1.Service)) },
+		wideCells: func(o any) []string { return []string{orNone(labels.FormatLabels(o.(*corev1.Service).Spec.Selector))} }},
+	{kind: sliceKind, names: []string{"endpointslices", "endpointslice"}, resource: "endpointslice.discovery.k8s.io",
+		headings: []string{"ADDRESSTYPE", "PORTS", "ENDPOINTS"},
+		cells:    func(o any, _ time.Time) []string { return sliceCells(o.(*discoveryv1.EndpointSlice)) }},
+}
+
+// The kinds of networkTypes.
+const (
+	serviceKind = "Service"
+	sliceKind   = "EndpointSlice"
+)
+
 // podKind is the kind that stands for pods if a user selects several kinds.
 const podKind = "Pod"
 
@@ -138,13 +157,13 @@ func allKinds() []string {
 			kinds = append(kinds, t.kind)
 		}
 	}
-	return kinds
+	return slices.Insert(kinds, 1, serviceKind)
 }
 
 // typeOf returns the type that a word names (cm, secrets, deployments.apps), or nil.
 func typeOf(word string) *objectType {
 	word, _, _ = strings.Cut(strings.ToLower(word), ".")
-	for _, types := range [][]objectType{workloadTypes, referredTypes} {
+	for _, types := range [][]objectType{workloadTypes, referredTypes, networkTypes} {
 		for i := range types {
 			if slices.Contains(types[i].names, word) {
 				return &types[i]
@@ -157,7 +176,7 @@ func typeOf(word string) *objectType {
 // typeNames returns the names of the types that get prints.
 func typeNames() []string {
 	names := slices.Clone(podTypes)
-	for _, t := range slices.Concat(workloadTypes, referredTypes) {
+	for _, t := range slices.Concat(workloadTypes, referredTypes, networkTypes) {
 		names = append(names, t.names...)
 	}
 	return names
@@ -165,7 +184,7 @@ func typeNames() []string {
 
 // workloadKind returns the kind of workload that a word names (deploy, job.batch), or "".
 func workloadKind(word string) string {
-	if t := typeOf(word); t != nil && !t.referred() {
+	if t := typeOf(word); t != nil && !t.referred() && !t.network() {
 		return t.kind
 	}
 	return ""
@@ -174,6 +193,11 @@ func workloadKind(word string) string {
 // referred reports whether pods refer to objects of this kind.
 func (t *objectType) referred() bool {
 	return slices.ContainsFunc(referredTypes, func(r objectType) bool { return r.kind == t.kind })
+}
+
+// network reports whether objects of this kind are part of the pods' network.
+func (t *objectType) network() bool {
+	return slices.ContainsFunc(networkTypes, func(r objectType) bool { return r.kind == t.kind })
 }
 
 func numbers(values ...int32) (out []string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,7 +33,7 @@ func parseSelected(given []string, several bool) (kinds kindFilter, named []run.
 		kinds, err = kindsOf(given[0])
 	}
 	for _, kind := range kinds {
-		if t := typeOf(kind); t != nil && t.referred() {
+		if t := typeOf(kind); t != nil && (t.referred() || t.network() && !strings.EqualFold(given[0], "all")) {
 			return nil, nil, notPods(t.names[0])
 		}
 	}

@@ -58,9 +58,13 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		format = "yaml"
 	}
 	r := a.textRenderer()
+	f.services = true
 	objects, err := f.load(c.Context(), a, c, named, r.warn)
 	if err != nil {
 		return err
+	}
+	if len(objects.Services) > 0 {
+		r.warn(append(run.ServiceNotes(objects.Services), problem.Problem{Warning: true, Message: "the plan does not contain Services: apply assigns their virtual IPs"}))
 	}
 	engine, closeAll, err := a.planEngine(c.Context(), r, f)
 	if err != nil {

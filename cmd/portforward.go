@@ -23,10 +23,14 @@ on localhost only.
 
 REMOTE is a port number, or the name of a port in the pod's spec. LOCAL defaults to
 the number of the pod's port; if it is empty (:REMOTE), podrun chooses a free port.
+For a Service (svc/web), podrun selects one of its ready pods, and REMOTE is a port
+of the Service.
+
 Forwarding continues when the pod's containers or its sandbox are restarted, and
 ends when the pod is deleted.`,
 		Example: `  podrun port-forward web 8080:80
   podrun port-forward pod/web :http 9090
+  podrun port-forward svc/web 8080:80
   podrun port-forward web 5432 --address 0.0.0.0`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runPortForward(c, addresses, given) },
 	}
@@ -46,9 +50,16 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		}
 		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' to forward port 8080 of this host to port 80 of the pod; run 'podrun describe "+name+"' to show the pod's ports")
 	}
-	named, err := podRef(given[0])
-	if err != nil {
-		return err
+	if isServiceType(given[0]) && len(given) > 2 {
+		given = append([]string{"svc/" + given[1]}, given[2:]...)
+	}
+	service, isService := namedServices(given[:1])
+	var named run.Ref
+	if !isService {
+		var err error
+		if named, err = podRef(given[0]); err != nil {
+			return err
+		}
 	}
 	o := run.ForwardOptions{Addresses: addresses}
 	for _, spec := range given[1:] {
@@ -77,11 +88,17 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		return err
 	}
 	defer closeAll()
+	o.Namespace = a.namespaceOrDefault("default")
+	if isService {
+		if o.Name, o.Ports, err = engine.ServiceTarget(c.Context(), o.Namespace, service[0], o.Ports); err != nil {
+			return err
+		}
+		return engine.Forward(c.Context(), o)
+	}
 	refs, err := a.podsOfIDs(c.Context(), engine, []run.Ref{named}, anyID)
 	if err != nil {
 		return err
 	}
-	o.Namespace = a.namespaceOrDefault("default")
 	if o.Name, err = refs[0].Resolve(engine.Layout(), o.Namespace); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/workflow"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -33,6 +34,9 @@ type Streams struct {
 
 // app is the state that all commands share.
 type app struct {
+	// servicesSynced is set when the command has brought the rules of Services up to date itself.
+	servicesSynced bool
+	services       []run.ServiceChange // that the command has made
 	// streams are for text: they escape what is written to them. raw are the same streams without
 	// escaping, for data: output of containers, JSON and YAML.
 	streams, raw Streams

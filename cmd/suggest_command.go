@@ -32,8 +32,8 @@ func (a *app) suggestCommand(e *problem.Error) {
 			e.Hint = "use " + a.withWords(at, at+1, strings.Fields(cause.like)...)
 		}
 	case *notPodError:
-		if cause.name != "" && instead(cause.kind) == useAddress && slices.ContainsFunc(a.typed, isServiceCommand) {
-			e.Hint = "podrun does not create Services: name the pod: " + a.withName(cause.kind+"/"+cause.name, cause.name)
+		if cause.name != "" && instead(cause.kind) == useServices && slices.ContainsFunc(a.typed, isServiceCommand) {
+			e.Hint = "name a pod of the Service: " + a.withName(cause.kind+"/"+cause.name, cause.name)
 		}
 	case *run.UnknownContainer:
 		if hint := a.likelyContainer(cause); hint != "" {
@@ -48,7 +48,7 @@ func (a *app) suggestCommand(e *problem.Error) {
 
 // isServiceCommand reports whether a word is a command that kubectl accepts for the pods of a Service.
 func isServiceCommand(word string) bool {
-	return slices.Contains([]string{"logs", "exec", "attach", "port-forward"}, word)
+	return slices.Contains([]string{"logs", "exec", "attach"}, word)
 }
 
 // withWords returns the command line with other words in place of those from index i to j, in quotation marks.

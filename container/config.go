@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -25,6 +26,10 @@ type Late struct {
 	ImageUsername string // the image's user, if it is a name
 
 	TargetID string // the ID of the plan's Target
+
+	// ServiceEnv are the variables of Services. As in the kubelet, the container's own variables take
+	// precedence, and may refer to these.
+	ServiceEnv []corev1.EnvVar
 
 	Attempt uint32 // the restart count: 0 for the first container of that name
 

@@ -26,6 +26,8 @@ const maxExpanded = 3 << 19
 type environ struct {
 	names  []string
 	values map[string]string
+	// services are the variables of Services (Late.ServiceEnv), to which others may refer.
+	services map[string]string
 	// spent is the size of all expansions so far, in bytes. It includes variables that were
 	// overwritten, because it took time to expand them, too.
 	spent int
@@ -60,7 +62,7 @@ func (e *environ) expand(text string) (string, bool) {
 	if e.lengthOf(text) > maxExpanded-e.spent {
 		return "", false
 	}
-	return expansion.Expand(text, expansion.MappingFuncFor(e.values)), true
+	return expansion.Expand(text, expansion.MappingFuncFor(e.values, e.services)), true
 }
 
 // lengthOf returns the length that a text has after its expansion.
@@ -68,6 +70,8 @@ func (e *environ) lengthOf(text string) int {
 	n := 0
 	literal := expansion.Expand(text, func(name string) string {
 		if value, ok := e.values[name]; ok {
+			n += len(value)
+		} else if value, ok := e.services[name]; ok {
 			n += len(value)
 		} else {
 			n += len("$()") + len(name) // remains unchanged
@@ -100,7 +104,10 @@ const reasonConfig = "CreateContainerConfigError"
 // environment returns the container's variables: first those from envFrom, then those from env,
 // which have precedence. $(VAR) can refer only to variables that are declared earlier.
 func (p Plan) environment(late Late) (environ, problem.List) {
-	env := environ{values: map[string]string{}}
+	env := environ{values: map[string]string{}, services: map[string]string{}}
+	for _, v := range late.ServiceEnv {
+		env.services[v.Name] = v.Value
+	}
 	var problems problem.List
 	for i, from := range p.container.EnvFrom {
 		field := fmt.Sprintf("envFrom[%d]", i)
@@ -130,6 +137,11 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 		}
 		if !fits {
 			return env, append(problems, p.tooLong(fmt.Sprintf("env[%d]", i)))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env.services)) {
+		if _, have := env.values[name]; !have && !env.set(name, env.services[name]) {
+			return env, append(problems, p.tooLong("env"))
 		}
 	}
 	return env, problems

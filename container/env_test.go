@@ -228,3 +228,16 @@ func FuzzLengthOf(f *testing.F) {
 		}
 	})
 }
+
+// Variables of Services: the container's own take precedence, and may refer to them.
+func TestServiceVariables(t *testing.T) {
+	p := Plan{container: &corev1.Container{Env: []corev1.EnvVar{{Name: "URL", Value: "http://$(WEB_SERVICE_HOST)/"}, {Name: "WEB_SERVICE_PORT", Value: "own"}}}}
+	env, problems := p.environment(Late{ServiceEnv: []corev1.EnvVar{{Name: "WEB_SERVICE_PORT", Value: "80"}, {Name: "WEB_SERVICE_HOST", Value: "10.0.0.1"}}})
+	var got []string
+	for _, kv := range env.keyValues() {
+		got = append(got, kv.Key+"="+string(kv.Value))
+	}
+	if want := "URL=http://10.0.0.1/ WEB_SERVICE_PORT=own WEB_SERVICE_HOST=10.0.0.1"; strings.Join(got, " ") != want || len(problems) > 0 {
+		t.Errorf("%q, %v", got, problems)
+	}
+}

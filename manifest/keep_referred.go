@@ -95,6 +95,11 @@ func (o *Objects) Resources() []any {
 		r.TypeMeta = typeMeta("v1", "PersistentVolumeClaim")
 		out = append(out, r)
 	}
+	for _, key := range slices.Sorted(maps.Keys(o.Services)) {
+		r := *o.Services[key]
+		r.TypeMeta = typeMeta("v1", "Service")
+		out = append(out, r)
+	}
 	for _, key := range slices.Sorted(maps.Keys(o.ConfigMaps)) {
 		r := *o.ConfigMaps[key]
 		r.TypeMeta = typeMeta("v1", "ConfigMap")

@@ -26,6 +26,8 @@ func kindNamed(name string) (kind, bool) {
 		return kind{"v1", (*loader).volumeClaim}, true
 	case "PersistentVolume":
 		return kind{"v1", (*loader).volume}, true
+	case "Service":
+		return kind{"v1", (*loader).service}, true
 	case "RuntimeClass":
 		return kind{"node.k8s.io/v1", (*loader).runtimeClass}, true
 	case "PriorityClass":
@@ -38,7 +40,7 @@ func kindNamed(name string) (kind, bool) {
 }
 
 // kindNames are the names that kindNamed accepts, for messages.
-var kindNames = []string{"Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "RuntimeClass", "PriorityClass",
+var kindNames = []string{"Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "Service", "RuntimeClass", "PriorityClass",
 	"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "ReplicationController", "PodTemplate"}
 
 // isList reports whether a kind is "List", or a list of a kind that podrun reads.

@@ -39,6 +39,8 @@ type Options struct {
 	Validate  Validate // "" means Strict
 	// kinds to skip, in any case, including kinds that podrun reads, and CustomKinds
 	SkipKinds []string
+	// read Services; otherwise they are skipped like kinds that podrun does not use
+	Services bool
 	// skip kinds that podrun does not read, except kinds that restrict pods
 	IgnoreUnknownKinds  bool
 	StrictClusterFields bool // report a service account token volume as an error
@@ -97,6 +99,7 @@ type Objects struct {
 	Secrets         map[string]*corev1.Secret
 	Claims          map[string]*corev1.PersistentVolumeClaim
 	Volumes         map[string]*corev1.PersistentVolume
+	Services        map[string]*corev1.Service // as in the file: without virtual IPs of podrun
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
 	// Jobs and CronJobs are in the order of the input. They are empty without Options.Controllers.
@@ -113,6 +116,7 @@ func newObjects() *Objects {
 		Secrets:         map[string]*corev1.Secret{},
 		Claims:          map[string]*corev1.PersistentVolumeClaim{},
 		Volumes:         map[string]*corev1.PersistentVolume{},
+		Services:        map[string]*corev1.Service{},
 		RuntimeClasses:  map[string]*nodev1.RuntimeClass{},
 		PriorityClasses: map[string]*schedulingv1.PriorityClass{},
 	}

@@ -218,6 +218,7 @@ func (o *Objects) Add(more *Objects) {
 	addTo(&o.Secrets, more.Secrets)
 	addTo(&o.Claims, more.Claims)
 	addTo(&o.Volumes, more.Volumes)
+	addTo(&o.Services, more.Services)
 	addTo(&o.RuntimeClasses, more.RuntimeClasses)
 	addTo(&o.PriorityClasses, more.PriorityClasses)
 }

@@ -13,7 +13,6 @@ import (
 // scaling, authorization, admission). A pod runs in the same way without such objects, so Load
 // skips them, with one warning for all of them.
 var unused = map[string][]string{
-	"Service":                  {""},
 	"Endpoints":                {""},
 	"Namespace":                {""},
 	"ServiceAccount":           {""},
@@ -83,7 +82,7 @@ func (l *loader) skips(h header) bool {
 		return slices.ContainsFunc(l.opts.SkipKinds, func(k string) bool { return strings.EqualFold(k, name) })
 	}
 	switch {
-	case named(h.Kind), isUnused(h):
+	case named(h.Kind), isUnused(h), h.Kind == "Service" && h.group() == "" && !l.opts.Services:
 		return true
 	case restricts(h.Kind):
 		return false

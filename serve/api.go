@@ -72,10 +72,10 @@ func (a *api) tap(n *node.Node) {
 			emit(e)
 		}
 	}
-	n.Observer = node.Observer{Pulled: a.metrics.Pulled, Probed: func(id identity.Pod, container, kind, result string) {
+	n.Observer.Pulled, n.Observer.Probed = a.metrics.Pulled, func(id identity.Pod, container, kind, result string) {
 		a.metrics.Probed(nodeapi.ProbeResult{ContainerName: nodeapi.ContainerName{Namespace: id.Namespace, Pod: id.Name, Container: container},
 			UID: id.UID, Type: kind, Result: probeResult(result)})
-	}}
+	}
 }
 
 // probeResult returns the kubelet's label for an outcome (pkg/kubelet/prober).

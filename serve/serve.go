@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -51,7 +52,8 @@ type Options struct {
 func Run(ctx context.Context, e *run.Engine, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e)}
+	services := newServices(e)
+	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e, services.signal)}
 	options.RotateLogs, options.RotateLogsEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = supervisor.NewStats(&e.Node), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
 	options.Shutdowns = func(ctx context.Context) (supervisor.Shutdowns, error) {
@@ -61,9 +63,11 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		}
 		return l, nil
 	}
+	options.Taken = services.take
 	if o.Runtime == nil {
 		o.Runtime = func() RuntimeState { return RuntimeState{} }
 	}
+	e.Observer.Changed = services.signal
 	api := newAPI(e, o.API)
 	api.runtime = o.Runtime
 	api.observe(ctx, &options)
@@ -96,12 +100,17 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	}
 	s := supervisor.New(&e.Node, options)
 	api.supervised(s)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer cancel()
+	loops.Go(func() { services.run(ctx) })
 	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case n := <-o.Reload:
+				n.Observer.Changed = services.signal
 				api.tap(n)
 				noteJobs(controller, n)
 				s.Reload(n)
@@ -129,8 +138,8 @@ func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *p
 }
 
 // stateChanges returns a channel that receives a pod when its owner record or a claim on it
-// changes. If the directories cannot be watched, it prints a warning and returns nil.
-func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
+// changes, and calls changed. If the directories cannot be watched, it prints a warning and returns nil.
+func stateChanges(ctx context.Context, e *run.Engine, changed func()) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {
 		if err == nil {
@@ -158,6 +167,7 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 				if !ok {
 					continue
 				}
+				changed()
 				select {
 				case out <- id:
 				case <-ctx.Done():

@@ -3,6 +3,7 @@ package service
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,4 +98,30 @@ func endpoints(s *corev1.Service, port corev1.ServicePort, v4 bool, pods []Pod) 
 	}
 	slices.SortFunc(out, netip.AddrPort.Compare)
 	return slices.Compact(out)
+}
+
+// Target returns a pod for connections to a Service: a ready one if there is one. It returns false if
+// the Service selects no pod.
+func Target(s *corev1.Service, pods []Pod) (Pod, bool) {
+	selected := Selected(s, pods)
+	for _, p := range selected {
+		if serves(s, p) {
+			return p, true
+		}
+	}
+	if len(selected) > 0 {
+		return selected[0], true
+	}
+	return Pod{}, false
+}
+
+// PortOf returns the pod's number for a port of a Service, which is a number or a name.
+func (p Pod) PortOf(s *corev1.Service, port string) (int, bool) {
+	for _, one := range s.Spec.Ports {
+		if one.Name == port || strconv.Itoa(int(one.Port)) == port {
+			n, ok := p.target(one)
+			return int(n), ok
+		}
+	}
+	return 0, false
 }

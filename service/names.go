@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -54,6 +55,10 @@ func Names(services []*corev1.Service, pods []Pod) []Name {
 	})
 	return slices.Compact(out)
 }
+
+// Domain returns the domain of Services: the setting clusterDomain, or the usual one. Pods may have
+// names of Services in their configuration even if the node has no clusterDomain.
+func Domain(setting string) string { return cmp.Or(setting, "cluster.local") }
 
 // hostsMark begins the part of a hosts file that WithNames writes.
 const hostsMark = "\n# Services, written by podrun. Changes below this line are lost.\n"

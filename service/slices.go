@@ -19,13 +19,14 @@ func Slices(s *corev1.Service, pods []Pod, node string) []*discoveryv1.EndpointS
 	byPorts := map[string]*discoveryv1.EndpointSlice{}
 	selected := Selected(s, pods)
 	for _, v4 := range []bool{true, false} {
+		clear(byPorts)
 		for _, p := range selected {
 			ip := p.address(v4)
 			if !ip.IsValid() || !hasFamily(s, ip) {
 				continue
 			}
 			ports := slicePorts(s, p)
-			key := fmt.Sprint(v4, ports)
+			key := fmt.Sprint(ports)
 			one := byPorts[key]
 			if one == nil {
 				one = newSlice(s, ip, len(byPorts))

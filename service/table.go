@@ -72,5 +72,10 @@ func affinity(s *corev1.Service) uint32 {
 	return uint32(corev1.DefaultClientIPServiceAffinitySeconds)
 }
 
+// Has reports whether the table has a port of an address family.
+func (t Table) Has(v4 bool) bool {
+	return slices.ContainsFunc(t.Ports, func(p Port) bool { return p.Address.Is4() == v4 })
+}
+
 // JSON returns the input of podrun-net.
 func (t Table) JSON() ([]byte, error) { return json.Marshal(t) }

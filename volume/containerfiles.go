@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,6 +76,43 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if _, err := f.Write(content); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// maxHosts limits the size of a hosts file that podrun reads, in bytes: containers may write to it.
+const maxHosts = 8 << 20
+
+// ChangeHosts replaces the content of a pod's /etc/hosts by change(content), if that differs. It
+// ignores a file that is missing, empty (ReclaimFiles) or larger than 8 MiB. It does not truncate the
+// file before it writes, so that a container never reads an empty file.
+func ChangeHosts(layout identity.Layout, uid string, change func(string) string) error {
+	path := layout.EtcHosts(uid)
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("change the pod's hosts file: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxHosts {
+		return err
+	}
+	old, err := io.ReadAll(io.LimitReader(f, maxHosts))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	content := change(string(old))
+	if content == string(old) {
+		return nil
+	}
+	if _, err := f.WriteAt([]byte(content), 0); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Truncate(int64(len(content))); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -126,6 +126,26 @@ func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }
 // pod's lock.
 func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), p.Namespace+"_"+p.Name) }
 
+// Services is the directory of the Services, one file per namespace/name. It exists if there has
+// been a Service.
+func (l Layout) Services() string { return filepath.Join(l.RootDir, "services") }
+
+// Service is the file with a Service, its virtual IPs and its node ports.
+func (l Layout) Service(id Pod) string { return filepath.Join(l.Services(), id.Namespace+"_"+id.Name) }
+
+// ServiceRanges is the file with the ranges of virtual IPs.
+func (l Layout) ServiceRanges() string { return filepath.Join(l.Services(), "ranges.json") }
+
+// ServiceNames is the file with the names of Services for the pods' hosts files.
+func (l Layout) ServiceNames() string { return filepath.Join(l.Services(), "names.json") }
+
+// ServicesLock is held while podrun changes Services or their rules, and ServiceNamesLock while it
+// writes their names into hosts files. The latter is held for milliseconds, and taken last.
+func (l Layout) ServicesLock() string { return filepath.Join(l.Locks(), "services") }
+
+// ServiceNamesLock is described at ServicesLock.
+func (l Layout) ServiceNamesLock() string { return filepath.Join(l.Locks(), "service-names") }
+
 // Histories is the directory of the pods' histories, one file per namespace/name.
 func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") }
 

@@ -62,6 +62,9 @@ type Observer struct {
 	// Probed receives the result of a probe: its kind (startup, readiness or liveness), and success,
 	// failure, warning or unknown.
 	Probed func(id identity.Pod, container, kind, result string)
+	// Changed is called when the sandbox, a container or the readiness of a supervised pod has changed,
+	// and the change is on disk or in the runtime.
+	Changed func()
 	// Pulled receives the size in bytes and the duration of a successful image pull.
 	Pulled func(size uint64, took time.Duration)
 }

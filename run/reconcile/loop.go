@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,8 @@ type loop struct {
 	corrupt *atomic.Bool
 	// the last error of a supervised pod that podrun reported
 	reportedError string
+	// the last state of the pod that was announced
+	announced string
 }
 
 // until works on the pod until the pod reaches the goal, the pod has ended, or an error occurs.
@@ -58,6 +61,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 	for {
 		l.lease.Pace.Progress.Act()
 		l.logs.exited(l.pod.Observed)
+		l.announce()
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
 		}
@@ -77,6 +81,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 			continue
 		}
 		d, did, err := l.step(ctx, owns)
+		l.announce()
 		if errors.Is(err, store.ErrChanged) {
 			continue
 		}
@@ -132,6 +137,25 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 		err = l.pod.KeepStatus(l.lease.Lock.Ending)
 	}
 	return d, did, err
+}
+
+// announce calls the node's observer if the pod's sandbox, containers or readiness have changed.
+func (l *loop) announce() {
+	changed := l.pod.Node.Observer.Changed
+	if changed == nil {
+		return
+	}
+	var state strings.Builder
+	for _, sb := range l.pod.Observed.Sandboxes {
+		fmt.Fprintln(&state, sb.ID, sb.Ready, sb.IPs)
+	}
+	for _, c := range l.pod.Observed.Containers {
+		fmt.Fprintln(&state, c.ID, c.State, l.pod.Observed.Probes[c.ID].Ready)
+	}
+	if text := state.String(); text != l.announced {
+		l.announced = text
+		changed()
+	}
 }
 
 // ephemeral returns the names of the ephemeral containers that this operation starts.

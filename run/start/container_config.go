@@ -80,8 +80,13 @@ func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 	if err != nil {
 		return container.Late{}, err
 	}
+	variables, err := serviceEnv(c.pod.Plan.Layout, c.pod.Spec())
+	if err != nil {
+		return container.Late{}, err
+	}
 	return container.Late{
-		PodIPs: lifecycle.OrderIPs(c.pod.Observed.Sandbox().IPs, c.pod.Plan.NodeIPs), HostIPs: c.pod.Plan.NodeIPs,
+		ServiceEnv: variables,
+		PodIPs:     lifecycle.OrderIPs(c.pod.Observed.Sandbox().IPs, c.pod.Plan.NodeIPs), HostIPs: c.pod.Plan.NodeIPs,
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
 		TargetID:           target,
 		Attempt:            a.Attempt,

@@ -127,7 +127,7 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 			if err := st.removeDead(ctx); err != nil {
 				return err
 			}
-			return st.writeHosts(made.IPs)
+			return st.writeHosts(ctx, made.IPs)
 		}
 		// If podrun canceled the call, nothing has failed.
 		if !errors.Is(ctx.Err(), context.Canceled) {
@@ -246,9 +246,12 @@ func sandboxHint(err error, runtime host.Runtime) string {
 }
 
 // writeHosts writes the /etc/hosts file of the pod's containers.
-func (st *Starter) writeHosts(ips []string) error {
+func (st *Starter) writeHosts(ctx context.Context, ips []string) error {
 	text := dns.EtcHosts(st.pod.Spec(), st.pod.Plan.Name, ips, st.pod.Plan.EtcHosts)
-	if err := volume.WriteHosts(st.pod.Plan.Layout, st.pod.Plan.ID.UID, []byte(text)); err != nil {
+	err := withServiceNames(ctx, st.pod, text, func(text string) error {
+		return volume.WriteHosts(st.pod.Plan.Layout, st.pod.Plan.ID.UID, []byte(text))
+	})
+	if err != nil {
 		return fmt.Errorf("pod %s: %w", st.pod.Plan.ID, err)
 	}
 	return nil

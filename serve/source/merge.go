@@ -42,9 +42,11 @@ type Desired struct {
 	// Jobs and CronJobs are ordered like Pods.
 	Jobs     []Job
 	CronJobs []CronJob
-	// Shared contains the objects, from all directories, to which pods can refer; it has no
-	// pods.
+	// Shared contains the objects, from all directories, to which pods can refer, and the Services; it
+	// has no pods.
 	Shared *manifest.Objects
+	// ServicePaths has the File.Path of each of the Services.
+	ServicePaths map[string]string
 	// Problems names each object that Merge ignored because an earlier file has one with the same
 	// name.
 	Problems problem.List
@@ -94,7 +96,7 @@ type merger struct {
 // sorts first. A Missing file comes last: if the file was renamed, the file with the new name has
 // precedence.
 func Merge(s *Snapshot) *Desired {
-	d := &Desired{Shared: &manifest.Objects{}}
+	d := &Desired{Shared: &manifest.Objects{}, ServicePaths: map[string]string{}}
 	d.Shared.Add(&manifest.Objects{}) // creates the maps
 	m := merger{desired: d, owners: map[string]manifest.Position{}, uids: map[string]string{}}
 	for _, missing := range []bool{false, true} {
@@ -136,6 +138,7 @@ func (m *merger) file(f *File) {
 	mergeKind(m, f, "Secret", into.Secrets, f.Objects.Secrets)
 	mergeKind(m, f, "PersistentVolumeClaim", into.Claims, f.Objects.Claims)
 	mergeKind(m, f, "PersistentVolume", into.Volumes, f.Objects.Volumes)
+	mergeServices(m, f)
 	mergeKind(m, f, "RuntimeClass", into.RuntimeClasses, f.Objects.RuntimeClasses)
 	mergeKind(m, f, "PriorityClass", into.PriorityClasses, f.Objects.PriorityClasses)
 }
@@ -144,6 +147,20 @@ func mergeKind[T any](m *merger, f *File, kind string, into, from map[string]T) 
 	for _, key := range slices.Sorted(maps.Keys(from)) {
 		if m.claim(f, kind, key, manifest.Position{File: printable(f.Path)}) {
 			into[key] = from[key]
+		}
+	}
+}
+
+func mergeServices(m *merger, f *File) {
+	into := m.desired.Shared.Services
+	before := len(into)
+	mergeKind(m, f, "Service", into, f.Objects.Services)
+	if len(into) == before {
+		return
+	}
+	for key, s := range f.Objects.Services {
+		if into[key] == s {
+			m.desired.ServicePaths[key] = f.Path
 		}
 	}
 }

@@ -27,6 +27,9 @@ type Options struct {
 	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
 	// the supervisor polls the state.
 	StateChanges <-chan identity.Pod
+	// Taken is called with the content of the manifest directories before the supervisor applies it. It
+	// must not call the runtime; it may be nil.
+	Taken func(context.Context, *source.Snapshot, *source.Desired)
 	// Locked is called when this process has become the supervisor of the root directory; it may
 	// be nil.
 	Locked func()
@@ -257,6 +260,9 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 	// Do not hold s.mu here: warnings go to stderr, whose reader may have stopped reading.
 	n.SendWarnings(snapshot.News)
 	n.SendWarnings(want.News(before))
+	if s.options.Taken != nil {
+		s.options.Taken(ctx, snapshot, want)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshot, s.want, s.desired = snapshot, want, map[identity.Pod]int{}

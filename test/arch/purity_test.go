@@ -18,7 +18,7 @@ import (
 // clock, IDs and the environment are arguments of these functions. The test does not follow
 // calls through an interface or a function value, because the caller passes these in.
 var pure = []string{
-	"admission", "dns", "host", "run/lifecycle", "run/prepare",
+	"admission", "dns", "host", "run/lifecycle", "run/prepare", "service",
 	"internal/event", "internal/identity", "internal/resource",
 	"serve/imagegc", "serve/shutdown",
 }

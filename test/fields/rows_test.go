@@ -70,7 +70,7 @@ var rows = []row{
 	{path: "spec.serviceAccount", class: supported, note: "the deprecated name of serviceAccountName", test: "manifest.TestNoToken"},
 	{path: "spec.automountServiceAccountToken", class: warned, note: "there is no API server to issue a token; `false` causes no warning", try: "spec: {automountServiceAccountToken: true}", says: "no token is mounted"},
 	{path: "spec.imagePullSecrets", class: supported, note: "must be in the input"},
-	{path: "spec.enableServiceLinks", class: noEffect, note: "there are no services", try: "spec: {enableServiceLinks: false}"},
+	{path: "spec.enableServiceLinks", class: supported, note: "variables of the Services of this root directory", test: "run/start.TestServiceEnv"},
 
 	{path: "spec.hostNetwork", class: supported},
 	{path: "spec.hostPID", class: supported},

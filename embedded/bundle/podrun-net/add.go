@@ -216,7 +216,7 @@ func keepRouters(conf string) error {
 func explain(err error) error {
 	for _, e := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EINVAL} {
 		if errors.Is(err, e) {
-			return fmt.Errorf("nftables: %w: the kernel may lack one of nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_ct, nft_fib_ipv4 and nft_fib_ipv6: load these modules", err)
+			return fmt.Errorf("nftables: %w: the kernel may lack one of nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_ct, nft_fib_ipv4 and nft_fib_ipv6 (for Services also nft_numgen, nft_reject_ipv4 and nft_reject_ipv6): load these modules", err)
 		}
 	}
 	return fmt.Errorf("nftables: %w", err)

@@ -28,6 +28,9 @@ func collect(c *config) error {
 		errs = append(errs, removeVeths(c.Bridge, names))
 	}
 	errs = append(errs, removeRulesOf(c.Bridge, func(comment string) bool { return !keep(comment) }))
+	if len(c.ValidAttachments) == 0 && !c.OnlyUnused {
+		errs = append(errs, removeAllServices(c.Bridge)) // the network itself is removed
+	}
 	if c.chained() {
 		return errors.Join(errs...)
 	}

@@ -1,7 +1,7 @@
 // podrun-net is a CNI plugin that is a whole pod network: bridge, interfaces, addresses, host
 // ports and masquerading. It uses netlink: a host requires neither iptables nor nft, and the
 // plugin executes no programs. Without the setting ipam, it is chained after upstream's
-// bridge and creates only rules.
+// bridge and creates only rules. With the argument services, it sets the forwarding of Services.
 //
 // README.md describes the state on the host, the order of changes, and what a killed call
 // leaves.
@@ -19,6 +19,13 @@ import (
 )
 
 func main() {
+	if isServicesCall() {
+		if err := setServices(os.Stdin, os.Stdout); err != nil {
+			warn("%v", err)
+			os.Exit(1)
+		}
+		return
+	}
 	skel.PluginMainFuncs(skel.CNIFuncs{
 		Add: cmdAdd, Del: cmdDel, Check: cmdCheck, GC: cmdGC, Status: cmdStatus,
 	}, version.All, "CNI plugin podrun-net: bridge, addresses, host ports and masquerading")

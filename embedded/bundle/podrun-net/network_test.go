@@ -22,7 +22,7 @@ import (
 
 // If a test executes this binary, TestMain runs the plugin, so that no plugin must be built.
 func TestMain(m *testing.M) {
-	if os.Getenv("CNI_COMMAND") != "" {
+	if os.Getenv("CNI_COMMAND") != "" || isServicesCall() {
 		killAtStep()
 		main()
 		os.Exit(0)

@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// serviceCells returns what 'kubectl get service' prints after the name.
+func serviceCells(s *corev1.Service) []string {
+	ip, external := s.Spec.ClusterIP, ""
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
+		external = s.Spec.ExternalName
+	case s.Spec.Type == corev1.ServiceTypeLoadBalancer:
+		external = "<pending>"
+	}
+	var ports []string
+	for _, p := range s.Spec.Ports {
+		text := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
+		if p.NodePort > 0 {
+			text = fmt.Sprintf("%d:%d/%s", p.Port, p.NodePort, p.Protocol)
+		}
+		ports = append(ports, text)
+	}
+	return []string{string(s.Spec.Type), orNone(ip), orNone(external), orNone(strings.Join(ports, ","))}
+}
+
+// sliceCells returns what 'kubectl get endpointslice' prints after the name.
+func sliceCells(s *discoveryv1.EndpointSlice) []string {
+	var ports, addresses []string
+	for _, p := range s.Ports {
+		ports = append(ports, fmt.Sprint(*p.Port))
+	}
+	for _, e := range s.Endpoints {
+		addresses = append(addresses, e.Addresses...)
+	}
+	const shown = 3 // as in kubectl
+	if more := len(addresses) - shown; more > 0 {
+		addresses = append(addresses[:shown:shown], fmt.Sprintf("+ %d more...", more))
+	}
+	text := orNone(strings.Join(addresses, ","))
+	if len(addresses) == 0 {
+		text = "<unset>"
+	}
+	return []string{string(s.AddressType), orUnset(strings.Join(ports, ",")), text}
+}
+
+func orUnset(text string) string {
+	if text == "" {
+		return "<unset>"
+	}
+	return text
+}
+
+// service writes what 'kubectl describe service' (v1.36) prints for the fields that podrun uses.
+func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string) {
+	d.metadata(&s.ObjectMeta)
+	spec := s.Spec
+	var selector []string
+	selector = append(selector, pairs(spec.Selector)...)
+	d.row(0, "Selector:", orNone(strings.Join(selector, ",")))
+	d.row(0, "Type:", string(spec.Type))
+	if spec.IPFamilyPolicy != nil {
+		d.row(0, "IP Family Policy:", string(*spec.IPFamilyPolicy))
+	}
+	var families []string
+	for _, f := range spec.IPFamilies {
+		families = append(families, string(f))
+	}
+	d.row(0, "IP Families:", orNone(strings.Join(families, ",")))
+	d.row(0, "IP:", orNone(spec.ClusterIP))
+	d.row(0, "IPs:", orNone(strings.Join(spec.ClusterIPs, ",")))
+	d.optionalRow(0, "External Name", spec.ExternalName)
+	for _, p := range spec.Ports {
+		d.row(0, "Port:", orUnset(p.Name)+fmt.Sprintf("  %d/%s", p.Port, p.Protocol))
+		d.row(0, "TargetPort:", p.TargetPort.String()+"/"+string(p.Protocol))
+		if p.NodePort > 0 {
+			d.row(0, "NodePort:", orUnset(p.Name)+fmt.Sprintf("  %d/%s", p.NodePort, p.Protocol))
+		}
+		d.row(0, "Endpoints:", strings.Join(endpointsOf(p, slicesOf), ","))
+	}
+	d.row(0, "Session Affinity:", string(spec.SessionAffinity))
+	d.optionalRow(0, "Source", origin)
+}
+
+// endpointsOf returns the ready endpoints of a port.
+func endpointsOf(port corev1.ServicePort, list []*discoveryv1.EndpointSlice) (out []string) {
+	for _, s := range list {
+		i := slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == port.Name && *p.Protocol == port.Protocol })
+		if i < 0 {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			if *e.Conditions.Ready {
+				address := e.Addresses[0]
+				if s.AddressType == discoveryv1.AddressTypeIPv6 {
+					address = "[" + address + "]"
+				}
+				out = append(out, fmt.Sprintf("%s:%d", address, *s.Ports[i].Port))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,391 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/service"
+)
+
+// ServiceView is a Service as `get` shows it.
+type ServiceView struct {
+	Service *corev1.Service
+	Origin  string // the manifest file of podrun serve; "" if a command applied the Service
+	Slices  []*discoveryv1.EndpointSlice
+}
+
+// ServiceChange is the outcome for one Service.
+type ServiceChange struct {
+	Namespace, Name string
+	Outcome         string // created, configured, unchanged or deleted
+}
+
+// ServiceOptions are the options of ApplyServices.
+type ServiceOptions struct {
+	// Origins has the manifest files of Services, by namespace/name. Without an entry, a command applies
+	// the Service.
+	Origins map[string]string
+	// RecordsOnly leaves names and rules to the next synchronization.
+	RecordsOnly bool
+}
+
+// ApplyServices records Services, with their virtual IPs and node ports, and synchronizes names and
+// rules. It validates all of them before it writes the first. undo restores the previous records; it is
+// never nil. The error is of kind Refused if this host cannot provide one of the Services.
+func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.Service, o ServiceOptions) (changes []ServiceChange, undo func() error, err error) {
+	undo = func() error { return nil }
+	if len(services) == 0 {
+		return nil, undo, nil
+	}
+	lock, err := e.lockServices(ctx)
+	if err != nil {
+		return nil, undo, err
+	}
+	defer lock.Unlock()
+	before, corrupt, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return nil, undo, serviceError("", err)
+	}
+	if corrupt != nil {
+		e.WarnOnce(problem.WarningOf(corrupt))
+	}
+	ranges, err := e.serviceRanges(ctx)
+	if err != nil {
+		return nil, undo, serviceError("", err)
+	}
+	after, changes, err := e.assignServices(services, before, ranges, o.Origins)
+	if err != nil {
+		return nil, undo, err
+	}
+	undo = func() error { return e.restoreServices(ctx, before, after) }
+	for _, r := range after {
+		if err := store.WriteService(e.Layout(), r); err != nil {
+			return nil, undo, serviceError("", err)
+		}
+	}
+	if o.RecordsOnly {
+		return changes, undo, nil
+	}
+	return changes, undo, e.syncServices(ctx)
+}
+
+// assignServices returns the records of Services that must be written, and all changes.
+func (e *Engine) assignServices(services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string) (after []store.ServiceRecord, changes []ServiceChange, err error) {
+	records := map[string]store.ServiceRecord{}
+	for _, r := range before {
+		records[service.Key(r.Service)] = r
+	}
+	hostPorts, err := e.hostPorts()
+	if err != nil {
+		return nil, nil, err
+	}
+	var refused []error
+	keys := make([]string, 0, len(services))
+	for key := range services {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		var previous *corev1.Service
+		old, had := records[key]
+		if had {
+			previous = old.Service
+		}
+		var others []*corev1.Service
+		for other, r := range records {
+			if other != key {
+				others = append(others, r.Service)
+			}
+		}
+		next, err := service.Assign(services[key], previous, others, ranges)
+		if err == nil {
+			err = hostPorts.conflict(next)
+		}
+		if err == nil && !had && len(records) >= service.Max {
+			err = fmt.Errorf("this root directory has %d Services, which is the maximum", service.Max)
+		}
+		if err != nil {
+			refused = append(refused, &problem.Error{Kind: problem.Refused, Object: "service " + key, Err: err})
+			continue
+		}
+		change := ServiceChange{Namespace: next.Namespace, Name: next.Name, Outcome: "created"}
+		next.CreationTimestamp = metav1.Now()
+		if had {
+			next.CreationTimestamp = previous.CreationTimestamp
+			change.Outcome = "configured"
+		}
+		r := store.ServiceRecord{Service: next, Origin: origins[key]}
+		if had && equality.Semantic.DeepEqual(previous, next) {
+			change.Outcome = "unchanged"
+		}
+		if change.Outcome != "unchanged" || old.Origin != r.Origin {
+			after = append(after, r)
+		}
+		records[key] = r
+		changes = append(changes, change)
+	}
+	return after, changes, errors.Join(refused...)
+}
+
+// usedPorts are the host ports of pods: the names of the pods by port/PROTOCOL.
+type usedPorts map[string]string
+
+// hostPorts reads the host ports of all pods.
+func (e *Engine) hostPorts() (usedPorts, error) {
+	ids, err := store.StoredPods(e.Layout())
+	if err != nil {
+		return nil, serviceError("", err)
+	}
+	out := usedPorts{}
+	for _, id := range ids {
+		c, err := store.ViewCheckpoint(e.Layout(), id.UID)
+		if err != nil || c == nil || c.Pod == nil {
+			continue // the commands that act on the pod report it
+		}
+		for _, p := range host.HostPorts(c.Pod) {
+			out[fmt.Sprintf("%d/%s", p.Port, p.Protocol)] = id.String()
+		}
+	}
+	return out, nil
+}
+
+func (u usedPorts) conflict(s *corev1.Service) error {
+	for _, port := range service.NodePorts(s) {
+		if by := u[port]; by != "" {
+			return fmt.Errorf("the node port %s is a host port of the pod %s", port, by)
+		}
+	}
+	return nil
+}
+
+// restoreServices undoes the changes of an ApplyServices, unless another command has changed a Service
+// since.
+func (e *Engine) restoreServices(ctx context.Context, before, after []store.ServiceRecord) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
+	defer cancel()
+	lock, err := e.lockServices(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	now, _, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return serviceError("", err)
+	}
+	find := func(list []store.ServiceRecord, r store.ServiceRecord) int {
+		return slices.IndexFunc(list, func(o store.ServiceRecord) bool { return service.Key(o.Service) == service.Key(r.Service) })
+	}
+	var errs []error
+	for _, r := range after {
+		i := find(now, r)
+		if i < 0 || !equality.Semantic.DeepEqual(now[i].Service.Spec, r.Service.Spec) {
+			continue
+		}
+		if was := find(before, r); was >= 0 {
+			errs = append(errs, store.WriteService(e.Layout(), before[was]))
+		} else {
+			errs = append(errs, store.RemoveService(e.Layout(), r.Service.Namespace, r.Service.Name))
+		}
+	}
+	return errors.Join(errors.Join(errs...), e.syncServices(ctx))
+}
+
+// DeleteServices removes Services, and synchronizes names and rules. The result omits those that do not
+// exist.
+func (e *Engine) DeleteServices(ctx context.Context, selected func(*corev1.Service, string) bool) (changes []ServiceChange, err error) {
+	return e.deleteServices(ctx, selected, e.syncServices)
+}
+
+// RemoveServiceRecords is DeleteServices without names and rules, which the next synchronization removes.
+func (e *Engine) RemoveServiceRecords(ctx context.Context, selected func(*corev1.Service, string) bool) ([]ServiceChange, error) {
+	return e.deleteServices(ctx, selected, func(context.Context) error { return nil })
+}
+
+func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Service, string) bool, end func(context.Context) error) (changes []ServiceChange, err error) {
+	if !store.HasServices(e.Layout()) {
+		return nil, nil
+	}
+	lock, err := e.lockServices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	records, _, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return nil, serviceError("", err)
+	}
+	for _, r := range records {
+		if !selected(r.Service, r.Origin) {
+			continue
+		}
+		if err := store.RemoveService(e.Layout(), r.Service.Namespace, r.Service.Name); err != nil {
+			return changes, serviceError("", err)
+		}
+		changes = append(changes, ServiceChange{Namespace: r.Service.Namespace, Name: r.Service.Name, Outcome: "deleted"})
+	}
+	return changes, end(ctx)
+}
+
+// Services reads the Services of a namespace, or of all namespaces if it is "", with their endpoints.
+func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView, error) {
+	records, corrupt, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return nil, serviceError("", err)
+	}
+	if corrupt != nil {
+		e.WarnOnce(problem.WarningOf(corrupt))
+	}
+	if len(records) == 0 {
+		return nil, nil
+	}
+	pods, err := e.servicePods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []ServiceView
+	for _, r := range records {
+		if namespace == "" || r.Service.Namespace == namespace {
+			r.Service.APIVersion, r.Service.Kind = "v1", "Service"
+			out = append(out, ServiceView{Service: r.Service, Origin: r.Origin, Slices: service.Slices(r.Service, pods, e.NodeName())})
+		}
+	}
+	return out, nil
+}
+
+// ServiceTarget selects a pod of a Service, a ready one if there is one, and replaces ports of the Service
+// by those of the pod.
+func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, ports []ForwardPort) (pod string, out []ForwardPort, err error) {
+	records, _, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return "", nil, serviceError("", err)
+	}
+	fail := func(kind problem.Kind, text, hint string) error {
+		return &problem.Error{Kind: kind, Object: "service " + namespace + "/" + name, Err: errors.New(text), Hint: hint}
+	}
+	i := slices.IndexFunc(records, func(r store.ServiceRecord) bool { return r.Service.Namespace == namespace && r.Service.Name == name })
+	if i < 0 {
+		return "", nil, &problem.Error{Kind: problem.Failed, Object: "service " + namespace + "/" + name, Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"}
+	}
+	pods, err := e.servicePods(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	to, ok := service.Target(records[i].Service, pods)
+	if !ok {
+		return "", nil, fail(problem.Failed, "selects no pod with an address", "run 'podrun describe svc "+name+" -n "+namespace+"' to show its selector")
+	}
+	for _, p := range ports {
+		number, ok := to.PortOf(records[i].Service, p.Remote)
+		if !ok {
+			return "", nil, fail(problem.Usage, "has no port "+p.Remote+" that the pod "+to.Name+" serves", "run 'podrun get svc "+name+" -n "+namespace+"' to list its ports")
+		}
+		if p.Local == 0 {
+			p.Local, _ = strconv.Atoi(p.Remote)
+		}
+		p.Remote = strconv.Itoa(number)
+		out = append(out, p)
+	}
+	return to.Name, out, nil
+}
+
+// UnforwardedPorts returns warnings about ports of Services that have no effect, because podrun has no
+// rules in another runtime's network.
+func (e *Engine) UnforwardedPorts(ctx context.Context, services map[string]*corev1.Service) (problem.List, error) {
+	if len(services) == 0 || e.ownsNetwork() {
+		return nil, nil
+	}
+	pods, err := e.servicePods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out problem.List
+	for _, s := range services {
+		if ports := service.Unforwarded(s, pods); len(ports) > 0 {
+			out = append(out, problem.Problem{Object: "Service " + service.Key(s), Field: "spec.ports", Warning: true,
+				Message: "podrun does not forward ports in the network of this runtime: the name resolves to the pods, but these ports have no effect: " + strings.Join(ports, ", "),
+				Hint:    "connect to the targetPort, or use podrun-bundle, whose network forwards them"})
+		}
+	}
+	slices.SortFunc(out, func(a, b problem.Problem) int { return cmp.Compare(a.Object, b.Object) })
+	return out, nil
+}
+
+// ServiceNotes returns warnings about settings of Services that have no effect on one host.
+func ServiceNotes(services map[string]*corev1.Service) (out problem.List) {
+	for key, s := range services {
+		for _, note := range service.Notes(s) {
+			out = append(out, problem.Problem{Object: "Service " + key, Message: note, Warning: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b problem.Problem) int { return cmp.Compare(a.Object+a.Message, b.Object+b.Message) })
+	return out
+}
+
+// lockServices locks the records and the synchronization of Services.
+func (e *Engine) lockServices(ctx context.Context) (*store.FileLock, error) {
+	lock, err := store.Lock(ctx, e.Layout().ServicesLock(), e.Holder(), func(holder string) {
+		e.WarnOnce(problem.Problem{Object: "services", Message: "waiting for " + holder, Warning: true})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock the Services: %w", err)
+	}
+	return lock, nil
+}
+
+// ownsNetwork reports whether the pods use the network of the embedded runtime.
+func (e *Engine) ownsNetwork() bool {
+	return e.Client != nil && e.Client.Endpoint() == e.runtimeLayout().Endpoint()
+}
+
+func (e *Engine) runtimeLayout() embedded.Layout { return embedded.ReadLayout(e.Settings.RootDir) }
+
+// serviceRanges returns the ranges of virtual IPs, which it records at the first call; none in another
+// runtime's network.
+func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
+	if !e.ownsNetwork() {
+		return nil, nil
+	}
+	have, err := store.ReadServiceRanges(e.Layout())
+	if err != nil {
+		return nil, err
+	}
+	ranges, err := embedded.ReadServiceRanges(ctx, e.runtimeLayout())
+	if err != nil {
+		return nil, err
+	}
+	missing := false
+	for _, r := range ranges {
+		if !slices.ContainsFunc(have, func(h netip.Prefix) bool { return h.Addr().Is4() == r.Addr().Is4() }) {
+			have, missing = append(have, r), true
+		}
+	}
+	if missing {
+		err = store.WriteServiceRanges(e.Layout(), have)
+	}
+	return have, err
+}
+
+// serviceError adds the kind to an error about the state on disk.
+func serviceError(name string, err error) error {
+	object := "services"
+	if name != "" {
+		object = "service " + name
+	}
+	return &problem.Error{Kind: problem.Runtime, Object: object, Err: err}
+}

@@ -1,0 +1,217 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/sandbox/cni"
+	"github.com/podrun/podrun/service"
+	"github.com/podrun/podrun/volume"
+)
+
+// SyncServices makes the names in the pods' hosts files and the network's rules match the Services and
+// the pods. It is idempotent. On a host without Services it does nothing.
+func (e *Engine) SyncServices(ctx context.Context) error {
+	if !store.HasServices(e.Layout()) {
+		return nil
+	}
+	lock, err := e.lockServices(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return e.syncServices(ctx)
+}
+
+// syncServices is SyncServices with the lock held. It reads its input under the lock, so that an older
+// synchronization cannot overwrite a newer one.
+func (e *Engine) syncServices(ctx context.Context) error {
+	records, corrupt, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return serviceError("", err)
+	}
+	pods, err := e.servicePods(ctx)
+	if err != nil {
+		return err
+	}
+	services, err := e.currentServices(ctx, records)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(e.syncNames(ctx, service.Names(services, pods)), e.syncRules(ctx, services, pods))
+	if err == nil && len(records) == 0 && corrupt == nil {
+		err = e.removeServiceState()
+	}
+	return err
+}
+
+// currentServices returns the Services as the current network provides them. It assigns virtual IPs to
+// Services that were applied in another runtime's network.
+func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) ([]*corev1.Service, error) {
+	ranges, err := e.serviceRanges(ctx)
+	if err != nil {
+		return nil, serviceError("", err)
+	}
+	all := make([]*corev1.Service, len(records))
+	for i, r := range records {
+		all[i] = r.Service
+	}
+	for i, s := range all {
+		switch {
+		case !service.HasVirtualIP(s):
+		case len(ranges) == 0:
+			all[i] = s.DeepCopy()
+			all[i].Spec.ClusterIP, all[i].Spec.ClusterIPs = "", nil
+		case len(s.Spec.ClusterIPs) == 0:
+			next, err := service.Assign(s, nil, slices.Delete(slices.Clone(all), i, i+1), ranges)
+			if err == nil {
+				err = store.WriteService(e.Layout(), store.ServiceRecord{Service: next, Origin: records[i].Origin})
+			}
+			if err != nil {
+				return nil, serviceError(service.Key(s), err)
+			}
+			all[i] = next
+		}
+	}
+	return all, nil
+}
+
+// removeServiceState removes the derived state when the last Service is gone. It is the last step: while
+// a file is left, a synchronization has work to do.
+func (e *Engine) removeServiceState() error {
+	for _, path := range []string{e.Layout().ServiceNames(), e.Layout().ServiceRanges()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return serviceError("", err)
+		}
+	}
+	return nil
+}
+
+// servicePods reads the facts about all pods that Services need.
+func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
+	views, err := e.Pods(ctx, Selector{})
+	if err != nil {
+		return nil, err
+	}
+	supervised := e.Supervised()
+	var out []service.Pod
+	for _, v := range views {
+		if v.Known.Pod == nil || v.Object.Status.Phase == corev1.PodSucceeded || v.Object.Status.Phase == corev1.PodFailed {
+			continue // an ended pod is no endpoint in a cluster either
+		}
+		out = append(out, servicePod(v, supervised))
+	}
+	return out, nil
+}
+
+// servicePod returns the facts about one pod. Without supervision, no process runs readiness probes,
+// and results of earlier ones may be outdated: then a pod counts as ready when its containers run.
+func servicePod(v View, supervised bool) service.Pod {
+	spec, status := v.Object.Spec, v.Object.Status
+	p := service.Pod{Namespace: v.ID.Namespace, Name: v.ID.Name, UID: v.ID.UID, Labels: v.Object.Labels,
+		Ready: podutil.IsPodReady(v.Object), Terminating: v.Deletion != nil || v.Object.DeletionTimestamp != nil,
+		Hostname: spec.Hostname, Subdomain: spec.Subdomain}
+	if !supervised {
+		p.Ready = status.Phase == corev1.PodRunning && len(status.ContainerStatuses) == len(spec.Containers) &&
+			!slices.ContainsFunc(status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
+	}
+	for _, ip := range status.PodIPs {
+		if addr, err := netip.ParseAddr(ip.IP); err == nil {
+			p.IPs = append(p.IPs, addr)
+		}
+	}
+	for _, c := range spec.InitContainers {
+		if podutil.IsRestartableInitContainer(&c) {
+			p.Ports = append(p.Ports, c.Ports...)
+		}
+	}
+	for _, c := range spec.Containers {
+		p.Ports = append(p.Ports, c.Ports...)
+	}
+	return p
+}
+
+// syncNames writes the names for pods that will start, and then into the files of all pods. A start of a
+// sandbox, which holds the same lock, writes its file either before or after that.
+func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
+	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	have, err := store.ReadJSON[[]service.Name](e.Layout().ServiceNames(), "the names of Services")
+	if err != nil {
+		return serviceError("", err)
+	}
+	if !slices.Equal(have, names) {
+		if err := store.KeepState(e.Layout().ServiceNames(), names, true); err != nil {
+			return serviceError("", err)
+		}
+	}
+	ids, err := store.StoredPods(e.Layout())
+	if err != nil {
+		return serviceError("", err)
+	}
+	domain := service.Domain(e.Settings.ClusterDomain)
+	var errs []error
+	for _, id := range ids {
+		err := volume.ChangeHosts(e.Layout(), id.UID, func(file string) string { return service.WithNames(file, id.Namespace, domain, names) })
+		if err != nil {
+			errs = append(errs, &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// syncRules sets the rules of the network, if it is podrun's own.
+func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods []service.Pod) error {
+	if !e.ownsNetwork() {
+		return nil
+	}
+	layout := e.runtimeLayout()
+	network, ok := ownNetwork(ctx, layout)
+	if !ok {
+		if len(services) == 0 {
+			return nil
+		}
+		return oldNetwork(layout)
+	}
+	ranges, err := store.ReadServiceRanges(e.Layout())
+	if err != nil {
+		return serviceError("", err)
+	}
+	subnets, err := embedded.ReadSubnets(ctx, layout)
+	if err != nil {
+		return serviceError("", err)
+	}
+	table := service.NewTable(layout.Bridge(), ranges, subnets, services, pods)
+	input, err := table.JSON()
+	if err != nil {
+		return serviceError("", err)
+	}
+	_, err = network.SetServices(ctx, layout.Bridge(), input, table.Has(true), table.Has(false))
+	switch {
+	case errors.Is(err, cni.ErrNoServices) && len(table.Ports) == 0:
+		return nil
+	case errors.Is(err, cni.ErrNoServices):
+		return oldNetwork(layout)
+	case err != nil:
+		return &problem.Error{Kind: problem.Runtime, Object: "network " + layout.Bridge(), Err: err}
+	}
+	return nil
+}
+
+func oldNetwork(layout embedded.Layout) error {
+	return &problem.Error{Kind: problem.Runtime, Object: "network " + layout.Bridge(), Err: cni.ErrNoServices,
+		Hint: "run 'podrun runtime upgrade', and then this command again"}
+}

@@ -1,0 +1,67 @@
+package start
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/kubelet/envvars"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/service"
+)
+
+// serviceEnv returns the variables of the Services in a pod's namespace, as they are now.
+func serviceEnv(layout identity.Layout, object *corev1.Pod) ([]corev1.EnvVar, error) {
+	if off := object.Spec.EnableServiceLinks; off != nil && !*off || !store.HasServices(layout) {
+		return nil, nil
+	}
+	records, _, err := store.ReadServices(layout) // serve and apply report corrupt records
+	if err != nil {
+		return nil, err
+	}
+	var services []*corev1.Service
+	for _, r := range records {
+		// FromServices requires a port, which validation guarantees unless the record was edited.
+		if r.Service.Namespace == object.Namespace && len(r.Service.Spec.Ports) > 0 {
+			services = append(services, r.Service)
+		}
+	}
+	return envvars.FromServices(services), nil
+}
+
+// withServiceNames calls write with a pod's hosts file, to which it adds the names of Services. The lock
+// orders it with a synchronization of the names in all pods.
+func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(string) error) error {
+	layout := p.Plan.Layout
+	if !store.HasServices(layout) {
+		return write(file)
+	}
+	lock, err := store.Lock(ctx, layout.ServiceNamesLock(), p.Node.Holder(), nil)
+	if err != nil {
+		return fmt.Errorf("lock the names of Services: %w", err)
+	}
+	defer lock.Unlock()
+	names, err := store.ReadJSON[[]service.Name](layout.ServiceNames(), "the names of Services")
+	if err != nil {
+		return err
+	}
+	records, _, err := store.ReadServices(layout)
+	if err != nil {
+		return err
+	}
+	// Services that were recorded after the last synchronization have virtual IPs already.
+	var services []*corev1.Service
+	for _, r := range records {
+		services = append(services, r.Service)
+	}
+	for _, n := range service.Names(services, nil) {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return write(service.WithNames(file, p.Spec().Namespace, service.Domain(p.Node.Settings.ClusterDomain), names))
+}

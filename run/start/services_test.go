@@ -1,0 +1,83 @@
+package start
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/service"
+)
+
+func recorded(namespace, name, ip string) store.ServiceRecord {
+	return store.ServiceRecord{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.ServiceSpec{ClusterIP: ip, ClusterIPs: []string{ip}, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: "TCP"}}}}}
+}
+
+func TestServiceEnv(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
+	if env, err := serviceEnv(layout, object); err != nil || env != nil {
+		t.Errorf("without Services: %v, %v", env, err)
+	}
+	broken := recorded("shop", "broken", "10.0.0.3")
+	broken.Service.Spec.Ports = nil
+	for _, r := range []store.ServiceRecord{recorded("shop", "web-app", "10.0.0.1"), recorded("other", "db", "10.0.0.2"), recorded("shop", "headless", "None"), broken} {
+		if err := store.WriteService(layout, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env, err := serviceEnv(layout, object)
+	if err != nil || !slices.Contains(env, corev1.EnvVar{Name: "WEB_APP_SERVICE_HOST", Value: "10.0.0.1"}) || !slices.Contains(env, corev1.EnvVar{Name: "WEB_APP_SERVICE_PORT_HTTP", Value: "80"}) {
+		t.Errorf("%v, %v", env, err)
+	}
+	for _, v := range env {
+		if !strings.HasPrefix(v.Name, "WEB_APP_") {
+			t.Errorf("%s=%s", v.Name, v.Value)
+		}
+	}
+	off := false
+	object.Spec.EnableServiceLinks = &off
+	if env, err := serviceEnv(layout, object); err != nil || len(env) > 0 {
+		t.Errorf("enableServiceLinks is false: %v, %v", env, err)
+	}
+}
+
+func TestServiceNamesAtStart(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	p := pod.New(&node.Node{}, &prepare.Plan{Pod: object, Layout: layout, ID: identity.Pod{Namespace: "shop", Name: "web", UID: "u"}})
+	const file = "127.0.0.1\tlocalhost\n"
+	written := func() (text string) {
+		if err := withServiceNames(context.Background(), p, file, func(s string) error { text = s; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if text := written(); text != file {
+		t.Errorf("without Services: %s", text)
+	}
+	if _, err := os.Stat(filepath.Join(layout.RootDir, "locks")); err == nil {
+		t.Error("without Services, a lock is taken")
+	}
+	if err := store.WriteService(layout, recorded("shop", "new", "10.0.0.1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.KeepState(layout.ServiceNames(), []service.Name{}, true); err != nil {
+		t.Fatal(err)
+	}
+	// Its record is newer than the last synchronization.
+	if text := written(); !strings.Contains(text, "10.0.0.1\tnew.shop.svc.cluster.local\tnew.shop.svc\tnew.shop\tnew\n") {
+		t.Errorf("%s", text)
+	}
+}

@@ -1,0 +1,45 @@
+package store
+
+import (
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+)
+
+func TestServices(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	if list, corrupt, err := ReadServices(layout); len(list) > 0 || corrupt != nil || err != nil || HasServices(layout) {
+		t.Errorf("%v, %v, %v", list, corrupt, err)
+	}
+	for _, name := range []string{"web", "db"} {
+		r := ServiceRecord{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}, Origin: "/m/" + name}
+		if err := WriteService(layout, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, corrupt, err := ReadServices(layout)
+	if len(list) != 2 || corrupt != nil || err != nil || list[0].Service.Name != "db" || list[0].Origin != "/m/db" || !HasServices(layout) {
+		t.Errorf("%v, %v, %v", list, corrupt, err)
+	}
+	// A corrupt record, and one under the wrong name, do not hide the others.
+	for file, text := range map[string]string{"shop_web": "# podrun schema 1\n{", "shop_copy": `{"service":{"metadata":{"namespace":"shop","name":"db"}}}`} {
+		if err := os.WriteFile(layout.Services()+"/"+file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, corrupt, err := ReadServices(layout); len(list) != 1 || corrupt == nil || err != nil {
+		t.Errorf("%v, %v, %v", list, corrupt, err)
+	}
+	for range 2 {
+		if err := RemoveService(layout, "shop", "db"); err != nil {
+			t.Error(err)
+		}
+	}
+	if list, _, _ := ReadServices(layout); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+}

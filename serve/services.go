@@ -1,0 +1,153 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+const (
+	// servicesEvery is the interval at which podrun checks the rules of Services without a change:
+	// another program may have removed them.
+	servicesEvery = 30 * time.Second
+	// servicesPause is the minimum time between two synchronizations, so that the changes of many pods
+	// cause only a few.
+	servicesPause = 100 * time.Millisecond
+	servicesRetry = 2 * time.Second
+)
+
+// services keeps the Services of the manifest directories, and the names and rules of all Services, up
+// to date.
+type services struct {
+	engine  *run.Engine
+	changed chan struct{}
+
+	mu       sync.Mutex
+	reported string // the last error, so that each is reported once
+}
+
+func newServices(e *run.Engine) *services {
+	return &services{engine: e, changed: make(chan struct{}, 1)}
+}
+
+// signal requests a synchronization. It does not block.
+func (s *services) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // a signal is already pending
+	}
+}
+
+// take records the Services that the manifest directories define, and removes those whose file is gone.
+// The pods that need them start afterwards.
+func (s *services) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
+	defer s.signal()
+	wanted := want.Shared.Services
+	notes := run.ServiceNotes(wanted)
+	s.engine.SendWarnings(notes[:min(len(notes), maxServiceNotes)])
+	var errs []error
+	for key, one := range wanted {
+		// One by one: a Service that this host refuses does not affect the others.
+		_, undo, err := s.engine.ApplyServices(ctx, map[string]*corev1.Service{key: one}, run.ServiceOptions{Origins: want.ServicePaths, RecordsOnly: true})
+		if err != nil {
+			errs = append(errs, err, undo())
+		}
+	}
+	_, err := s.engine.RemoveServiceRecords(ctx, func(one *corev1.Service, origin string) bool {
+		if origin == "" || wanted[one.Namespace+"/"+one.Name] != nil {
+			return false
+		}
+		may, _ := snapshot.MayDefine(origin)
+		return !may
+	})
+	s.report(ctx, errors.Join(append(errs, err)...))
+}
+
+// maxServiceNotes limits the warnings about one read of the directories.
+const maxServiceNotes = 20
+
+// run synchronizes names and rules until ctx ends.
+func (s *services) run(ctx context.Context) {
+	defer s.watch(ctx)()
+	for {
+		every := servicesEvery
+		err := s.engine.SyncServices(ctx)
+		if s.report(ctx, err); err != nil {
+			every = servicesRetry // a pod may have changed while it was read
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(servicesPause):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+		case <-time.After(every):
+		}
+	}
+}
+
+// report prints an error once. Another part of the supervisor reports that the runtime does not respond.
+func (s *services) report(ctx context.Context, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.reported = ""
+		return
+	}
+	if ctx.Err() != nil || observe.IsUnavailable(err) || err.Error() == s.reported {
+		return
+	}
+	s.reported = err.Error()
+	s.engine.SendWarnings(problem.List{problem.WarningOf(err)})
+}
+
+// watch signals when a command changes the record of a Service. Without a watch, the next check detects
+// the change.
+func (s *services) watch(ctx context.Context) (end func()) {
+	dir := s.engine.Layout().Services()
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = errors.Join(store.MakeStateDir(dir), w.Add(dir))
+	}
+	if err != nil {
+		s.engine.SendWarnings(problem.List{problem.WarningOf(err)})
+		if w == nil {
+			return func() {}
+		}
+		return func() { _ = w.Close() }
+	}
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		for {
+			select {
+			case <-w.Errors:
+				s.signal()
+			case ev, open := <-w.Events:
+				if !open {
+					return
+				}
+				if _, record := store.NamedPod(filepath.Base(ev.Name)); record {
+					s.signal()
+				}
+			}
+		}
+	})
+	return func() {
+		_ = w.Close()
+		loop.Wait()
+	}
+}
