@@ -36,6 +36,8 @@ failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: [none]
 enableServer: false
+authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
 makeIPTablesUtilChains: false
 maxPods: 1000
 oomScoreAdj: 0
@@ -43,8 +45,9 @@ imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, imagefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.inodesFree: 0%%}
 `
 
-// starter starts a process that runs the pods of a directory, and returns how to end it.
-type starter func(ctx context.Context, dir string) (end func() error, err error)
+// starter starts a process that runs the pods of a directory. It returns how to end the process, and a channel that
+// is closed when the process has ended.
+type starter func(ctx context.Context, dir string) (end func() error, ended <-chan struct{}, err error)
 
 // benchKubelet measures podrun serve and a standalone kubelet on the runtime of the environment.
 func benchKubelet(ctx context.Context, o options, kubelet string) (err error) {
@@ -111,11 +114,16 @@ func boot(ctx context.Context, client *runtimeClient, start starter, dir, image 
 		}
 	}
 	begin := time.Now()
-	end, err := start(ctx, dir)
+	end, ended, err := start(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
 	err = until(ctx, startLimit, slowPoll, fmt.Sprintf("that %d containers run", kubeletPods), func() (bool, error) {
+		select {
+		case <-ended:
+			return false, errors.New("the program has ended")
+		default:
+		}
 		list, err := client.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
 			State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 			LabelSelector: map[string]string{"io.kubernetes.pod.namespace": namespace}}})
@@ -127,18 +135,19 @@ func boot(ctx context.Context, client *runtimeClient, start starter, dir, image 
 
 // serveStarter starts podrun serve. The end deletes the pods.
 func serveStarter(p *podrun, socket string) starter {
-	return func(ctx context.Context, dir string) (func() error, error) {
+	return func(ctx context.Context, dir string) (func() error, <-chan struct{}, error) {
 		s := &served{podrun: p, dir: dir, manifests: filepath.Join(dir, "manifests")}
-		return func() error { return s.remove(ctx) }, s.start(socket)
+		err := s.start(socket)
+		return func() error { return s.remove(ctx) }, s.ended, err
 	}
 }
 
 // kubeletStarter starts a kubelet. The end kills it, because a kubelet does not remove its pods, and removes what it
 // created. group is its cgroup root: a kubelet kills what it finds in the cgroups of pods.
 func kubeletStarter(program, socket, group string) starter {
-	return func(ctx context.Context, dir string) (func() error, error) {
+	return func(ctx context.Context, dir string) (func() error, <-chan struct{}, error) {
 		k := &standaloneKubelet{socket: socket, dir: dir, group: group, ended: make(chan struct{})}
-		return func() error { return k.remove(ctx) }, k.start(program)
+		return func() error { return k.remove(ctx) }, k.ended, k.start(program)
 	}
 }
 
