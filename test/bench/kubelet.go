@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/component-helpers/node/util/sysctl"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -203,6 +204,10 @@ func (k *standaloneKubelet) remove(ctx context.Context) error {
 		<-k.ended
 	}
 	errs = append(errs, removePods(fresh, k.socket))
+	// A kubelet mounts its root directory on itself.
+	if err := unix.Unmount(filepath.Join(k.dir, "kubelet"), 0); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		errs = append(errs, err)
+	}
 	for _, mount := range cgroupMounts() {
 		errs = append(errs, removeGroups(filepath.Join(mount, k.group)))
 	}
