@@ -225,7 +225,7 @@ var useInstead = map[string]string{
 	"is-active":        "use 'podrun wait NAME --for=phase=Running --timeout=1s', which exits with 0 if the pod runs",
 	"is-enabled":       "use 'systemctl is-enabled podrun' for the service",
 	"is-failed":        "use 'podrun get NAME -o jsonpath={.status.phase}'",
-	"daemon-reload":    "'podrun serve' reads changed manifests without a command; elsewhere run 'podrun apply FILE'",
+	"daemon-reload":    "'podrun serve' reads changed manifests automatically; for a manifest that it does not read, run 'podrun apply FILE'",
 	"journalctl":       "use 'podrun logs NAME', or 'journalctl -u podrun' for the service",
 	"watch":            "use 'podrun get --watch'",
 	"validate":         "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",

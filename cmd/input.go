@@ -140,8 +140,9 @@ func isRedirected(in io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// expandFiles converts lists (a.yaml,b.yaml) and quoted patterns (*.yaml) like kubectl. If a
-// file has this name, it keeps the name.
+// expandFiles converts lists (a.yaml,b.yaml) and quoted patterns (*.yaml) like kubectl. It
+// does not change an argument that is the path of an existing file, even if the path contains a
+// comma or a pattern.
 func expandFiles(names []string) (out []string) {
 	for _, name := range names {
 		if _, err := os.Stat(name); err == nil || strings.Contains(name, "://") {

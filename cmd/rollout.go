@@ -131,7 +131,7 @@ annotation kubernetes.io/change-cause of the definition.`,
 	f.pickFlags.add(c.Flags())
 	c.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().Int64Var(&revision, "revision", 0, "show the definition of this `revision`")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print the definitions as json or yaml, or the names of the pods with name")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "output format: json or yaml for the definitions, or name for the names of the pods")
 	return c
 }
 

@@ -18,7 +18,7 @@ func seccomp(in Input) Finding {
 	case in.Settings.SeccompDefault:
 		return pass("seccomp", "enabled; containers without a profile get RuntimeDefault")
 	}
-	return pass("seccomp", "enabled; containers without a profile are unconfined, as with a kubelet (--seccomp-default)")
+	return pass("seccomp", "enabled; containers without a profile are unconfined, as with a kubelet by default; --seccomp-default gives them RuntimeDefault")
 }
 
 func appArmor(in Input) Finding {

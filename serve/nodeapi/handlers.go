@@ -50,7 +50,7 @@ func (s *Server) answer(w http.ResponseWriter, code int, kind string, body []byt
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	// The writers of tests do not support this.
+	// The ResponseWriters that tests use do not support write deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
 	w.WriteHeader(code)
 	// An error means that the client has disconnected.

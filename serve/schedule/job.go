@@ -317,7 +317,7 @@ func (d *jobDecision) afterFinish() {
 	}
 }
 
-// stopAll makes podrun remove all active pods; of a Job that is deleted, all pods.
+// stopAll makes podrun remove the Job's active pods or, if the Job is being deleted, all of its pods.
 func (d *jobDecision) stopAll() {
 	for i := range d.Record.Pods {
 		if p := &d.Record.Pods[i]; p.State == store.JobPodActive || d.Record.Deleting() {

@@ -25,9 +25,9 @@ type outside struct {
 	mu    sync.Mutex
 	known map[string]bool // leaks that have already been counted
 
-	shared  sync.Mutex // the state that the lanes share, because they read the network together
+	shared  sync.Mutex // guards the result of readResidue, which the lanes share
 	residue []string
-	// when that read of the network began
+	// when the call of readResidue that returned residue began
 	residueAt time.Time
 }
 

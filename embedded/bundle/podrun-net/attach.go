@@ -53,7 +53,7 @@ func checkFree(sandbox ns.NetNS, ifName string) error {
 		if err != nil {
 			return fmt.Errorf("read the interface %s of the sandbox: %w", ifName, err)
 		}
-		return types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("the sandbox has an interface %s already: it is attached, or an ADD was interrupted: run DEL", ifName), "")
+		return types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("the sandbox already has an interface %s, from an earlier ADD that succeeded or was interrupted: run DEL before another ADD", ifName), "")
 	})
 }
 

@@ -338,7 +338,8 @@ func removeServiceRoutes(bridge string) error {
 // isServicesCall reports whether podrun, and not a runtime, calls the program.
 func isServicesCall() bool { return len(os.Args) == 2 && os.Args[1] == servicesCommand }
 
-// staleService matches UDP flows to virtual IPs and node ports whose endpoint is no longer one.
+// staleService matches the UDP flows to virtual IPs and node ports that were translated to an
+// address that is no longer an endpoint of the Service.
 // Otherwise, a client that continues to send would never reach a new pod.
 type staleService struct{ ports []servicePort }
 

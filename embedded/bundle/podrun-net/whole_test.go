@@ -256,7 +256,7 @@ func TestSecondAdd(t *testing.T) {
 	p := w.sandbox()
 	r := w.attach(p, ports(portMapping{8080, 80, "tcp", ""}))
 	p.serve("tcp", ":80")
-	if out, _, err := w.call("ADD", p, w.config(nil)); err == nil || !strings.Contains(out, "has an interface eth0 already") {
+	if out, _, err := w.call("ADD", p, w.config(nil)); err == nil || !strings.Contains(out, "already has an interface eth0") {
 		t.Errorf("%v: %s", err, out)
 	}
 	w.outside.wants("tcp", hostIP4+":8080", "hi "+outsideIP4)
