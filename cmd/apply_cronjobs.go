@@ -47,7 +47,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 		}
 		c := object.(*batchv1.CronJob)
 		c.Name = strings.TrimPrefix(p.From, "CronJob ")
-		if why := notGiven(e.Supervised(), p, objects); why.Err != nil {
+		if why := notGiven(e.Supervised(), c, p, objects); why.Err != nil {
 			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
 			if len(objects.Pods) > 0 {
 				r.warn(problem.List{problem.WarningOf(&why)})
@@ -70,11 +70,14 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 }
 
 // notGiven returns why podrun cannot give a CronJob to the supervisor; its Err is nil if it can.
-func notGiven(supervised bool, p manifest.Pod, objects *manifest.Objects) problem.Error {
+func notGiven(supervised bool, c *batchv1.CronJob, p manifest.Pod, objects *manifest.Objects) problem.Error {
 	const hint = "copy the file to a manifest directory of 'podrun serve'"
 	if !supervised {
 		return problem.Error{Err: errors.New("not applied: a CronJob runs only while 'podrun serve' runs, which is not running"),
 			Hint: hint + ", or apply it while podrun serve runs; 'podrun run' runs its template once"}
+	}
+	if field := manifest.UnsupportedByJobs(&c.Spec.JobTemplate.Spec); field != "" {
+		return problem.Error{Err: fmt.Errorf("not applied: spec.jobTemplate.%s is not supported: podrun runs the pods of a Job one after the other", field), Hint: "remove the field"}
 	}
 	referred := manifest.Referred(p.Object, objects)
 	if n := len(referred.ConfigMaps) + len(referred.Secrets) + len(referred.Claims) + len(referred.Volumes); n > 0 {

@@ -25,7 +25,8 @@ type deleteFlags struct {
 	graceSeconds              int64
 	fileServices              map[string]*corev1.Service // in the files
 	labels                    string
-	jobs                      []run.Ref // Jobs and CronJobs that the manifests define
+	jobs                      map[string][]run.Ref // Jobs and CronJobs that the manifests define, by namespace
+	foundJobs                 bool                 // whether a Job or CronJob was deleted
 }
 
 func newDelete(a *app) *cobra.Command {
@@ -161,7 +162,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		}
 	}
 	results = append(jobs, results...)
-	if len(results) == 0 && (missing != nil || len(f.jobs) > 0) {
+	if len(results) == 0 && (missing != nil || f.foundJobs) {
 		return missing
 	}
 	return a.report(c.Context(), results, missing)
@@ -246,11 +247,12 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 	if err != nil {
 		return nil, err
 	}
-	f.fileServices = objects.Services
+	f.fileServices, f.jobs = objects.Services, map[string][]run.Ref{}
 	var out []run.Selector
 	for _, p := range objects.Pods {
 		if kind, name, ok := strings.Cut(p.From, " "); ok && (kind == "Job" || kind == "CronJob") {
-			f.jobs = append(f.jobs, run.Ref{Kind: kind, Name: name})
+			namespace := p.Object.Namespace
+			f.jobs[namespace] = append(f.jobs[namespace], run.Ref{Kind: kind, Name: name})
 		}
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 	}

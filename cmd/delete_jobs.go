@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/podrun/podrun/run"
@@ -13,9 +14,11 @@ import (
 // for the deleted pods.
 func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *deleteFlags, kinds kindFilter, named []run.Ref, match func(map[string]string) bool) (rest []run.Ref, results []run.Result, err error) {
 	namespaces := map[string][]run.Ref{}
+	maps.Copy(namespaces, f.jobs)
 	namespace := a.namespaceOrDefault("default")
-	if refs := slices.Concat(f.jobs, named); len(refs) > 0 {
-		namespaces[namespace] = refs
+	own := namespace // of the named references
+	if len(named) > 0 {
+		namespaces[own] = slices.Concat(namespaces[own], named)
 	}
 	if (f.all || f.labels != "") && len(kinds) > 0 {
 		if f.allNamespaces {
@@ -47,8 +50,9 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 		if err != nil {
 			return named, results, err
 		}
+		f.foundJobs = f.foundJobs || len(deleted) > 0
 		for _, ref := range deleted {
-			found[ref] = true
+			found[ref] = found[ref] || namespace == own
 			switch {
 			case a.output == "name":
 				fmt.Fprintln(a.streams.Out, resourceOf(ref.Kind)+"/"+ref.Name)
@@ -57,12 +61,6 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 			}
 		}
 	}
-	f.jobs = slices.DeleteFunc(f.jobs, func(ref run.Ref) bool { return !found[ref] })
-	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool {
-		if found[ref] {
-			f.jobs = append(f.jobs, ref)
-		}
-		return found[ref]
-	})
+	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool { return found[ref] })
 	return rest, results, nil
 }

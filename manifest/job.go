@@ -129,6 +129,19 @@ func ReplacesJob(old, updated *batchv1.Job) bool {
 	return !sameJSON(a.Spec, b.Spec)
 }
 
+// UnsupportedByJobs returns a field of a Job that podrun serve does not support; "" if there is none.
+func UnsupportedByJobs(s *batchv1.JobSpec) string {
+	switch {
+	case s.BackoffLimitPerIndex != nil:
+		return "spec.backoffLimitPerIndex"
+	case s.SuccessPolicy != nil:
+		return "spec.successPolicy"
+	case s.ManagedBy != nil && *s.ManagedBy != batchv1.JobControllerName:
+		return "spec.managedBy"
+	}
+	return ""
+}
+
 // podsOf are the options of Load with which podrun reads a Job that it has stored.
 var podsOf = Options{Validate: Ignore}
 

@@ -41,10 +41,12 @@ type Controller struct {
 	// the pods of all Jobs, sorted by namespace and name
 	pods       []source.Pod
 	unreadable map[string]error
+	known      map[string]bool // namespace/name of the Jobs that have a record
 
 	// Only the loop uses these fields.
 	built  map[string]source.Pod // by the UID of the Job and the name of the pod
 	warned map[string]string     // the last warning about an object, by kind, namespace and name
+	seen   [2]time.Time          // changedAt after the last pass
 }
 
 // New returns a controller. Its pods are those of the records on disk.
@@ -69,7 +71,12 @@ func (c *Controller) Merge(snapshot *source.Snapshot, want *source.Desired) (*so
 	c.snapshot, c.want = snapshot, want
 	c.Wake()
 	withRecords, withPods := *snapshot, *want
-	withRecords.Records, withRecords.Unreadable = c.options.Layout.Jobs(), c.unreadable
+	withRecords.Records, withRecords.Unreadable, withRecords.Undecided = c.options.Layout.Jobs(), c.unreadable, map[string]bool{}
+	for _, j := range want.Jobs {
+		if !c.known[key(j.Job)] && c.unreadable[c.options.Layout.Job(j.Namespace, j.Name)] == nil {
+			withRecords.Undecided[j.Path] = true
+		}
+	}
 	taken := map[string]bool{}
 	for i := range want.Pods {
 		taken[want.Pods[i].Key()] = true
@@ -124,7 +131,6 @@ func (c *Controller) Run(ctx context.Context) {
 			c.warn("podrun serve", "Jobs", err.Error())
 			next = c.options.Now().Add(retryAfter)
 		}
-		seen := c.changedAt()
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():
@@ -132,7 +138,7 @@ func (c *Controller) Run(ctx context.Context) {
 			case <-c.wake:
 				waiting = false
 			case <-ticker.C:
-				waiting = (next.IsZero() || c.options.Now().Before(next)) && c.changedAt() == seen
+				waiting = (next.IsZero() || c.options.Now().Before(next)) && c.changedAt() == c.seen
 			}
 		}
 	}
@@ -171,6 +177,8 @@ func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 	if err == nil {
 		err = p.run()
 	}
+	// Commands change records as soon as the lock is released.
+	c.seen = c.changedAt()
 	lock.Unlock()
 	if p == nil {
 		return time.Time{}, err

@@ -2,17 +2,21 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -374,5 +378,162 @@ func TestAdoption(t *testing.T) {
 		if adopted := h.job("j").Pods[0].Name == "j"; adopted != want {
 			t.Errorf("%s: pods %+v", path, h.job("j").Pods)
 		}
+	}
+}
+
+// TestAdoptionOfOtherKinds checks that a Job takes no pod that the same file defined as another object.
+func TestAdoptionOfOtherKinds(t *testing.T) {
+	for kind, want := range map[string]bool{"Job": true, "Pod": false, "Deployment": false} {
+		h := newHost(t, job(""))
+		id := identity.Pod{Namespace: "default", Name: "j", UID: "u"}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "u"}}
+		err := errors.Join(os.MkdirAll(h.layout.Owners(), 0o750), os.MkdirAll(filepath.Dir(h.layout.Checkpoint("u")), 0o750), os.WriteFile(h.layout.Owner(id), []byte(`{"uid": "u"}`), 0o640),
+			store.WriteCheckpoint(h.layout, id, manifest.Checkpoint{Pod: pod, Definition: &manifest.Definition{Kind: kind}}),
+			store.WriteSource(h.layout, id, store.SourceRecord{Path: "/m/f", Hash: "h"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.sync()
+		if adopted := h.job("j").Pods[0].Name == "j"; adopted != want {
+			t.Errorf("%s: pods %+v", kind, h.job("j").Pods)
+		}
+	}
+}
+
+// TestUndecided checks that the supervisor keeps the pod that an older podrun started from the file of a Job
+// until the Job has decided whether it adopts the pod.
+func TestUndecided(t *testing.T) {
+	h := newHost(t, job("suspend: true, "))
+	changes := 0
+	h.c.options.Changed = func() { changes++ }
+	merged := func() *source.Snapshot {
+		snapshot, _ := h.c.Merge(&source.Snapshot{Dirs: []source.Dir{{Path: "/m", State: source.Present}}}, h.want)
+		return snapshot
+	}
+	if may, why := merged().MayDefine("/m/f"); !may || !strings.Contains(why, "not started the Jobs of /m/f yet") {
+		t.Errorf("before the first decision: %t, %s", may, why)
+	}
+	if may, _ := merged().MayDefine("/m/other"); may {
+		t.Error("a file without Jobs may define a pod")
+	}
+	if _, err := h.c.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if may, why := merged().MayDefine("/m/f"); may || changes != 1 {
+		t.Errorf("after the decision: %t, %s; %d signals", may, why, changes)
+	}
+}
+
+// TestSameName checks that a Job has nothing in common with a deleted Job of the same name, although the
+// supervisor has not noticed the deletion: it neither counts the removed pod as its own, which would be a
+// failure, nor keeps the definition of the deleted Job.
+func TestSameName(t *testing.T) {
+	for _, applied := range []bool{true, false} {
+		h := newHost(t, "")
+		put := func(image string) {
+			h.t.Helper()
+			h.define(job(""))
+			j := h.want.Jobs[0].Job
+			j.UID, j.Spec.Template.Spec.Containers[0].Image = types.UID(image), image
+			h.define("")
+			if err := store.WriteJob(h.layout, &store.JobRecord{Job: j}); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		put("first")
+		h.sync()
+		if applied {
+			id := identity.Pod{Namespace: "default", Name: "j"}
+			if err := store.WriteSource(h.layout, id, store.SourceRecord{Path: h.layout.Job("default", "j"), Hash: "h"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		delete(h.phases, "j") // podrun delete job j
+		put("second")
+		changes := 0
+		h.c.options.Changed = func() { changes++ }
+		h.sync()
+		if r := h.job("j"); (r.Pods[0].Name == "j") == applied || changes == 0 || h.c.pods[0].Object.Spec.Containers[0].Image != "second" {
+			t.Errorf("applied %t: %+v, %d signals, pods %+v", applied, r, changes, h.c.pods)
+		}
+	}
+}
+
+// TestDeletedCronJobStaysDeleted checks that the mark of a deleted CronJob remains while its file cannot be
+// read.
+func TestDeletedCronJobStaysDeleted(t *testing.T) {
+	h := newHost(t, cronJob(""))
+	h.sync()
+	r := func() *store.CronJobRecord {
+		records, err := store.ReadRecords(h.layout)
+		if err != nil || len(records.CronJobs) != 1 {
+			t.Fatalf("%+v, %v", records, err)
+		}
+		return records.CronJobs[0]
+	}
+	c := r()
+	c.CronJob.DeletionTimestamp = &metav1.Time{Time: h.now}
+	if err := store.WriteCronJob(h.layout, c); err != nil {
+		t.Fatal(err)
+	}
+	h.sync()
+	if !r().Deleted {
+		t.Fatalf("%+v", r())
+	}
+	unreachable := &source.Snapshot{Dirs: []source.Dir{{Path: "/m", State: source.Unreachable}}}
+	h.boot()
+	h.c.Merge(unreachable, source.Merge(unreachable))
+	if _, err := h.c.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.now = h.now.Add(time.Hour)
+	h.sync()
+	if got := r(); !got.Deleted || len(h.jobs()) > 0 {
+		t.Errorf("%+v, Jobs %v", got, h.jobs())
+	}
+}
+
+// TestChangeAfterPass checks that Run notices a record that a command writes as soon as a pass has released
+// the lock.
+func TestChangeAfterPass(t *testing.T) {
+	h := newHost(t, job(""))
+	other := h.want.Jobs[0].DeepCopy()
+	other.Name, other.UID = "other", "other"
+	var once sync.Once
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	h.c.options.Changed = func() {
+		once.Do(func() {
+			time.Sleep(20 * time.Millisecond) // two changes within a tick of the kernel's clock have the same time
+			if err := store.WriteJob(h.layout, &store.JobRecord{Job: other}); err != nil {
+				t.Error(err)
+			}
+		})
+		if h.job("other") != nil && len(h.job("other").Pods) > 0 {
+			cancel()
+		}
+	}
+	h.c.Merge(&source.Snapshot{}, h.want)
+	<-h.c.wake
+	h.c.Run(ctx)
+	if r := h.job("other"); r == nil || len(r.Pods) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestManyPods checks that no two pods of a Job have the same name: the second would count as ended.
+func TestManyPods(t *testing.T) {
+	r := &store.JobRecord{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}, Spec: batchv1.JobSpec{Completions: ptr.To(int32(3000))}}}
+	names := map[string]bool{}
+	states := map[string]schedule.PodState{}
+	for range 3000 {
+		r.Job = manifest.WithDefaults(r.Job)
+		r = schedule.Job(schedule.JobInput{Record: r, Pods: states, Now: time.Unix(1, 0)}).Record
+		name := r.Pods[len(r.Pods)-1].Name
+		if names[name] {
+			t.Fatalf("two pods have the name %s", name)
+		}
+		names[name] = true
+		states = map[string]schedule.PodState{name: {Pod: &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}}
 	}
 }

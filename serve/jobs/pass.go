@@ -197,7 +197,7 @@ func (p *pass) cronJob(r *store.CronJobRecord) error {
 		}
 	}
 	if r.CronJob.DeletionTimestamp != nil {
-		return p.deleteCronJob(r, p.ownedBy(r), wanted)
+		return p.deleteCronJob(r, p.ownedBy(r), r.Path != "" && p.defined(r.Path, wanted))
 	}
 	if r.Starting != nil {
 		// A killed podrun has not finished this.
@@ -218,9 +218,9 @@ func (p *pass) ownedBy(r *store.CronJobRecord) (owned []*store.JobRecord) {
 	return owned
 }
 
-// deleteCronJob deletes the Jobs of a CronJob and then its record. If a file still defines the
-// CronJob, the record remains, so that podrun does not run the CronJob again.
-func (p *pass) deleteCronJob(r *store.CronJobRecord, owned []*store.JobRecord, wanted bool) error {
+// deleteCronJob deletes the Jobs of a CronJob and then its record. If its file still defines the CronJob,
+// or may define it, the record remains, so that podrun does not run the CronJob again.
+func (p *pass) deleteCronJob(r *store.CronJobRecord, owned []*store.JobRecord, defined bool) error {
 	layout := p.c.options.Layout
 	if len(owned) > 0 {
 		var errs []error
@@ -229,13 +229,16 @@ func (p *pass) deleteCronJob(r *store.CronJobRecord, owned []*store.JobRecord, w
 		}
 		return errors.Join(errs...)
 	}
-	if !wanted {
+	if !defined {
+		// A file may define another CronJob of this name, which podrun takes now.
+		p.wake(p.now)
 		p.records.CronJobs = slices.DeleteFunc(p.records.CronJobs, func(other *store.CronJobRecord) bool { return other == r })
 		return store.RemoveCronJob(layout, r.CronJob)
 	}
 	if r.Deleted {
 		return nil
 	}
+	p.wake(p.now)
 	r.Deleted, r.Starting, r.CronJob.Status = true, nil, batchv1.CronJobStatus{}
 	return store.WriteCronJob(layout, r)
 }
@@ -396,10 +399,20 @@ func (p *pass) taken(r *store.JobRecord, name string) bool {
 		}
 	}
 	owner, err := store.ReadOwner(p.c.options.Layout, id)
-	if owner == nil && err == nil {
-		return false
+	if err != nil {
+		return true
+	}
+	from, err := store.ReadSource(p.c.options.Layout, id)
+	if owner == nil {
+		// If podrun has applied a pod of this name, which does not exist any more, it was a pod of an earlier
+		// Job. It would count as the pod of this Job, and as failed.
+		return err != nil || from != nil && from.Hash != ""
 	}
 	// An older podrun may have started this pod from the same file. The Job then adopts it.
-	from, err := store.ReadSource(p.c.options.Layout, id)
-	return err != nil || from == nil || r.Path == "" || from.Path != r.Path
+	if err != nil || from == nil || r.Path == "" || from.Path != r.Path {
+		return true
+	}
+	// The file may have defined a Pod or a Deployment of this name before.
+	c, err := store.ReadCheckpoint(p.c.options.Layout, owner.UID)
+	return err != nil || c != nil && c.Definition != nil && c.Definition.Kind != "Job"
 }

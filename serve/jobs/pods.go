@@ -47,14 +47,19 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 	c.built = built
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Two Jobs of the same name have different pods.
 	names := func(pods []source.Pod) (out []string) {
 		for i := range pods {
-			out = append(out, pods[i].Key()+" "+pods[i].Path)
+			out = append(out, pods[i].Key()+" "+pods[i].Path+" "+pods[i].Object.Labels[batchv1.ControllerUidLabel])
 		}
 		return out
 	}
-	changed = !slices.Equal(names(c.pods), names(pods)) || !slices.Equal(slices.Sorted(maps.Keys(c.unreadable)), slices.Sorted(maps.Keys(unreadable)))
-	c.pods, c.unreadable = pods, unreadable
+	known := map[string]bool{}
+	for _, r := range records.Jobs {
+		known[key(r.Job)] = true
+	}
+	changed = !slices.Equal(names(c.pods), names(pods)) || !slices.Equal(slices.Sorted(maps.Keys(c.unreadable)), slices.Sorted(maps.Keys(unreadable))) || !maps.Equal(c.known, known)
+	c.pods, c.unreadable, c.known = pods, unreadable, known
 	return changed
 }
 

@@ -257,7 +257,12 @@ func (d *jobDecision) backOffEnd() time.Time {
 // addPod adds a pod to the record. Its name depends on the record only.
 func (d *jobDecision) addPod() {
 	p := store.JobPod{Name: d.job.Name, State: store.JobPodActive}
-	if d.Record.Attempts > 0 || len(p.Name) > maxPodName || d.in.Taken != nil && d.in.Taken(p.Name) {
+	if d.Record.Attempts > 0 || len(p.Name) > maxPodName || d.taken(p.Name) {
+		p.Name = podName(d.job, d.Record.Attempts)
+	}
+	// Five characters of a hash are the same for some of a thousand pods.
+	for i := 0; i < maxNames && d.taken(p.Name); i++ {
+		d.Record.Attempts++
 		p.Name = podName(d.job, d.Record.Attempts)
 	}
 	d.Record.Attempts++
@@ -265,6 +270,14 @@ func (d *jobDecision) addPod() {
 		p.Index = ptr.To(d.firstPendingIndex())
 	}
 	d.Record.Pods = append(d.Record.Pods, p)
+}
+
+// maxNames limits the number of names that addPod skips because they are taken.
+const maxNames = 100
+
+// taken reports whether the Job or another object has a pod of this name.
+func (d *jobDecision) taken(name string) bool {
+	return slices.ContainsFunc(d.Record.Pods, func(p store.JobPod) bool { return p.Name == name }) || d.in.Taken != nil && d.in.Taken(name)
 }
 
 // maxPodName is the length of the longest host name, which is the pod's name.

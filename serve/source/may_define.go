@@ -17,6 +17,9 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 		}
 		return false, ""
 	}
+	if s.Undecided[path] {
+		return true, "podrun has not started the Jobs of " + printable(path) + " yet"
+	}
 	parent := filepath.Dir(path)
 	for i := range s.Dirs {
 		d := &s.Dirs[i]

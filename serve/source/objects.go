@@ -24,7 +24,7 @@ func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.
 func refuseJobs(o *manifest.Objects) problem.List {
 	var out problem.List
 	refused := func(kind, at string, template *manifest.Pod, spec *batchv1.JobSpec) bool {
-		field := unsupported(spec)
+		field := manifest.UnsupportedByJobs(spec)
 		if field == "" {
 			return false
 		}
@@ -39,17 +39,4 @@ func refuseJobs(o *manifest.Objects) problem.List {
 		return refused("CronJob", "spec.jobTemplate.", &c.Template, &c.Object.Spec.JobTemplate.Spec)
 	})
 	return out
-}
-
-// unsupported returns a field of a Job that podrun does not support; "" if there is none.
-func unsupported(s *batchv1.JobSpec) string {
-	switch {
-	case s.BackoffLimitPerIndex != nil:
-		return "spec.backoffLimitPerIndex"
-	case s.SuccessPolicy != nil:
-		return "spec.successPolicy"
-	case s.ManagedBy != nil && *s.ManagedBy != batchv1.JobControllerName:
-		return "spec.managedBy"
-	}
-	return ""
 }

@@ -35,6 +35,9 @@ type Snapshot struct {
 	// records that podrun cannot read, with the reasons.
 	Records    string
 	Unreadable map[string]error
+	// Undecided are the paths of files with a Job that has no record yet. The Job may keep a pod that an older
+	// podrun started from the file.
+	Undecided map[string]bool
 }
 
 // DirState reports whether a directory could be read.
