@@ -1,0 +1,171 @@
+package embedded
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// shopText is a Service with a pod that serves it, whose readiness depends on a file, and a client.
+const shopText = `apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports: [{port: 80, targetPort: http, nodePort: %[2]d}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: web
+    image: %[1]s
+    command: [sh, -c, "busybox touch /d/ready; exec httpd -f -p 8080 -h /www"]
+    ports: [{name: http, containerPort: 8080}]
+    readinessProbe: {periodSeconds: 1, failureThreshold: 1, exec: {command: [busybox, test, -e, /d/ready]}}
+    volumeMounts: [{name: d, mountPath: /d}]
+  volumes: [{name: d, emptyDir: {}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: client}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: client, image: %[1]s, command: [sleep, "100000"]}]
+`
+
+// syncLimit is less than the interval at which podrun serve checks the rules without a change, so that a
+// change that it does not notice is a failure.
+const syncLimit = 20 * time.Second
+
+// TestServices runs a Service and its pods under podrun serve, which must update the endpoints when the
+// pod changes. After delete, nothing of the Service is left.
+func TestServices(t *testing.T) {
+	r := newRig(t)
+	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	nodePort := 30000 + os.Getpid()%2700
+	r.write("shop.yaml", fmt.Sprintf(shopText, imageName, nodePort))
+	s := r.serve(bundle)
+	r.until("serve is ready", func() bool {
+		_, sent := s.texts()
+		return strings.Contains(sent, "READY=1")
+	})
+	r.must("apply", "shop.yaml")
+	ip := r.must("get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
+	virtual, node := net.JoinHostPort(ip, "80"), fmt.Sprintf("127.0.0.1:%d", nodePort)
+	r.serves(virtual)
+	r.serves(node)
+	hosts := r.must("exec", "client", "--", "busybox", "cat", "/etc/hosts")
+	if want := ip + "\tweb.default.svc.cluster.local\tweb.default.svc\tweb.default\tweb\n"; !strings.Contains(hosts, want) {
+		t.Errorf("the hosts file lacks %q:\n%s", want, hosts)
+	}
+	const request = `printf 'GET / HTTP/1.0\r\n\r\n' | busybox nc %s 80`
+	if out := r.must("exec", "client", "--", "sh", "-c", fmt.Sprintf(request, ip)); !strings.HasSuffix(out, "hello\n") {
+		t.Errorf("the client pod received %q", out)
+	}
+
+	// A change of the readiness.
+	r.must("exec", "web", "--", "busybox", "rm", "/d/ready")
+	r.refuses(virtual)
+	r.refuses(node)
+	r.must("exec", "web", "--", "busybox", "touch", "/d/ready")
+	r.serves(virtual)
+
+	// A restart of the container.
+	r.killPID(r.podPID())
+	r.until("the container has been restarted", func() bool {
+		return r.must("get", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}") == "1"
+	})
+	r.serves(virtual)
+	r.serves(node)
+
+	r.must("delete", "-f", "shop.yaml")
+	r.hasNoService()
+}
+
+// get sends a request, and returns the last line of the answer.
+func get(address string) (string, error) {
+	c, err := net.DialTimeout("tcp", address, 2*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := io.WriteString(c, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+		return "", err
+	}
+	last := ""
+	lines := bufio.NewScanner(c)
+	for lines.Scan() {
+		last = lines.Text()
+	}
+	return last, lines.Err()
+}
+
+// serves waits until an address of the Service answers.
+func (r *rig) serves(address string) {
+	r.Helper()
+	r.eventually(address, "want the pod's answer", func(answer string, err error) bool { return err == nil && answer == "hello" })
+}
+
+// refuses waits until an address of the Service refuses connections, because it has no endpoint.
+func (r *rig) refuses(address string) {
+	r.Helper()
+	r.eventually(address, "want a refusal", func(_ string, err error) bool { return err != nil && strings.Contains(err.Error(), "refused") })
+}
+
+func (r *rig) eventually(address, want string, holds func(string, error) bool) {
+	r.Helper()
+	for deadline := time.Now().Add(syncLimit); ; time.Sleep(50 * time.Millisecond) {
+		answer, err := get(address)
+		if holds(answer, err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("%s: %q, %v after %s: %s", address, answer, err, syncLimit, want)
+		}
+	}
+}
+
+func (r *rig) killPID(pid string) {
+	r.Helper()
+	if out, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
+		r.Fatalf("kill %s: %v\n%s", pid, err, out)
+	}
+}
+
+// hasNoService checks that neither a record nor a rule or a route of a Service is left. The runtime, and
+// therefore the bridge, still exist.
+func (r *rig) hasNoService() {
+	r.Helper()
+	if left, err := filepath.Glob(filepath.Join(r.layout.RootDir, "services", "*")); err != nil || len(left) > 0 {
+		r.Errorf("records are left: %v, %v", left, err)
+	}
+	bridge, err := netlink.LinkByName(r.layout.Bridge())
+	if err != nil {
+		r.Fatal(err)
+	}
+	const protocol = 112 // of the routes of podrun-net
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: bridge.Attrs().Index, Protocol: protocol}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	if err != nil || len(routes) > 0 {
+		r.Errorf("routes are left: %v, %v", routes, err)
+	}
+	// leavesNothing also looks for tables, but after the removal of the runtime.
+	if out, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(out), "podrun-services-"+r.layout.Bridge()) {
+		r.Errorf("a table of nftables is left:\n%s", out)
+	}
+}
