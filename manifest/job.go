@@ -129,6 +129,10 @@ func ReplacesJob(old, updated *batchv1.Job) bool {
 	return !sameJSON(a.Spec, b.Spec)
 }
 
+// MaxJobName is the length of the longest name of a Job: its pods have the name as a label, so that the API refuses
+// longer names.
+const MaxJobName = 63
+
 // UnsupportedByJobs returns a field of a Job that podrun serve does not support; "" if there is none.
 func UnsupportedByJobs(s *batchv1.JobSpec) string {
 	switch {

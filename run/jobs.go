@@ -112,6 +112,9 @@ func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string)
 			records.Unreadable[e.Layout().Job(namespace, name)] != nil {
 			return nil, &problem.Error{Kind: problem.Failed, Object: "job " + name, Err: errors.New("already exists"), Hint: "use another name, or run 'podrun delete job " + name + "' first"}
 		}
+		if len(name) > manifest.MaxJobName {
+			return nil, &problem.Error{Kind: problem.Usage, Object: "job " + name, Err: fmt.Errorf("the name has more than %d characters", manifest.MaxJobName)}
+		}
 		job := lifecycle.JobFromTemplate(records.CronJobs[i].CronJob, name)
 		job.Annotations[ManualAnnotation] = "manual"
 		if _, problems := manifest.PodOfJob(job, name); len(problems.Errors()) > 0 {

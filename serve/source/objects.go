@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -34,7 +35,15 @@ func refuseJobs(o *manifest.Objects) problem.List {
 		out = append(out, pr)
 		return true
 	}
-	o.Jobs = slices.DeleteFunc(o.Jobs, func(j manifest.Job) bool { return refused("Job", "", &j.Template, &j.Object.Spec) })
+	o.Jobs = slices.DeleteFunc(o.Jobs, func(j manifest.Job) bool {
+		if len(j.Object.Name) <= manifest.MaxJobName {
+			return refused("Job", "", &j.Template, &j.Object.Spec)
+		}
+		pr := j.Template.Locate(problem.Problem{Reason: "FieldValueInvalid", Message: fmt.Sprintf("metadata.name has more than %d characters", manifest.MaxJobName), Hint: "use a shorter name"})
+		pr.Object = "Job " + keyOf(&j.Template)
+		out = append(out, pr)
+		return true
+	})
 	o.CronJobs = slices.DeleteFunc(o.CronJobs, func(c manifest.CronJob) bool {
 		return refused("CronJob", "spec.jobTemplate.", &c.Template, &c.Object.Spec.JobTemplate.Spec)
 	})
