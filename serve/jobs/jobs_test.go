@@ -291,6 +291,21 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestRetryAfterClockWasSetBack checks that a Job does not wait until the clock reaches the time of a failure
+// again.
+func TestRetryAfterClockWasSetBack(t *testing.T) {
+	h := newHost(t, job(""))
+	h.sync()
+	h.phases["j"] = corev1.PodFailed
+	h.sync()
+	h.now = h.now.AddDate(-4, 0, 0)
+	h.boot()
+	h.sync()
+	if r := h.job("j"); r.Attempts != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestNames checks that the pod of a Job gets another name than the pod of a Deployment.
 func TestNames(t *testing.T) {
 	h := newHost(t, job("")+"---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: j}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n")

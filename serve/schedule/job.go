@@ -244,7 +244,9 @@ func (d *jobDecision) manage() {
 
 // backOffEnd returns the time before which no new pod is added after failures.
 func (d *jobDecision) backOffEnd() time.Time {
-	if d.Record.Failures == 0 {
+	// If the clock was set back since the failure, the end of the back-off may be years away. The controller
+	// forgets failures when it restarts, podrun does not.
+	if d.Record.Failures == 0 || d.Record.LastFailure.After(d.in.Now) {
 		return time.Time{}
 	}
 	wait := firstBackOff
