@@ -30,9 +30,11 @@ type Unsettled struct {
 
 // FindUnsettled returns the container that must run longest before a command may report its pod as
 // ready. It returns nil if no container must run longer. A container that was restarted after an exit
-// must run longer than it did before that exit, up to longestSettle. Until may be in the past: the
+// must run longer than it did before that exit, up to longestSettle. If the process of a container has
+// exited, and the runtime still reports that it runs, the command waits for the runtime's report until
+// longestSettle after begun, the time at which the command began. Until may be in the past: the
 // container has then run long enough, but was observed before that, and may have exited since.
-func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
+func FindUnsettled(pod *corev1.Pod, obs *Observed, begun, now time.Time) *Unsettled {
 	var out *Unsettled
 	for _, c := range SpecContainers(pod) {
 		if c.Ephemeral || c.Init && !podutil.IsRestartableInitContainer(c.Container) {
@@ -42,11 +44,17 @@ func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 		if have == nil || have.State != Running {
 			continue
 		}
+		since := have.StartedAt
 		settle, why := settleTime(c.Container, have, obs.Previous(have))
 		if have.ProcessExited {
+			// Not since its start, because a container may exit after any time; not forever, because the
+			// process ID that the runtime reports may be wrong.
+			if begun.After(since) {
+				since = begun
+			}
 			settle, why = longestSettle, fmt.Sprintf("the process of container %s has exited, and the runtime has not reported it yet", have.Name)
 		}
-		until := have.StartedAt.Add(settle)
+		until := since.Add(settle)
 		// If the clock was set back, this must not make the time longer.
 		if settle == 0 || until.Sub(now) > settle || !obs.ReadAt.Before(until) {
 			continue

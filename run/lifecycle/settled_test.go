@@ -34,6 +34,7 @@ func TestFindUnsettled(t *testing.T) {
 		now             func(*corev1.Pod, *Observed) time.Time
 		age             time.Duration // of the observation
 		exited          bool          // the container's process
+		begun           time.Duration // how long the command has run
 		left            time.Duration // how long the container must still run; 0 if it has run long enough
 		why             string
 	}{
@@ -57,8 +58,9 @@ func TestFindUnsettled(t *testing.T) {
 		}},
 		{name: "observed before it had run long enough", have: "a=run", now: after(5 * time.Second), age: 5 * time.Second, left: -4 * time.Second, why: "container a has just started"},
 		{name: "observed when it had run long enough", have: "a=run", now: after(5 * time.Second), age: 4 * time.Second},
-		{name: "the runtime reports the exit late", have: "a=run", now: after(5 * time.Second), exited: true, left: 5 * time.Second, why: "the process of container a has exited, and the runtime has not reported it yet"},
-		{name: "a wrong pid does not count forever", have: "a=run", now: after(10 * time.Second), exited: true},
+		{name: "the runtime reports the exit late", have: "a=run", now: after(5 * time.Second), exited: true, begun: 5 * time.Second, left: 5 * time.Second, why: "the process of container a has exited, and the runtime has not reported it yet"},
+		{name: "the runtime reports the exit after a long run late", have: "a=run", now: after(time.Hour), exited: true, begun: time.Second, left: 9 * time.Second, why: "the process of container a has exited, and the runtime has not reported it yet"},
+		{name: "a wrong pid does not count forever", have: "a=run", now: after(10 * time.Second), exited: true, begun: 10 * time.Second},
 		{name: "the clock was set back", have: "a=run", now: after(-time.Hour)},
 		{name: "not running", have: "a=3", now: after(0)},
 	} {
@@ -67,7 +69,7 @@ func TestFindUnsettled(t *testing.T) {
 			now := tc.now(pod, obs)
 			obs.ReadAt = now.Add(-tc.age)
 			obs.Newest("a").ProcessExited = tc.exited
-			got := FindUnsettled(pod, obs, now)
+			got := FindUnsettled(pod, obs, now.Add(-tc.begun), now)
 			if got == nil {
 				got = &Unsettled{Until: now}
 			}

@@ -32,6 +32,7 @@ type loop struct {
 	goal    lifecycle.Goal
 	// endsWith is the container whose exit ends the pod; "" if there is none (RunOptions.ExitFrom).
 	endsWith string
+	begun    time.Time       // when the worker began to work on the pod
 	acted    bool            // set if an action was executed on the pod
 	mine     map[string]bool // IDs of the containers that this process started
 	// reportedBackOff are the IDs of containers whose back-off podrun has reported.
@@ -53,6 +54,9 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 		return false, store.LostSecrets(l.pod.Plan.ID)
 	}
 	l.goal, l.start.Hooks.EndDecides = goal, goal == lifecycle.GoalCompleted
+	if l.begun.IsZero() {
+		l.begun = time.Now()
+	}
 	l.probing.startProbing()
 	defer func() {
 		err = errors.Join(err, l.probing.stopProbing())
@@ -222,7 +226,7 @@ func (l *loop) unsettled(goal lifecycle.Goal) *lifecycle.Unsettled {
 	if ready, is := goal.Readiness(); !is || !ready {
 		return nil
 	}
-	return lifecycle.FindUnsettled(l.pod.Spec(), l.pod.Observed, time.Now())
+	return lifecycle.FindUnsettled(l.pod.Spec(), l.pod.Observed, l.begun, time.Now())
 }
 
 // reached reports whether the pod has reached a goal according to the last observation.
