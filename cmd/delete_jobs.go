@@ -43,6 +43,13 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 	for namespace, refs := range namespaces {
 		refs = slices.DeleteFunc(slices.Clone(refs), func(ref run.Ref) bool { return ref.Kind != "Job" && ref.Kind != "CronJob" })
 		if f.dryRun != dryNone {
+			existing, err := a.printDryJobs(e, namespace, refs)
+			if err != nil {
+				return named, results, err
+			}
+			for _, ref := range existing {
+				found[ref] = found[ref] || namespace == own
+			}
 			continue
 		}
 		deleted, of, err := e.DeleteJobs(ctx, namespace, refs, f.DeleteOptions)
@@ -63,4 +70,30 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 	}
 	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool { return found[ref] })
 	return rest, results, nil
+}
+
+// printDryJobs prints and returns the references that name a Job or CronJob of podrun serve.
+func (a *app) printDryJobs(e *run.Engine, namespace string, refs []run.Ref) (existing []run.Ref, err error) {
+	jobs, cronJobs, err := run.Jobs(e.Layout(), namespace, e.WarnOnce)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		existing = append(existing, run.Ref{Kind: "Job", Name: j.Object.Name})
+	}
+	for _, c := range cronJobs {
+		existing = append(existing, run.Ref{Kind: "CronJob", Name: c.Name})
+	}
+	existing = slices.DeleteFunc(existing, func(ref run.Ref) bool { return !slices.Contains(refs, ref) })
+	for _, ref := range existing {
+		text := resourceOf(ref.Kind) + "/" + ref.Name
+		switch a.output {
+		case "json", "yaml":
+			continue // prints pods
+		case "":
+			text += " would be deleted (dry run)"
+		}
+		fmt.Fprintln(a.streams.Out, text)
+	}
+	return existing, nil
 }
