@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -20,9 +21,6 @@ const (
 	subnetBits  = 24
 	subnetBits6 = 64
 )
-
-// netPlugin is the CNI plugin in the archive that is the pod network.
-const netPlugin = "podrun-net"
 
 // Subnet returns a pod subnet that overlaps none of the used networks. These are the host's
 // routes and addresses. The first candidate depends on the ID. So the runtimes of two root
@@ -151,7 +149,7 @@ func Network(l Layout, subnets []netip.Prefix, chained bool) ([]byte, error) {
 		ranges = append(ranges, []map[string]string{{"subnet": p.String()}})
 	}
 	network := map[string]any{
-		"type": netPlugin, "bridge": l.Bridge(), "isDefaultGateway": true, "hairpinMode": true,
+		"type": cniplugin.Own, "bridge": l.Bridge(), "isDefaultGateway": true, "hairpinMode": true,
 		"ipam":         map[string]any{"type": "host-local", "dataDir": l.Addresses(), "ranges": ranges},
 		"capabilities": map[string]bool{"portMappings": true, "io.kubernetes.cri.pod-annotations": true},
 	}
@@ -159,7 +157,7 @@ func Network(l Layout, subnets []netip.Prefix, chained bool) ([]byte, error) {
 	if chained {
 		network["type"] = "bridge"
 		delete(network, "capabilities")
-		c.Plugins = append(c.Plugins, map[string]any{"type": netPlugin, "bridge": l.Bridge(), "capabilities": map[string]bool{"portMappings": true}})
+		c.Plugins = append(c.Plugins, map[string]any{"type": cniplugin.Own, "bridge": l.Bridge(), "capabilities": map[string]bool{"portMappings": true}})
 	}
 	data, err := json.MarshalIndent(c, "", "  ")
 	return append(data, '\n'), err

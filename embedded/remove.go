@@ -124,12 +124,12 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 		// No pod has used the network.
 		return nil
 	}
-	config, err := json.Marshal(map[string]any{"cniVersion": "1.1.0", "name": l.Bridge(), "type": netPlugin, "bridge": l.Bridge(), "cni.dev/valid-attachments": []any{}})
+	config, err := json.Marshal(map[string]any{"cniVersion": "1.1.0", "name": l.Bridge(), "type": cniplugin.Own, "bridge": l.Bridge(), "cni.dev/valid-attachments": []any{}})
 	if err != nil {
 		return err
 	}
 	for _, digest := range digests {
-		plugin := filepath.Join(l.Unpacked(digest), "cni", netPlugin)
+		plugin := filepath.Join(l.Unpacked(digest), "cni", cniplugin.Own)
 		if _, err := os.Stat(plugin); err != nil {
 			// An earlier call has removed a part of it.
 			continue

@@ -73,7 +73,7 @@ func callPlugin(ctx context.Context, l Layout, digest, command string, network [
 	if err != nil {
 		return err
 	}
-	return cniplugin.Exec(ctx, filepath.Join(l.Unpacked(digest), "cni", netPlugin), command, stdin)
+	return cniplugin.Exec(ctx, filepath.Join(l.Unpacked(digest), "cni", cniplugin.Own), command, stdin)
 }
 
 // readIPv6 determines the state of IPv6 on this host. It ignores one link: the pods' bridge.
@@ -119,7 +119,7 @@ func ReadSubnets(ctx context.Context, l Layout) ([]netip.Prefix, error) {
 // ReadNetworkPlugin returns the path of the network plugin of a digest, if the network
 // consists of this plugin; "" if it is a chain, as in earlier releases.
 func ReadNetworkPlugin(l Layout, digest string) string {
-	path := filepath.Join(l.Unpacked(digest), "cni", netPlugin)
+	path := filepath.Join(l.Unpacked(digest), "cni", cniplugin.Own)
 	if _, err := os.Stat(path); err != nil || isChained(l, digest) {
 		return ""
 	}

@@ -25,6 +25,9 @@ func TestCNI(t *testing.T) {
 			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/10-a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Missing: []string{"host-local"}, Bridge: true}},
 		"a single one": {map[string]string{"/etc/cni/net.d/a.conf": `{"name": "one", "type": "macvlan"}`}, host.Runtime{},
 			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Network: "one", Plugins: []string{"macvlan"}, Missing: []string{"macvlan"}}},
+		// podrun's own plugin allocates addresses itself, in the format of host-local.
+		"podrun-net": {map[string]string{"/x/10-podrun.conflist": `{"name": "podrun-1", "plugins": [{"type": "podrun-net", "ipam": {"type": "host-local"}}]}`, "/y/podrun-net": ""}, host.Runtime{CNIConfDir: "/x", CNIBinDirs: []string{"/y"}},
+			host.CNI{ConfDir: "/x", Config: "/x/10-podrun.conflist", Network: "podrun-1", Plugins: []string{"podrun-net"}}},
 		"broken": {map[string]string{"/etc/cni/net.d/a.conf": "{"}, host.Runtime{},
 			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "not a CNI configuration: unexpected end of JSON input"}},
 		"without plugins": {map[string]string{"/etc/cni/net.d/a.conf": "{}"}, host.Runtime{},

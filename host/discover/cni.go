@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/cniplugin"
 )
 
 // cni reads the network configuration as a runtime does: it uses the directory's first file by
@@ -56,6 +57,9 @@ func (m machine) readCNI(c *host.CNI) error {
 	}
 	c.Network = conf.Name
 	for _, p := range append(conf.Plugins, conf.plugin) {
+		if p.Type == cniplugin.Own {
+			p.IPAM.Type = ""
+		}
 		for _, name := range []string{p.Type, p.IPAM.Type} {
 			if name != "" && !slices.Contains(c.Plugins, name) {
 				c.Plugins = append(c.Plugins, name)

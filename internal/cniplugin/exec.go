@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+// Own is the type of the embedded runtime's plugin in the configuration of a network, and the name of its
+// program. It allocates addresses itself: it uses the settings and the files of host-local, but does not
+// execute host-local.
+const Own = "podrun-net"
+
 // limit limits a call. A plugin waits for the lock of the network's addresses and for the kernel.
 const limit = 30 * time.Second
 

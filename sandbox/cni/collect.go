@@ -58,7 +58,7 @@ func (n OwnNetwork) Unused(ctx context.Context, sandboxes []string) ([]string, e
 		return nil, err
 	}
 	for _, family := range []uint8{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
-		comments, err := readComments(family, ownType+"-"+bridge, "postrouting")
+		comments, err := readComments(family, cniplugin.Own+"-"+bridge, "postrouting")
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (n OwnNetwork) read(ctx context.Context) (ownList, int, error) {
 		return list, -1, fmt.Errorf("read the network's configuration: %w", err)
 	}
 	at := slices.IndexFunc(list.Plugins, func(p map[string]json.RawMessage) bool {
-		return string(p["type"]) == `"`+ownType+`"` && len(p["ipam"]) > 0
+		return string(p["type"]) == `"`+cniplugin.Own+`"` && len(p["ipam"]) > 0
 	})
 	return list, at, nil
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/internal/cniplugin"
 )
 
 // FuzzParse parses libcni files with arbitrary content. podrun uses the results in paths and as
@@ -32,7 +34,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var stdin struct{ Name, Type, Bridge string }
-		if err := json.Unmarshal(a.stdin, &stdin); err != nil || stdin.Name != "podrun-1" || stdin.Type != ownType || !ids().MatchString(a.sandbox) || len(a.families) > 2 {
+		if err := json.Unmarshal(a.stdin, &stdin); err != nil || stdin.Name != "podrun-1" || stdin.Type != cniplugin.Own || !ids().MatchString(a.sandbox) || len(a.families) > 2 {
 			t.Errorf("%+v: %v, %+v", a, err, stdin)
 		}
 	})

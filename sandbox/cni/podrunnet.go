@@ -6,10 +6,9 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-)
 
-// ownType is the type of podrun's own plugin in a network's configuration.
-const ownType = "podrun-net"
+	"github.com/podrun/podrun/internal/cniplugin"
+)
 
 // ownAttachment is an attachment to a network of podrun's own plugin.
 type ownAttachment struct {
@@ -58,10 +57,10 @@ func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	a = ownAttachment{sandbox: c.ContainerID, ifName: own.IfName, netns: own.NetNS}
 	for _, p := range list.Plugins {
 		var kind string
-		if json.Unmarshal(p["type"], &kind) != nil || kind != ownType || json.Unmarshal(p["bridge"], &a.bridge) != nil {
+		if json.Unmarshal(p["type"], &kind) != nil || kind != cniplugin.Own || json.Unmarshal(p["bridge"], &a.bridge) != nil {
 			continue
 		}
-		input := map[string]any{"cniVersion": list.CNIVersion, "name": network, "type": ownType, "bridge": a.bridge, "prevResult": own.Result}
+		input := map[string]any{"cniVersion": list.CNIVersion, "name": network, "type": cniplugin.Own, "bridge": a.bridge, "prevResult": own.Result}
 		if len(own.Capability.PortMappings) > 0 {
 			input["runtimeConfig"] = map[string]any{"portMappings": own.Capability.PortMappings}
 		}
@@ -95,6 +94,6 @@ type ownRules struct {
 func (r ownRules) lacks(a ownAttachment) bool {
 	return slices.ContainsFunc(a.families, func(family uint8) bool {
 		forward, filtered := r.forward[family]
-		return !slices.Contains(r.attachments[family], a.comment()) || filtered && !slices.Contains(forward, ownType+" "+a.bridge)
+		return !slices.Contains(r.attachments[family], a.comment()) || filtered && !slices.Contains(forward, cniplugin.Own+" "+a.bridge)
 	})
 }

@@ -11,7 +11,7 @@ import (
 // The paths of podrun's own runtime below a root directory (embedded.Layout): the plugin that creates the rules,
 // which is in each unpacked archive, and the directory in which host-local stores allocated addresses.
 const (
-	ownPlugin = "runtime/*/cni/" + ownType
+	ownPlugin = "runtime/*/cni/" + cniplugin.Own
 	ownLeases = "runtime/cni/addresses/*"
 )
 
@@ -20,7 +20,7 @@ const ownInterface = "eth0"
 
 // ownConfig is a network configuration with everything that the plugin reads for DEL. DEL finds
 // the rules of a sandbox by the sandbox's ID.
-const ownConfig = `{"cniVersion":"1.0.0","name":"podrun","type":"` + ownType + `"}`
+const ownConfig = `{"cniVersion":"1.0.0","name":"podrun","type":"` + cniplugin.Own + `"}`
 
 // removeOwn removes the rules that podrun's own plugin created for sandboxes. It calls the
 // plugin, because the host may have no program for nftables.

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
@@ -45,7 +46,7 @@ func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) 
 func readOwnRules(bridge string) (ownRules, error) {
 	r := ownRules{attachments: map[uint8][]string{}, forward: map[uint8][]string{}}
 	for _, family := range []uint8{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
-		comments, err := readComments(family, ownType+"-"+bridge, "postrouting")
+		comments, err := readComments(family, cniplugin.Own+"-"+bridge, "postrouting")
 		if err != nil {
 			return r, err
 		}

@@ -46,7 +46,7 @@ func restore(ctx context.Context, rootDir, results, network string) (int, error)
 }
 
 // errNoPlugin means that a root directory does not have an embedded runtime.
-var errNoPlugin = errors.New("no " + ownType + " is unpacked")
+var errNoPlugin = errors.New("no " + cniplugin.Own + " is unpacked")
 
 // ownPluginOf finds podrun's own plugin in any unpacked version. All versions have the same
 // format of rules.

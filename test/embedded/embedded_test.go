@@ -49,6 +49,9 @@ func TestAPodFromNothing(t *testing.T) {
 		t.Errorf("exec wrote\n%s", out)
 	}
 	r.must("logs", "web")
+	if out, _ := r.run(bundle, "doctor"); !strings.Contains(out, "pass  cni ") {
+		t.Errorf("doctor does not find the network's plugins:\n%s", out)
+	}
 	// A podrun without an archive uses the recorded, unpacked archive.
 	if out, err := r.run(plain, "get"); err != nil || !strings.Contains(out, "web") {
 		t.Errorf("podrun without an archive: %v\n%s", err, out)
