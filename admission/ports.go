@@ -13,8 +13,8 @@ import (
 
 const portsText = "node(s) didn't have free ports for the requested pod ports"
 
-// checkHostPorts refuses host ports that another pod uses, or on which a process listens. If a
-// process listens, the runtime would redirect its traffic to the pod. If the pod is in the host
+// checkHostPorts refuses host ports that another pod or a Service uses, or on which a process listens.
+// The rules of a Service would redirect the pod's traffic. If a process listens, the runtime would redirect its traffic to the pod. If the pod is in the host
 // network, it would fail to bind the port.
 func checkHostPorts(q question) problem.List {
 	var out problem.List
@@ -36,7 +36,7 @@ func checkHostPorts(q question) problem.List {
 	return out
 }
 
-// portHolder returns a description of the pod or process that uses a port. It also returns a
+// portHolder returns a description of the pod, Service or process that uses a port. It also returns a
 // hint. Both are empty if the port is free.
 func portHolder(q question, want host.HostPort) (holder, hint string) {
 	for _, p := range q.countedPods() {
@@ -50,6 +50,11 @@ func portHolder(q question, want host.HostPort) (holder, hint string) {
 				}
 				return fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), "delete that pod, or use another port"
 			}
+		}
+	}
+	for _, have := range q.facts.NodePorts {
+		if have.Protocol == want.Protocol && have.Port == want.Port {
+			return "Service " + have.Service + ", whose node port it is", "use another port, or delete that Service"
 		}
 	}
 	for _, l := range q.facts.Listeners {

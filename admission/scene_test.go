@@ -61,6 +61,12 @@ func here(p host.Pod) func(*scene) {
 	return func(s *scene) { s.facts.Pods = append(s.facts.Pods, p) }
 }
 
+func nodePort(protocol corev1.Protocol, port int32) func(*scene) {
+	return func(s *scene) {
+		s.facts.NodePorts = append(s.facts.NodePorts, host.NodePort{Service: "default/web", Protocol: protocol, Port: port})
+	}
+}
+
 func listening(l host.Listener) func(*scene) {
 	return func(s *scene) { s.facts.Listeners = append(s.facts.Listeners, l) }
 }

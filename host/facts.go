@@ -47,11 +47,13 @@ type Facts struct {
 
 	NodeIPs []string `json:"nodeIPs"` // the primary one first, at most one per family
 	// PodSubnets are the pod subnets of the embedded runtime; nil if another runtime is used.
-	PodSubnets   []netip.Prefix `json:"podSubnets,omitempty"`
-	DefaultRoute string         `json:"defaultRoute,omitempty"` // name of the link of the default route
-	ResolvConf   ResolvConf     `json:"resolvConf"`
-	EtcHosts     string         `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
-	Listeners    []Listener     `json:"listeners,omitempty"`
+	PodSubnets []netip.Prefix `json:"podSubnets,omitempty"`
+	// NodePorts are the node ports of Services in podrun's own network; nil unless a pod requests a host port.
+	NodePorts    []NodePort `json:"nodePorts,omitempty"`
+	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
+	ResolvConf   ResolvConf `json:"resolvConf"`
+	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
+	Listeners    []Listener `json:"listeners,omitempty"`
 	// SCTP reports whether the kernel has loaded SCTP; nil unless a pod requests an SCTP port.
 	SCTP *bool `json:"sctp,omitempty"`
 
@@ -351,6 +353,13 @@ type Pod struct {
 	HostPorts   []HostPort          `json:"hostPorts,omitempty"`
 	Devices     map[string][]string `json:"devices,omitempty"`   // the CDI devices that the pod has, by container
 	CreatedAt   int64               `json:"createdAt,omitempty"` // ns
+}
+
+// NodePort is a port of the host that podrun forwards for a Service, on all of the host's addresses.
+type NodePort struct {
+	Service  string          `json:"service"` // namespace/name
+	Protocol corev1.Protocol `json:"protocol"`
+	Port     int32           `json:"port"`
 }
 
 // HostPort is a host port that a pod requests or occupies.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -76,10 +77,29 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 			return seen, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "read the pod subnets", Err: err}
 		}
 		facts.Runtime.NewHandlers = readNewHandlers(ctx, layout)
+		if len(wanted.Facts.Ports) > 0 {
+			if facts.NodePorts, err = readNodePorts(n.Layout()); err != nil {
+				return seen, &problem.Error{Kind: problem.Runtime, Object: "services", Err: err}
+			}
+		}
 	}
 	seen, err = n.AddPods(ctx, wanted, facts)
 	seen.Supervised = store.Supervised(n.Layout())
 	return seen, err
+}
+
+// readNodePorts reads the node ports of this root directory's Services. It omits corrupt records, which the
+// commands that use them report.
+func readNodePorts(l identity.Layout) (out []host.NodePort, err error) {
+	records, _, err := store.ReadServices(l)
+	for _, r := range records {
+		for _, p := range r.Service.Spec.Ports {
+			if p.NodePort > 0 {
+				out = append(out, host.NodePort{Service: r.Service.Namespace + "/" + r.Service.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Port: p.NodePort})
+			}
+		}
+	}
+	return out, err
 }
 
 // readNewHandlers reads host.Runtime.NewHandlers, which is only part of a hint: if it cannot be read, the

@@ -78,6 +78,9 @@ func TestServices(t *testing.T) {
 		t.Errorf("the client pod received %q", out)
 	}
 
+	r.write("taken.yaml", strings.Replace(fmt.Sprintf(podText, imageName, nodePort), "{name: web}", "{name: taken}", 1))
+	r.fails(122, "is taken by Service default/web, whose node port it is", "apply", "taken.yaml")
+
 	// A change of the readiness.
 	r.must("exec", "web", "--", "busybox", "rm", "/d/ready")
 	r.refuses(virtual)
