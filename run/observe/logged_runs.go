@@ -58,7 +58,7 @@ func logDir(l identity.Layout, uid string, sandbox *lifecycle.Sandbox) string {
 // 2.log.20260101-120000. It returns 0 for the names of other files.
 func runsOf(name string) uint32 {
 	number, rest, _ := strings.Cut(name, ".")
-	n, err := strconv.ParseUint(number, 10, 31)
+	n, err := strconv.ParseUint(number, 10, 30) // n+1 is an int32 in the status
 	if err != nil || rest != "log" && !strings.HasPrefix(rest, "log.") {
 		return 0
 	}

@@ -1,40 +1,16 @@
 package observe
 
-import (
-	"maps"
-	"os"
-	"path/filepath"
-	"testing"
+import "testing"
 
-	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/run/lifecycle"
-)
-
-// TestLoggedRuns checks which log files count as runs, and that the files of containers that the runtime still lists
-// do not.
-func TestLoggedRuns(t *testing.T) {
-	l := identity.Layout{PodLogsDir: t.TempDir()}
-	id := identity.Pod{Namespace: "default", Name: "web", UID: "u1"}
-	for _, name := range []string{"app/0.log", "app/2.log.20260101-120000.gz", "app/1.log", "app/7.logs", "app/99999999999.log", "app/x.log", "app/-8.log", "app/9", "app/11.log/x",
-		"known/5.log", "empty/notes", "0.log"} {
-		file := filepath.Join(l.Logs(id), name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
+func TestRunsOf(t *testing.T) {
+	for name, want := range map[string]uint32{
+		"0.log": 1, "2.log": 3, "2.log.20260101-120000": 3, "2.log.20260101-120000.gz": 3,
+		"2.txt": 0, "x.log": 0, "-1.log": 0, "": 0,
+		// The restart count is an int32.
+		"1073741823.log": 1 << 30, "2147483647.log": 0, "4294967295.log": 0,
+	} {
+		if got := runsOf(name); got != want {
+			t.Errorf("runsOf(%q) = %d, want %d", name, got, want)
 		}
-		if err := os.WriteFile(file, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	obs := &lifecycle.Observed{Containers: []lifecycle.Container{{Name: "known"}}}
-	want := map[string]uint32{"app": 3}
-	if got := readLoggedRuns(l, "u1", obs); !maps.Equal(got, want) {
-		t.Errorf("without a sandbox %v, want %v", got, want)
-	}
-	obs.Sandboxes = []lifecycle.Sandbox{{Pod: id}}
-	if got := readLoggedRuns(l, "u1", obs); !maps.Equal(got, want) {
-		t.Errorf("with a sandbox %v, want %v", got, want)
-	}
-	if got := readLoggedRuns(l, "u2", &lifecycle.Observed{}); got != nil {
-		t.Errorf("another pod: %v", got)
 	}
 }

@@ -119,6 +119,9 @@ const (
 	pollActive = 10 * time.Second
 	// retryAfter is the delay after an error.
 	retryAfter = 10 * time.Second
+	// recheck is the longest time between two decisions. Kernels before 6.13 set the times of directories
+	// with a resolution of some milliseconds, so that Run can miss the change of a record.
+	recheck = time.Minute
 )
 
 // Run decides whenever something has changed, until ctx ends.
@@ -131,6 +134,7 @@ func (c *Controller) Run(ctx context.Context) {
 			c.warn("podrun serve", "Jobs", err.Error())
 			next = c.options.Now().Add(retryAfter)
 		}
+		next = bounded(next, c.options.Now())
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():
@@ -138,10 +142,19 @@ func (c *Controller) Run(ctx context.Context) {
 			case <-c.wake:
 				waiting = false
 			case <-ticker.C:
-				waiting = (next.IsZero() || c.options.Now().Before(next)) && c.changedAt() == c.seen
+				waiting = c.options.Now().Before(next) && c.changedAt() == c.seen
 			}
 		}
 	}
+}
+
+// bounded returns the time of the next decision; zero stands for none. The result has now's monotonic
+// clock reading if it is recheck after now, so that a clock that is set back does not delay it.
+func bounded(next, now time.Time) time.Time {
+	if last := now.Add(recheck); next.IsZero() || next.After(last) {
+		return last
+	}
+	return next
 }
 
 // changedAt returns when the directories of records last changed.
