@@ -58,6 +58,10 @@ func (e *Engine) syncServices(ctx context.Context) error {
 // currentServices returns the Services as the current network provides them. It assigns virtual IPs to
 // Services that were applied in another runtime's network.
 func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) ([]*corev1.Service, error) {
+	if len(records) == 0 {
+		// Do not record ranges again after another synchronization has removed them.
+		return nil, nil
+	}
 	ranges, err := e.serviceRanges(ctx)
 	if err != nil {
 		return nil, serviceError("", err)
