@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -91,10 +90,4 @@ func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
 func HasServices(layout identity.Layout) bool {
 	entries, err := os.ReadDir(layout.Services())
 	return err == nil && len(entries) > 0
-}
-
-// TemporaryService reports whether a name in the directory of Services is not that of a record.
-func TemporaryService(path string) bool {
-	_, ok := NamedPod(filepath.Base(path))
-	return !ok
 }
