@@ -90,6 +90,34 @@ func TestAFullDisk(t *testing.T) {
 	r.answers()
 }
 
+// TestAStoreInUse: a store is not replaced while another process has its database open, even if the
+// database is damaged.
+func TestAStoreInUse(t *testing.T) {
+	r := newRig(t)
+	r.counter()
+	s := r.serve(bundle)
+	r.answers()
+	s.stop()
+	r.kill()
+	// With content, bbolt would wait for the lock before it finds the damage.
+	r.damage(metaDB, truncate(0))
+	other, err := os.Open(filepath.Join(r.layout.Containerd(), metaDB))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	r.reportsOnly("is locked by another process")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = r.serve(bundle)
+	r.until("the pod runs again", func() bool { return r.starts() == 2 })
+	r.answers()
+}
+
 // TestADiskThatFails: the kernel reports EIO for a page of the database. btrfs does so if the content of
 // a block does not match its checksum; device mapper's error target is not required.
 func TestADiskThatFails(t *testing.T) {
