@@ -44,10 +44,11 @@ func containsAny(text string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// classifyLog returns the damage because of which containerd exited; nil if it exited for another
-// or an unknown reason. The argument is the part of the log that containerd has written since its start. containerd
-// exits either with an error message, which is the last line of the log, or with a panic or a fault while it executes
-// bbolt: bbolt maps the database into memory, and does not check most of its content. classifyLog is pure.
+// classifyLog returns the damage that made containerd exit; nil if it exited for another or an unknown
+// reason. The argument is the part of the log that containerd has written since its start. containerd exits
+// either with an error message, which is the last line of the log, or with a panic or a fault while it
+// executes bbolt: bbolt maps the database into memory, and does not check most of its content. classifyLog is
+// pure.
 func classifyLog(log string) *Damage {
 	if title, stack, crashed := crashIn(log); crashed {
 		if !stackOfBolt.MatchString(stack) || containsAny(title, environment) {

@@ -109,9 +109,9 @@ func immovable(dir string, mode fs.FileMode, mountpoints []string) string {
 	return ""
 }
 
-// Release removes what containers of the store have on this host besides processes and cgroups: mounts,
-// network namespaces and interfaces, addresses, rules of the firewall, and the state of containerd and
-// runc. Call it after End, with the layout's lock held. It can be repeated.
+// Release removes everything that containers of the store have on this host, except processes and
+// cgroups: mounts, network namespaces and interfaces, addresses, rules of the firewall, and the state
+// of containerd and runc. Call it after End, with the layout's lock held. It can be repeated.
 func Release(ctx context.Context, l Layout) error {
 	running, err := readRunning(l)
 	if err == nil && len(running) > 0 {

@@ -15,8 +15,8 @@ const (
 )
 
 // ServiceRanges returns ranges for the virtual IPs of Services: one of each address family of the pod
-// subnets. They overlap neither these nor the used networks. The first candidate depends on the ID, as
-// in Subnet.
+// subnets. They overlap neither the pod subnets nor the used networks. The first candidate depends on
+// the ID, as in Subnet.
 func ServiceRanges(id string, subnets, used []netip.Prefix) ([]netip.Prefix, error) {
 	used = slices.Concat(used, subnets)
 	var out []netip.Prefix

@@ -39,8 +39,9 @@ const (
 	// is the maximum number in one command.
 	maxContainers    = 1000
 	maxAllContainers = 2000
-	// maxClaims is the maximum number of PersistentVolumeClaims, and also of PersistentVolumes, in
-	// one command. There is a limit because binding compares each claim with each volume.
+	// maxClaims is the maximum number of PersistentVolumeClaims in one command, and also the
+	// maximum number of PersistentVolumes. There is a limit because binding compares each claim
+	// with each volume.
 	maxClaims = 1000
 )
 

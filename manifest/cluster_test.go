@@ -129,7 +129,7 @@ func TestNoToken(t *testing.T) {
 }
 
 // TestAppArmorAnnotations checks that deprecated annotations become fields (KEP-24), because
-// the kubelet reads only the fields. A field in the file must have precedence, and a profile
+// the kubelet reads only the fields. A field in the file must take precedence, and a profile
 // for the pod suffices.
 func TestAppArmorAnnotations(t *testing.T) {
 	key := "container.apparmor.security.beta.kubernetes.io/"

@@ -16,17 +16,18 @@ import (
 // ReasonTemplate is the reason of the notice that podrun runs one pod from a template.
 const ReasonTemplate = "PodTemplate"
 
-// templateNotes are the notices for kinds of which podrun ignores more than a number of replicas.
+// templateNotes are the notices for workloads of which podrun ignores more than the number of
+// replicas.
 var templateNotes = map[string]string{
 	"Job":     "podrun runs one pod from the template of this Job once; backoffLimit, completions, activeDeadlineSeconds and ttlSecondsAfterFinished of the Job apply only in a manifest directory of 'podrun serve'",
 	"CronJob": "podrun ignores the schedule of this CronJob: it runs one pod from the template once",
 }
 
-// hasController reports whether podrun serve runs the controller of a kind.
+// hasController reports whether podrun serve implements the controller of a kind.
 func hasController(kind string) bool { return kind == "Job" || kind == "CronJob" }
 
-// namesOf returns the kind of the names among which the name of an object must be unique. The pod of
-// a Job or CronJob may get another name (separateJobs).
+// namesOf returns the kind whose names an object's name must not repeat. The pod of a Job or CronJob
+// may get another name (separateJobs).
 func namesOf(kind string) string {
 	if hasController(kind) {
 		return kind
@@ -34,8 +35,8 @@ func namesOf(kind string) string {
 	return "Pod"
 }
 
-// controlled converts the last pod, which results from the template of a Job or CronJob, to that
-// object. If takePod refused the pod, there is nothing to convert.
+// controlled converts the last pod, which was created from the template of a Job or CronJob, back
+// to that object. If takePod refused the pod, there is nothing to convert.
 func (l *loader) controlled(obj any) {
 	n := len(l.objects.Pods) - 1
 	if n < 0 {
@@ -63,7 +64,7 @@ func (l *loader) controlled(obj any) {
 }
 
 // separateJobs gives the pod of a Job or CronJob another name if another object of the input has a
-// pod of that name. In a cluster, a Deployment and a Job may have the same name.
+// pod with that name. In a cluster, a Deployment and a Job may have the same name.
 func (l *loader) separateJobs() {
 	taken := map[string]bool{}
 	for i := range l.objects.Pods {
@@ -92,8 +93,8 @@ func (l *loader) separateJobs() {
 	}
 }
 
-// JobPodName returns the name of the pod of a Job or CronJob if another object of the same input has a
-// pod of the object's name.
+// JobPodName returns the name of a Job's or CronJob's pod if another object of the same input has a
+// pod with the object's name.
 func JobPodName(kind, name string) string {
 	if !hasController(kind) {
 		return name
@@ -112,14 +113,14 @@ func WithDefaults(j *batchv1.Job) *batchv1.Job {
 func CronJobWithDefaults(c *batchv1.CronJob) *batchv1.CronJob {
 	c = c.DeepCopy()
 	batchdefaults.SetObjectDefaults_CronJob(c)
-	// The API's defaults of the template apply when the Job is created.
+	// The API server sets the defaults of the template when the Job is created.
 	job := WithDefaults(&batchv1.Job{Spec: c.Spec.JobTemplate.Spec})
 	c.Spec.JobTemplate.Spec = job.Spec
 	return c
 }
 
-// ReplacesJob reports whether a Job must be replaced to get another definition, because the API does
-// not allow the change. podrun compares both with the API's defaults.
+// ReplacesJob reports whether podrun must replace a Job to give it another definition, because the
+// API does not allow the change. It compares both with the API's defaults.
 func ReplacesJob(old, updated *batchv1.Job) bool {
 	a, b := WithDefaults(old), WithDefaults(updated)
 	for _, j := range []*batchv1.Job{a, b} {
@@ -129,11 +130,12 @@ func ReplacesJob(old, updated *batchv1.Job) bool {
 	return !sameJSON(a.Spec, b.Spec)
 }
 
-// MaxJobName is the length of the longest name of a Job: its pods have the name as a label, so that the API refuses
-// longer names.
+// MaxJobName is the maximum length of a Job's name. The name is also a label of the Job's pods, so the API
+// refuses longer names.
 const MaxJobName = 63
 
-// UnsupportedByJobs returns a field of a Job that podrun serve does not support; "" if there is none.
+// UnsupportedByJobs returns the path of a field of a Job that podrun serve does not support; "" if
+// there is none.
 func UnsupportedByJobs(s *batchv1.JobSpec) string {
 	switch {
 	case s.BackoffLimitPerIndex != nil:
@@ -146,10 +148,10 @@ func UnsupportedByJobs(s *batchv1.JobSpec) string {
 	return ""
 }
 
-// podsOf are the options of Load with which podrun reads a Job that it has stored.
+// podsOf are the options of Load for a Job that podrun has stored.
 var podsOf = Options{Validate: Ignore}
 
-// PodOfJob returns a pod of a Job, with this name, and the notices about changes that podrun makes to
+// PodOfJob returns a pod of a Job with this name, and notices about the changes that podrun makes to
 // it. It reads the Job like a file, so that a newer podrun applies its own defaults.
 func PodOfJob(j *batchv1.Job, name string) (Pod, problem.List) {
 	j = j.DeepCopy()

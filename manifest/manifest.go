@@ -25,7 +25,7 @@ type Source struct {
 type Validate string
 
 const (
-	// report them as errors; this is the default, also for ""
+	// report them as errors; "" has the same meaning, as the default
 	Strict Validate = "strict"
 	Warn   Validate = "warn" // report warnings
 	// ignore them; of duplicates, the last one applies
@@ -60,7 +60,7 @@ type Options struct {
 	// caller runs their controllers.
 	Controllers bool
 	// Images replaces images. The keys are names of containers or init containers; AllContainers
-	// stands for all of them. If no pod has a container of that name, this is a problem.
+	// means all of them. If no pod has a container of that name, this is a problem.
 	Images map[string]string
 }
 
@@ -77,7 +77,7 @@ type Pod struct {
 	Position Position
 	// "Deployment web" if the pod was created from its pod template, otherwise ""
 	From string
-	// spec.nodeName in the file, in place of which podrun sets this host
+	// spec.nodeName in the file, which podrun replaces with this host
 	NodeName string
 	// Definition is the object that defines the pod. It is nil for a checkpoint of an older
 	// release.

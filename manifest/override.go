@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AllContainers is the key in Options.Images that stands for every container.
+// AllContainers is the key in Options.Images that means every container.
 const AllContainers = "*"
 
 // override applies the options Env and Images. It must run before defaulting, because the

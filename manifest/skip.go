@@ -50,7 +50,7 @@ func restricts(kind string) bool {
 	return slices.Contains(controls, kind) || strings.HasSuffix(kind, "NetworkPolicy")
 }
 
-// CustomKinds is the value in SkipKinds that stands for all custom resources.
+// CustomKinds is the value in SkipKinds that means all custom resources.
 const CustomKinds = "custom"
 
 // isCustom reports whether an object is a custom resource: its API group must be a domain that

@@ -111,8 +111,8 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 // suspended process that holds this lock must not block an unrelated delete.
 const sweepPatience = 500 * time.Millisecond
 
-// sweep removes files that no pod needs any more. If another process holds the node's lock,
-// or the file system is read-only, it leaves them to the next command.
+// sweep removes files that no pod needs. If another process holds the node's lock, or the file
+// system is read-only, it leaves them to the next command.
 func (e *Engine) sweep(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, sweepPatience)
 	defer cancel()

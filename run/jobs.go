@@ -23,15 +23,15 @@ import (
 )
 
 // JobObject is a Job that `podrun serve` runs, with the API's defaults and its status. Pods are the
-// names of its pods, in the order of their creation.
+// names of its pods, in the order in which they were created.
 type JobObject struct {
 	Object *batchv1.Job
 	Pods   []string
 }
 
 // Jobs reads the Jobs and CronJobs that `podrun serve` runs in a namespace; "" means all
-// namespaces. They are sorted by namespace and name. It does not call the runtime. warn receives
-// the records that it cannot read.
+// namespaces. The results are sorted by namespace and name. Jobs does not call the runtime. It
+// calls warn for each record that it cannot read.
 func Jobs(layout identity.Layout, namespace string, warn func(problem.Problem)) (jobs []JobObject, cronJobs []*batchv1.CronJob, err error) {
 	records, err := store.ReadRecords(layout)
 	if err != nil {
@@ -125,8 +125,8 @@ func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string)
 	})
 }
 
-// ApplyCronJob gives a CronJob to `podrun serve`, or updates it. If a file defines a CronJob of this
-// name, the error is of kind Refused.
+// ApplyCronJob creates or updates a CronJob, for `podrun serve` to run. If a file defines a CronJob
+// with this name, the error is of kind Refused.
 func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob) (Outcome, error) {
 	return changeRecords(ctx, e, func(records *store.Records) (Outcome, error) {
 		i := slices.IndexFunc(records.CronJobs, func(r *store.CronJobRecord) bool {
@@ -140,7 +140,7 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob) (Outcome,
 		object := "cronjob " + c.Name
 		switch {
 		case r.Path != "":
-			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: fmt.Errorf("%s defines it", r.Path), Hint: "change that file"}
+			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: fmt.Errorf("it is defined in %s", r.Path), Hint: "change that file"}
 		case r.Deleting():
 			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: errors.New("podrun is deleting it"), Hint: "try again when 'podrun get cronjob " + c.Name + "' does not list it"}
 		case equality.Semantic.DeepEqual(r.CronJob.Spec, c.Spec) && equality.Semantic.DeepEqual(r.CronJob.Labels, c.Labels) && equality.Semantic.DeepEqual(r.CronJob.Annotations, c.Annotations):
@@ -151,7 +151,7 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob) (Outcome,
 	})
 }
 
-// changeRecords calls change with the records of Jobs and CronJobs, under their lock.
+// changeRecords calls change with the records of Jobs and CronJobs while it holds their lock.
 func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Records) (T, error)) (T, error) {
 	var none T
 	lock, err := store.LockRecords(ctx, e.Layout(), e.Holder())
@@ -166,10 +166,10 @@ func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Rec
 	return change(records)
 }
 
-// DeleteJobs deletes the Jobs and CronJobs that refs name, with their pods. It first records that they
-// must be deleted; an interrupted deletion is completed by `podrun serve` or by another DeleteJobs. If a
-// file of `podrun serve` defines one of them, podrun does not run it again while the file is the same.
-// found are the references that name a Job or CronJob of `podrun serve`.
+// DeleteJobs deletes the Jobs and CronJobs in refs, with their pods. It first records that they must be
+// deleted: if it is interrupted, `podrun serve` or another DeleteJobs completes the deletion. If a file
+// of `podrun serve` defines one of them, podrun does not run it again until its definition in the file
+// changes. found are the refs of existing Jobs and CronJobs.
 func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o DeleteOptions) (found []Ref, results []Result, err error) {
 	marked, err := changeRecords(ctx, e, func(records *store.Records) (*store.Records, error) {
 		now := metav1.NewTime(time.Now().Truncate(time.Second))
@@ -230,8 +230,9 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o
 	return found, results, e.forgetJobs(ctx, marked)
 }
 
-// forgetJobs removes the records of deleted Jobs and CronJobs. If a file may define one of them, a mark
-// remains, which `podrun serve` removes with the file.
+// forgetJobs removes the records of deleted Jobs and CronJobs. If a file may still define one of them,
+// it keeps the record and marks it as deleted; `podrun serve` removes this record when the file no
+// longer defines the object.
 func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
 	_, err := changeRecords(ctx, e, func(records *store.Records) (none struct{}, err error) {
 		var errs []error
@@ -302,7 +303,7 @@ func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifec
 const jobPoll = 100 * time.Millisecond
 
 // jobMeets reports whether a Job meets a goal. ended is the condition with which the Job has ended; ""
-// if it has not.
+// if it has not ended.
 func jobMeets(j *batchv1.Job, goal lifecycle.Goal) (met bool, ended string) {
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
 		if lifecycle.JobHas(j, kind) {

@@ -61,7 +61,7 @@ func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 	return r
 }
 
-// Reasons, other than failures, why the embedded runtime does not run.
+// Reasons, other than failures, why the embedded runtime is not running.
 var (
 	errNotUsed = errors.New("has not been used yet")
 	errStopped = errors.New("has not been started since this host booted")

@@ -23,7 +23,7 @@ import (
 	"github.com/podrun/podrun/service"
 )
 
-// ServiceView is a Service as `get` shows it.
+// ServiceView is a Service as `podrun get` shows it.
 type ServiceView struct {
 	Service *corev1.Service
 	Origin  string // the manifest file of podrun serve; "" if a command applied the Service
@@ -38,16 +38,17 @@ type ServiceChange struct {
 
 // ServiceOptions are the options of ApplyServices.
 type ServiceOptions struct {
-	// Origins has the manifest files of Services, by namespace/name. Without an entry, a command applies
-	// the Service.
+	// Origins are the manifest files of Services, by namespace/name. A Service without an entry is
+	// applied by a command.
 	Origins map[string]string
-	// RecordsOnly leaves names and rules to the next synchronization.
+	// RecordsOnly writes only the records: the next synchronization updates names and rules.
 	RecordsOnly bool
 }
 
 // ApplyServices records Services, with their virtual IPs and node ports, and synchronizes names and
-// rules. It validates all of them before it writes the first. undo restores the previous records; it is
-// never nil. The error is of kind Refused if this host cannot provide one of the Services.
+// rules. It validates all Services before it writes the first record. undo restores the previous
+// records; it is never nil. The error is of kind Refused if this host cannot provide one of the
+// Services.
 func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.Service, o ServiceOptions) (changes []ServiceChange, undo func() error, err error) {
 	undo = func() error { return nil }
 	if len(services) == 0 {
@@ -85,7 +86,8 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	return changes, undo, e.syncServices(ctx)
 }
 
-// assignServices returns the records of Services that must be written, and all changes.
+// assignServices returns the records of Services that must be written, and the outcome for each
+// Service.
 func (e *Engine) assignServices(services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string) (after []store.ServiceRecord, changes []ServiceChange, err error) {
 	records := map[string]store.ServiceRecord{}
 	for _, r := range before {
@@ -143,7 +145,7 @@ func (e *Engine) assignServices(services map[string]*corev1.Service, before []st
 	return after, changes, errors.Join(refused...)
 }
 
-// usedPorts are the host ports of pods: the names of the pods by port/PROTOCOL.
+// usedPorts maps host ports (port/PROTOCOL) to the names of the pods that use them.
 type usedPorts map[string]string
 
 // hostPorts reads the host ports of all pods.
@@ -212,7 +214,8 @@ func (e *Engine) DeleteServices(ctx context.Context, selected func(*corev1.Servi
 	return e.deleteServices(ctx, selected, e.syncServices)
 }
 
-// RemoveServiceRecords is DeleteServices without names and rules, which the next synchronization removes.
+// RemoveServiceRecords does the same as DeleteServices, but leaves names and rules to the next
+// synchronization.
 func (e *Engine) RemoveServiceRecords(ctx context.Context, selected func(*corev1.Service, string) bool) ([]ServiceChange, error) {
 	return e.deleteServices(ctx, selected, func(context.Context) error { return nil })
 }
@@ -242,7 +245,7 @@ func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Servi
 	return changes, end(ctx)
 }
 
-// Services reads the Services of a namespace, or of all namespaces if it is "", with their endpoints.
+// Services reads the Services of a namespace with their endpoints; "" means all namespaces.
 func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView, error) {
 	records, corrupt, err := store.ReadServices(e.Layout())
 	if err != nil {
@@ -268,8 +271,8 @@ func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView,
 	return out, nil
 }
 
-// ServiceTarget selects a pod of a Service, a ready one if there is one, and replaces ports of the Service
-// by those of the pod.
+// ServiceTarget selects a pod of a Service, preferably a ready one, and replaces the ports of the Service
+// with those of the pod.
 func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, ports []ForwardPort) (pod string, out []ForwardPort, err error) {
 	records, _, err := store.ReadServices(e.Layout())
 	if err != nil {
@@ -304,8 +307,8 @@ func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, port
 	return to.Name, out, nil
 }
 
-// UnforwardedPorts returns warnings about ports of Services that have no effect, because podrun has no
-// rules in another runtime's network.
+// UnforwardedPorts returns a warning for each Service with ports that have no effect, because podrun
+// has no rules in the network of another runtime.
 func (e *Engine) UnforwardedPorts(ctx context.Context, services map[string]*corev1.Service) (problem.List, error) {
 	if len(services) == 0 || e.ownsNetwork() {
 		return nil, nil
@@ -337,7 +340,7 @@ func ServiceNotes(services map[string]*corev1.Service) (out problem.List) {
 	return out
 }
 
-// lockServices locks the records and the synchronization of Services.
+// lockServices locks the records of Services, and their synchronization.
 func (e *Engine) lockServices(ctx context.Context) (*store.FileLock, error) {
 	lock, err := store.Lock(ctx, e.Layout().ServicesLock(), e.Holder(), func(holder string) {
 		e.WarnOnce(problem.Problem{Object: "services", Message: "waiting for " + holder, Warning: true})
@@ -355,8 +358,8 @@ func (e *Engine) ownsNetwork() bool {
 
 func (e *Engine) runtimeLayout() embedded.Layout { return embedded.ReadLayout(e.Settings.RootDir) }
 
-// serviceRanges returns the ranges of virtual IPs, which it records at the first call; none in another
-// runtime's network.
+// serviceRanges returns the ranges of virtual IPs, and records them at the first call. In the network
+// of another runtime, it returns none.
 func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 	if !e.ownsNetwork() {
 		return nil, nil
@@ -381,7 +384,7 @@ func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 	return have, err
 }
 
-// serviceError adds the kind to an error about the state on disk.
+// serviceError adds the kind of problem to an error about the state on disk.
 func serviceError(name string, err error) error {
 	object := "services"
 	if name != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// SyncServices makes the names in the pods' hosts files and the network's rules match the Services and
-// the pods. It is idempotent. On a host without Services it does nothing.
+// SyncServices updates the names in the pods' hosts files and the network's rules to match the
+// Services and the pods. It is idempotent. On a host without Services, it does nothing.
 func (e *Engine) SyncServices(ctx context.Context) error {
 	if !store.HasServices(e.Layout()) {
 		return nil
@@ -33,8 +33,8 @@ func (e *Engine) SyncServices(ctx context.Context) error {
 	return e.syncServices(ctx)
 }
 
-// syncServices is SyncServices with the lock held. It reads its input under the lock, so that an older
-// synchronization cannot overwrite a newer one.
+// syncServices implements SyncServices; the lock must be held. It reads its input under the lock, so
+// that an older synchronization cannot overwrite a newer one.
 func (e *Engine) syncServices(ctx context.Context) error {
 	records, corrupt, err := store.ReadServices(e.Layout())
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Engine) syncServices(ctx context.Context) error {
 }
 
 // currentServices returns the Services as the current network provides them. It assigns virtual IPs to
-// Services that were applied in another runtime's network.
+// Services that were applied while the pods used the network of another runtime.
 func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) ([]*corev1.Service, error) {
 	if len(records) == 0 {
 		// Do not record ranges again after another synchronization has removed them.
@@ -90,8 +90,8 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 	return all, nil
 }
 
-// removeServiceState removes the derived state when the last Service is gone. It is the last step: while
-// a file is left, a synchronization has work to do.
+// removeServiceState removes the derived state after the last Service was deleted. This is the last
+// step: while a file remains, there is still something to synchronize.
 func (e *Engine) removeServiceState() error {
 	for _, path := range []string{e.Layout().ServiceNames(), e.Layout().ServiceRanges()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func (e *Engine) removeServiceState() error {
 	return nil
 }
 
-// servicePods reads the facts about all pods that Services need.
+// servicePods returns the facts about all pods from which endpoints are computed.
 func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 	views, err := e.Pods(ctx, Selector{})
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 	var out []service.Pod
 	for _, v := range views {
 		if v.Known.Pod == nil || v.Object.Status.Phase == corev1.PodSucceeded || v.Object.Status.Phase == corev1.PodFailed {
-			continue // an ended pod is no endpoint in a cluster either
+			continue // as in a cluster, a pod that has ended is not an endpoint
 		}
 		out = append(out, servicePod(v, supervised))
 	}
@@ -119,7 +119,7 @@ func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 }
 
 // servicePod returns the facts about one pod. Without supervision, no process runs readiness probes,
-// and results of earlier ones may be outdated: then a pod counts as ready when its containers run.
+// and earlier results may be outdated; a pod then counts as ready when its containers run.
 func servicePod(v View, supervised bool) service.Pod {
 	spec, status := v.Object.Spec, v.Object.Status
 	p := service.Pod{Namespace: v.ID.Namespace, Name: v.ID.Name, UID: v.ID.UID, Labels: v.Object.Labels,
@@ -145,8 +145,9 @@ func servicePod(v View, supervised bool) service.Pod {
 	return p
 }
 
-// syncNames writes the names for pods that will start, and then into the files of all pods. A start of a
-// sandbox, which holds the same lock, writes its file either before or after that.
+// syncNames writes the names for pods that will start, and then into the hosts files of all pods. When
+// podrun creates a sandbox, it holds the same lock while it writes the hosts file, so the file is
+// complete either before or after the synchronization.
 func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
 	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)
 	if err != nil {
@@ -177,7 +178,7 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
 	return errors.Join(errs...)
 }
 
-// syncRules sets the rules of the network, if it is podrun's own.
+// syncRules sets the rules of the network, if the network belongs to podrun.
 func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods []service.Pod) error {
 	if !e.ownsNetwork() {
 		return nil

@@ -16,7 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// withJobs are the manifest directories, if there are any, and the pods of Jobs.
+// withJobs is a source of supervisor: the manifest directories, if there are any, and the pods of
+// Jobs.
 type withJobs struct {
 	files *sources // nil if there are no directories
 	jobs  *jobs.Controller
@@ -35,8 +36,8 @@ func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired,
 	return snapshot, want, nil
 }
 
-// newJobs returns the controller of Jobs and CronJobs. changed receives a signal when their pods
-// have changed.
+// newJobs returns the controller of Jobs and CronJobs. changed receives a signal when the pods of
+// Jobs have changed.
 func newJobs(e *run.Engine, changed chan<- struct{}) (*jobs.Controller, error) {
 	return jobs.New(jobs.Options{Layout: e.Layout(), Holder: e.Holder(), Warn: e.SendWarnings,
 		States: func(ctx context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
@@ -96,19 +97,20 @@ func jobPods(ctx context.Context, e *run.Engine, r *store.JobRecord, names []str
 	return out, nil
 }
 
-// absentPod returns the state of a pod that the runtime and the root directory do not have.
+// absentPod returns the state of a pod that exists neither in the runtime nor in the root
+// directory.
 func absentPod(e *run.Engine, id identity.Pod) (schedule.PodState, error) {
 	owner, err := store.ReadOwner(e.Layout(), id)
 	if err != nil || owner != nil {
-		// A command is starting or removing it.
+		// A command is starting or removing the pod.
 		return schedule.PodState{}, err
 	}
 	from, err := store.ReadSource(e.Layout(), id)
 	return schedule.PodState{Absent: true, Gone: from != nil && from.Hash != ""}, err
 }
 
-// isShutDown reports whether podrun stopped a pod for a shutdown of the host, and starts it again
-// after the boot.
+// isShutDown reports whether podrun stopped a pod because the host is shutting down. podrun starts
+// such a pod again after the boot.
 func isShutDown(e *run.Engine, v run.View) bool {
 	return v.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !observe.ReadKept(e.Layout(), v.ID.UID).ShutDown.IsZero()
 }

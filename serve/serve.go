@@ -63,7 +63,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		}
 		return l, nil
 	}
-	options.Taken = services.take
+	options.Taken = services.apply
 	if o.Runtime == nil {
 		o.Runtime = func() RuntimeState { return RuntimeState{} }
 	}
@@ -137,8 +137,9 @@ func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *p
 	return line, nil
 }
 
-// stateChanges returns a channel that receives a pod when its owner record or a claim on it
-// changes, and calls changed. If the directories cannot be watched, it prints a warning and returns nil.
+// stateChanges watches the owner records and claims of pods. When one of them changes, it calls changed
+// and sends the pod to the returned channel. If the directories cannot be watched, it prints a warning
+// and returns nil.
 func stateChanges(ctx context.Context, e *run.Engine, changed func()) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {

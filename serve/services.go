@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// servicesEvery is the interval at which podrun checks the rules of Services without a change:
-	// another program may have removed them.
+	// servicesEvery is the interval at which podrun checks the rules of Services even if nothing
+	// changed: another program may have removed them.
 	servicesEvery = 30 * time.Second
-	// servicesPause is the minimum time between two synchronizations, so that the changes of many pods
-	// cause only a few.
+	// servicesPause is the minimum time between two synchronizations, so that changes of many pods
+	// cause only a few of them.
 	servicesPause = 100 * time.Millisecond
 	servicesRetry = 2 * time.Second
 )
@@ -34,7 +34,7 @@ type services struct {
 	changed chan struct{}
 
 	mu       sync.Mutex
-	reported string // the last error, so that each is reported once
+	reported string // the last reported error, so that the same error is reported only once
 }
 
 func newServices(e *run.Engine) *services {
@@ -49,16 +49,16 @@ func (s *services) signal() {
 	}
 }
 
-// take records the Services that the manifest directories define, and removes those whose file is gone.
-// The pods that need them start afterwards.
-func (s *services) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
+// apply records the Services that the manifest directories define, and removes those that their file
+// no longer defines. The pods that need the Services start afterwards.
+func (s *services) apply(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	defer s.signal()
 	wanted := want.Shared.Services
 	notes := run.ServiceNotes(wanted)
 	s.engine.SendWarnings(notes[:min(len(notes), maxServiceNotes)])
 	var errs []error
 	for key, one := range wanted {
-		// One by one: a Service that this host refuses does not affect the others.
+		// Apply each Service separately: if this host refuses one, the others are not affected.
 		_, undo, err := s.engine.ApplyServices(ctx, map[string]*corev1.Service{key: one}, run.ServiceOptions{Origins: want.ServicePaths, RecordsOnly: true})
 		if err != nil {
 			errs = append(errs, err, undo())
@@ -74,7 +74,7 @@ func (s *services) take(ctx context.Context, snapshot *source.Snapshot, want *so
 	s.report(ctx, errors.Join(append(errs, err)...))
 }
 
-// maxServiceNotes limits the warnings about one read of the directories.
+// maxServiceNotes is the maximum number of warnings for one read of the directories.
 const maxServiceNotes = 20
 
 // run synchronizes names and rules until ctx ends.
@@ -115,8 +115,8 @@ func (s *services) report(ctx context.Context, err error) {
 	s.engine.SendWarnings(problem.List{problem.WarningOf(err)})
 }
 
-// watch signals when a command changes the record of a Service. Without a watch, the next check detects
-// the change.
+// watch calls signal when a command changes the record of a Service. If podrun cannot watch the
+// directory, the next periodic check detects the change.
 func (s *services) watch(ctx context.Context) (end func()) {
 	dir := s.engine.Layout().Services()
 	w, err := fsnotify.NewWatcher()

@@ -11,24 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The node ports that podrun assigns and accepts: the API server's default range. A port outside it
-// could take the port of one of the host's own services.
+// The range of node ports that podrun assigns and accepts: the API server's default. Outside this
+// range, a node port could conflict with a service of the host.
 const (
 	firstNodePort = 30000
 	lastNodePort  = 32767
 )
 
-// Max limits the Services of a root directory.
+// Max is the maximum number of Services in a root directory.
 const Max = 1000
 
 // Key returns namespace/name.
 func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
-// Assign returns a copy of a Service with its virtual IPs and node ports. It keeps those of
-// previous, the record of the same name (nil if there is none). others are the records of all other
-// Services. ranges are the ranges of virtual IPs, at most one of each family; without a range, the
-// Service gets no virtual IP and no node port. The error explains what this host does not support or
-// which port is taken.
+// Assign returns a copy of a Service with virtual IPs and node ports. It keeps those of previous,
+// the record of the same Service (nil if there is none). others are the records of all other
+// Services. ranges are the ranges of virtual IPs, at most one of each address family; without a
+// range, the Service gets neither a virtual IP nor a node port. The error states what this host does
+// not support, or which port is in use.
 func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix) (*corev1.Service, error) {
 	out := s.DeepCopy()
 	spec := &out.Spec
@@ -79,7 +79,8 @@ func familyOf(ip netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// familiesOf returns the ranges from which a Service gets a virtual IP, in its order of families.
+// familiesOf returns the ranges from which a Service gets its virtual IPs, in the Service's order
+// of address families.
 func familiesOf(spec *corev1.ServiceSpec, ranges []netip.Prefix) ([]netip.Prefix, error) {
 	if len(ranges) == 0 {
 		return nil, nil
@@ -113,10 +114,10 @@ func familiesOf(spec *corev1.ServiceSpec, ranges []netip.Prefix) ([]netip.Prefix
 	return out, nil
 }
 
-// virtualIP returns the address in wanted that is in the range, or the first free one: the candidates
-// begin at a hash of the name. So a Service that is deleted and created again usually gets the same
-// address. An address of another cluster, in an exported Service, is ignored. The address is marked as
-// taken.
+// virtualIP returns the address in wanted that is in the range or, if there is none, a free address. The
+// search for a free address begins at a hash of the name, so that a Service that is deleted and created
+// again usually gets the same address. If an exported Service has an address of another cluster,
+// virtualIP ignores it. It marks the returned address as taken.
 func virtualIP(key string, wanted []string, r netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, error) {
 	for _, text := range wanted {
 		if ip, err := netip.ParseAddr(text); err == nil && r.Contains(ip) && !taken[ip] && ip != r.Masked().Addr() {
@@ -124,7 +125,8 @@ func virtualIP(key string, wanted []string, r netip.Prefix, taken map[netip.Addr
 			return ip, nil
 		}
 	}
-	// The first and the last address are not used: other tools take them for network and broadcast.
+	// The first and the last address are not used: other tools treat them as the network and the
+	// broadcast address.
 	count := uint32(1)<<min(r.Addr().BitLen()-r.Bits(), 16) - 2
 	start := hashOf(key) % count
 	for i := range count {
@@ -137,7 +139,7 @@ func virtualIP(key string, wanted []string, r netip.Prefix, taken map[netip.Addr
 	return netip.Addr{}, fmt.Errorf("every virtual IP of %s is in use", r)
 }
 
-// nth returns the address at an offset in a range.
+// nth returns the address at offset n in a range.
 func nth(r netip.Prefix, n uint32) netip.Addr {
 	base := r.Masked().Addr().AsSlice()
 	sum := new(big.Int).Add(new(big.Int).SetBytes(base), big.NewInt(int64(n)))
@@ -157,7 +159,8 @@ type portKey struct {
 	port     int32
 }
 
-// assignNodePorts sets the node ports that the Service does not specify.
+// assignNodePorts assigns a node port to each port of the Service that does not specify one. It
+// checks the node ports that the Service specifies.
 func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, forwards bool) error {
 	spec := &s.Spec
 	wants := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
@@ -211,7 +214,8 @@ func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, forw
 	return nil
 }
 
-// previousNodePort returns the node port that the same port of the Service had, unless it is taken.
+// previousNodePort returns the node port that this port had in the previous record, unless another
+// port uses it now.
 func previousNodePort(previous *corev1.Service, port corev1.ServicePort, taken map[portKey]string) int32 {
 	for _, p := range previous.Spec.Ports {
 		key := portKey{protocolOf(p.Protocol), p.NodePort}

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Pod has the facts about a pod that decide whether and how it is an endpoint.
+// Pod contains the facts about a pod from which endpoints are computed.
 type Pod struct {
 	Namespace, Name, UID string
 	Labels               map[string]string
-	IPs                  []netip.Addr // of the node if the pod uses the host's network; empty before the sandbox exists
+	IPs                  []netip.Addr // the node's IPs if the pod uses the host's network; empty before the sandbox exists
 	Ready                bool
 	Terminating          bool
 	Hostname, Subdomain  string // of the spec
-	// Ports are the ports of all containers that run as long as the pod does.
+	// Ports are the ports of app containers and sidecars.
 	Ports []corev1.ContainerPort
 }
 
@@ -33,8 +33,8 @@ func (p Pod) address(v4 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// target returns the port of the pod to which a port of a Service refers. It returns false if the
-// pod has no port of this name.
+// target returns the pod's port to which a port of a Service is forwarded. It returns false if the
+// pod has no port with this name.
 func (p Pod) target(port corev1.ServicePort) (uint16, bool) {
 	if port.TargetPort.Type == intstr.Int || port.TargetPort.StrVal == "" {
 		if n := port.TargetPort.IntVal; n > 0 {
@@ -65,8 +65,8 @@ func HasVirtualIP(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && !IsHeadless(s)
 }
 
-// Selected returns the pods that a Service selects, ready or not, by name. As in a cluster, it omits
-// pods without an address.
+// Selected returns the pods that a Service selects, sorted by name, whether they are ready or not.
+// As in a cluster, it omits pods without an IP address.
 func Selected(s *corev1.Service, pods []Pod) []Pod {
 	if len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
@@ -87,7 +87,7 @@ func serves(s *corev1.Service, p Pod) bool {
 	return s.Spec.PublishNotReadyAddresses || p.Ready && !p.Terminating
 }
 
-// endpoints returns the addresses to which a port of a Service is forwarded, in one family.
+// endpoints returns the addresses of one family to which a port of a Service is forwarded.
 func endpoints(s *corev1.Service, port corev1.ServicePort, v4 bool, pods []Pod) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, p := range Selected(s, pods) {
@@ -100,8 +100,8 @@ func endpoints(s *corev1.Service, port corev1.ServicePort, v4 bool, pods []Pod) 
 	return slices.Compact(out)
 }
 
-// Target returns a pod for connections to a Service: a ready one if there is one. It returns false if
-// the Service selects no pod.
+// Target returns a pod to which connections to a Service can be forwarded: a ready pod if there is
+// one. It returns false if the Service selects no pod.
 func Target(s *corev1.Service, pods []Pod) (Pod, bool) {
 	selected := Selected(s, pods)
 	for _, p := range selected {
@@ -115,7 +115,7 @@ func Target(s *corev1.Service, pods []Pod) (Pod, bool) {
 	return Pod{}, false
 }
 
-// PortOf returns the pod's number for a port of a Service, which is a number or a name.
+// PortOf returns the pod's port for a port of a Service, which is given as a number or a name.
 func (p Pod) PortOf(s *corev1.Service, port string) (int, bool) {
 	for _, one := range s.Spec.Ports {
 		if one.Name == port || strconv.Itoa(int(one.Port)) == port {

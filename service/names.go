@@ -18,7 +18,8 @@ type Name struct {
 	Namespace string `json:"namespace"`
 }
 
-// Names returns the names of the Services, in an order that depends only on the content.
+// Names returns the names of the Services. Their order depends only on the content of the
+// arguments.
 func Names(services []*corev1.Service, pods []Pod) []Name {
 	var out []Name
 	for _, s := range services {
@@ -56,17 +57,18 @@ func Names(services []*corev1.Service, pods []Pod) []Name {
 	return slices.Compact(out)
 }
 
-// Domain returns the domain of Services: the setting clusterDomain, or the usual one. Pods may have
-// names of Services in their configuration even if the node has no clusterDomain.
+// Domain returns the domain of Services: the setting clusterDomain or, if it is empty, Kubernetes'
+// default. The configuration of programs in pods may contain names of Services even if the node has
+// no clusterDomain.
 func Domain(setting string) string { return cmp.Or(setting, "cluster.local") }
 
-// hostsMark begins the part of a hosts file that WithNames writes.
+// hostsMark marks the beginning of the part of a hosts file that WithNames writes.
 const hostsMark = "\n# Services, written by podrun. Changes below this line are lost.\n"
 
-// WithNames returns a pod's hosts file with the names of Services, in place of those that the file
-// has. It omits names that the rest of the file defines: they take precedence in a cluster, too,
-// because programs read the file before they query DNS. namespace is the pod's; domain is the cluster
-// domain, or "".
+// WithNames returns a pod's hosts file with the names of Services, which replace the names that an
+// earlier call added. It omits names that the rest of the file defines: these take precedence in a
+// cluster, too, because programs read the file before they query DNS. namespace is the pod's
+// namespace; domain is the cluster domain, or "".
 func WithNames(file, namespace, domain string, names []Name) string {
 	base, _, _ := strings.Cut(file, hostsMark)
 	defined := map[string]bool{}
@@ -99,8 +101,8 @@ func WithNames(file, namespace, domain string, names []Name) string {
 	return base + hostsMark + b.String()
 }
 
-// Unforwarded describes the ports of Services that have no effect on a network that podrun does not
-// own: there, a name resolves to the pods, so that a port works only if it equals its targetPort.
+// Unforwarded describes the ports of Services that have no effect in a network that podrun does not
+// own: there, a name resolves to the pods, so a port works only if it equals its targetPort.
 func Unforwarded(s *corev1.Service, pods []Pod) (out []string) {
 	if !HasVirtualIP(s) {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Slices returns the EndpointSlices of a Service: one for each address family and, as in a cluster,
-// for each set of ports to which its ports refer. node is the name of this host.
+// for each set of pod ports to which its ports are forwarded. node is the name of this host.
 func Slices(s *corev1.Service, pods []Pod, node string) []*discoveryv1.EndpointSlice {
 	var out []*discoveryv1.EndpointSlice
 	byPorts := map[string]*discoveryv1.EndpointSlice{}
@@ -42,12 +42,12 @@ func Slices(s *corev1.Service, pods []Pod, node string) []*discoveryv1.EndpointS
 	return out
 }
 
-// hasFamily reports whether a Service has endpoints of an address's family.
+// hasFamily reports whether a Service has endpoints of the same family as an address.
 func hasFamily(s *corev1.Service, ip netip.Addr) bool {
 	return !HasVirtualIP(s) || len(s.Spec.ClusterIPs) == 0 || slices.Contains(s.Spec.IPFamilies, familyOf(ip))
 }
 
-// resolved is a port of a Service with the port of a pod.
+// resolved is a port of a Service with the pod's port to which it is forwarded.
 type resolved struct {
 	name     string
 	protocol corev1.Protocol
@@ -97,14 +97,14 @@ func endpointOf(s *corev1.Service, p Pod, ip netip.Addr, node string) discoveryv
 	return out
 }
 
-// Notes returns the settings of a Service that have no effect on one host, as ends of the sentence
-// "Service NAME ...".
+// Notes describes the settings of a Service that have no effect on one host. Each string completes a
+// sentence that begins with "Service NAME".
 func Notes(s *corev1.Service) (out []string) {
 	spec := s.Spec
 	external := spec.Type == corev1.ServiceTypeExternalName
 	if external {
 		if _, err := netip.ParseAddr(spec.ExternalName); err != nil {
-			out = append(out, fmt.Sprintf("has the externalName %s, which is not an IP address: pods do not get its name, because a hosts file has no aliases", spec.ExternalName))
+			out = append(out, fmt.Sprintf("has the externalName %s, which is not an IP address: pods cannot resolve its name, because a hosts file cannot map a name to another name", spec.ExternalName))
 		}
 	}
 	if len(spec.Selector) == 0 && !external {

@@ -30,8 +30,8 @@ type Port struct {
 	Endpoints []netip.AddrPort `json:"endpoints"`
 }
 
-// NewTable returns the table of the Services (records of Assign), which is empty if none has a virtual
-// IP. Its order depends only on the content.
+// NewTable returns the table for Services (records that Assign returned). The table is empty if no
+// Service has a virtual IP. Its order depends only on the content of the arguments.
 func NewTable(bridge string, ranges, subnets []netip.Prefix, services []*corev1.Service, pods []Pod) Table {
 	t := Table{Bridge: bridge, Ranges: ranges, Subnets: subnets, Ports: []Port{}}
 	for _, s := range services {
@@ -72,7 +72,7 @@ func affinity(s *corev1.Service) uint32 {
 	return uint32(corev1.DefaultClientIPServiceAffinitySeconds)
 }
 
-// Has reports whether the table has a port of an address family.
+// Has reports whether the table has a port of this address family.
 func (t Table) Has(v4 bool) bool {
 	return slices.ContainsFunc(t.Ports, func(p Port) bool { return p.Address.Is4() == v4 })
 }

@@ -70,8 +70,8 @@ func (a Archive) Tar() (io.ReadCloser, error) {
 	return a.decode(a.Reader())
 }
 
-// File returns a file of up to limit bytes. The files that describe the archive (Sums,
-// Versions, Licenses, SBOM) come first, so that to read one of them decompresses little data.
+// File returns a file of up to limit bytes. The files that describe the archive (Sums, Versions,
+// Licenses, SBOM) come first, so that reading one of them decompresses little data.
 func (a Archive) File(name string, limit int64) ([]byte, error) {
 	packed, err := a.Tar()
 	if err != nil {

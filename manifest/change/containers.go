@@ -42,7 +42,7 @@ func inContainers(pod *corev1.Pod, pattern string, change func(*corev1.Container
 	return out, nil
 }
 
-// Images sets the images of the containers with these names. AllContainers stands for all of
+// Images sets the images of the containers with these names. The name AllContainers means all of
 // them.
 func Images(pod *corev1.Pod, images []Pair) (*corev1.Pod, error) {
 	for _, p := range images {

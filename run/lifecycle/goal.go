@@ -18,7 +18,7 @@ const (
 	GoalReady     Goal = "ready"     // GoalStarted is reached, and the condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has exited and will not be restarted
 	GoalDeleted   Goal = "delete"    // the pod does not exist
-	// The conditions Complete and Failed of a Job stand for these phases of its pod.
+	// The conditions Complete and Failed of a Job correspond to these phases of its pod.
 	GoalSucceeded = Goal("phase=" + corev1.PodSucceeded)
 	GoalFailed    = Goal("phase=" + corev1.PodFailed)
 
@@ -40,9 +40,9 @@ func (g Goal) Debugs() string {
 
 // ParseGoal parses the value of --for or --wait like kubectl wait. Case is ignored. A condition
 // must be True unless the value specifies another status (condition=Ready=False). The conditions
-// of Deployments and Jobs stand for those of their pod. Available means the condition Ready;
-// Complete and Failed mean phases. Of kubectl's jsonpath conditions, only the phase is
-// supported: jsonpath={.status.phase}=Running. The error lists the valid goals.
+// of Deployments and Jobs correspond to those of their pod. Available means the condition Ready;
+// Complete and Failed mean phases. Of kubectl's jsonpath conditions, only the phase is supported:
+// jsonpath={.status.phase}=PHASE.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {

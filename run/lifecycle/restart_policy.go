@@ -23,8 +23,8 @@ func (o *Observed) hasEnded(pod *corev1.Pod, c *corev1.Container, last *Containe
 	return last != nil && last.State == Exited && !o.startsAgain(pod, c, last)
 }
 
-// restartsWhenKilled reports whether podrun starts a container again after it has killed it because of
-// a failed probe. Restart rules do not apply: they depend on exit codes, and a running container has
+// restartsWhenKilled reports whether podrun restarts a container that it has killed because of a
+// failed probe. Restart rules do not apply: they depend on exit codes, and a running container has
 // none (computePodActions in pkg/kubelet/kuberuntime).
 func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 	if c.RestartPolicy != nil {

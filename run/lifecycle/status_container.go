@@ -76,9 +76,8 @@ func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus
 	return out
 }
 
-// prunedInitStatus returns the status of an init container of which the runtime no longer has a
-// record. An app container exists, so the init container must have
-// succeeded (k/k#86531).
+// prunedInitStatus returns the status of an init container if the runtime no longer has a record
+// of it. An app container exists, so the init container must have succeeded (k/k#86531).
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	started := false

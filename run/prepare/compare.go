@@ -47,7 +47,7 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
 	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod) && sameAddress(was.Pod, pod)):
-		if t.Change = ChangeUpdate; was.Ended && !in.KeepEnded { // no container is left to update in place
+		if t.Change = ChangeUpdate; was.Ended && !in.KeepEnded { // no container remains that could be updated in place
 			t.Change, t.Old = ChangeReplace, existing
 		}
 	default:

@@ -150,8 +150,8 @@ func (t Target) restartHint() string {
 	return fmt.Sprintf("run 'podrun restart %s -n %s' to use the new values", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
-// changedSource returns the changed object of which m mounts a subPath, or "" if there is none. Such a
-// mount keeps showing the old file or directory, whatever the volume contains now.
+// changedSource returns the changed object whose files m mounts with a subPath, or "" if there is
+// none. Such a mount keeps showing the old file or directory, whatever the volume contains now.
 func (t Target) changedSource(m corev1.VolumeMount) string {
 	if m.SubPath == "" && m.SubPathExpr == "" {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Attend supervises a pod until the goal holds or the pod has ended. If another command updates the
+// Attend supervises a pod until it reaches the goal or has ended. If another command updates the
 // pod, Attend continues with the new definition. If the pod is stopped or deleted, or if a container
 // cannot be started, the error is of kind Failed. Otherwise the error is of kind Deadline or
 // Runtime, or the cause that ended ctx.

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestWarnBackOff: apply says once for how long it waits for a back-off; commands that wait for more than the
-// start of the pod, and serve, do not.
+// TestWarnBackOff checks that apply reports once how long it waits for a back-off, and that serve and
+// commands that wait for more than the start of the pod do not report it.
 func TestWarnBackOff(t *testing.T) {
 	for _, c := range []struct {
 		goal   lifecycle.Goal

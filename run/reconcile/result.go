@@ -21,7 +21,7 @@ const (
 	OutcomeFailed    Outcome = "failed"
 	OutcomeDeleted   Outcome = "deleted"
 	OutcomeStopped   Outcome = "stopped"
-	OutcomeMet       Outcome = "condition met" // the goal holds
+	OutcomeMet       Outcome = "condition met" // the pod has reached the goal
 )
 
 // Result is the outcome for one pod. Status is the pod's status at the end of the command.

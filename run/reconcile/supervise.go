@@ -31,8 +31,8 @@ type Supervision struct {
 	// the worker, which writes the checkpoint again from the definition that it has. Corrupt may be
 	// nil.
 	Corrupt *atomic.Bool
-	// ResizePending is the reason why podrun cannot do a resize that the pod's source requests. It
-	// is nil if the source requests none, or if podrun can do it.
+	// ResizePending is the reason why podrun cannot perform a resize that the pod's source
+	// requests. It is nil if the source requests none, or if podrun can perform it.
 	ResizePending *lifecycle.ResizePending
 }
 

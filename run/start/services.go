@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/service"
 )
 
-// serviceEnv returns the variables of the Services in a pod's namespace, as they are now.
+// serviceEnv returns the environment variables of the current Services in a pod's namespace.
 func serviceEnv(layout identity.Layout, object *corev1.Pod) ([]corev1.EnvVar, error) {
 	if off := object.Spec.EnableServiceLinks; off != nil && !*off || !store.HasServices(layout) {
 		return nil, nil
@@ -25,7 +25,8 @@ func serviceEnv(layout identity.Layout, object *corev1.Pod) ([]corev1.EnvVar, er
 	}
 	var services []*corev1.Service
 	for _, r := range records {
-		// FromServices requires a port, which validation guarantees unless the record was edited.
+		// FromServices panics for a Service without ports. Validation requires a port, but the
+		// record may have been edited.
 		if r.Service.Namespace == object.Namespace && len(r.Service.Spec.Ports) > 0 {
 			services = append(services, r.Service)
 		}
@@ -33,8 +34,8 @@ func serviceEnv(layout identity.Layout, object *corev1.Pod) ([]corev1.EnvVar, er
 	return envvars.FromServices(services), nil
 }
 
-// withServiceNames calls write with a pod's hosts file, to which it adds the names of Services. The lock
-// orders it with a synchronization of the names in all pods.
+// withServiceNames adds the names of Services to a pod's hosts file, and calls write with the result. It
+// holds a lock, so that a synchronization of the names in all pods runs either before or after it.
 func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(string) error) error {
 	layout := p.Plan.Layout
 	if !store.HasServices(layout) {
@@ -53,7 +54,7 @@ func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(s
 	if err != nil {
 		return err
 	}
-	// Services that were recorded after the last synchronization have virtual IPs already.
+	// Services that were recorded after the last synchronization already have virtual IPs.
 	var services []*corev1.Service
 	for _, r := range records {
 		services = append(services, r.Service)

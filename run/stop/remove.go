@@ -261,7 +261,7 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 }
 
 // removeClaims first empties the pod's volumes, then removes the directories of those claims that no
-// other pod uses, and at last the pod's directory. The pod's directory is last, so that podrun still
+// other pod uses, and finally the pod's directory. The pod's directory is last, so that podrun still
 // finds the pod if the removal is interrupted. The volumes are first, because the other steps lock the
 // directory of all claims and must be short.
 func (r *Remover) removeClaims(ctx context.Context, paths []string) error {

@@ -26,7 +26,7 @@ type retries struct {
 }
 
 // failed must be called after each failed attempt. It waits until the next attempt is due, or until ctx ends,
-// and returns true. If no time for attempts is left, it returns false.
+// and returns true. If the time for attempts has expired, it returns false.
 func (r *retries) failed(ctx context.Context) bool {
 	if r.end.IsZero() {
 		r.end, r.pause = time.Now().Add(stopRetryTimeout), firstStopPause

@@ -58,7 +58,7 @@ func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 }
 
 // Pod stops the whole pod. It first stops the app containers concurrently. Then it stops the sidecars
-// in reverse order, with the rest of the grace period, and at last the sandboxes. It removes init
+// in reverse order, with the rest of the grace period, and finally the sandboxes. It removes init
 // containers that podrun created before their turn, unless podrun removes the pod after the stop. The
 // error is store.ErrChanged if another command took over the pod.
 func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {

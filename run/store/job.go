@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// JobRecord is a Job of a supervisor (docs/design/schedules.md).
+// JobRecord is the record of a Job that podrun serve runs (docs/design/schedules.md).
 type JobRecord struct {
 	// Job is the Job as its author wrote it, with its UID, creation time and status. Its
 	// metadata.deletionTimestamp is set if it must be deleted.
@@ -32,10 +32,10 @@ type JobRecord struct {
 	Pods []JobPod `json:"pods,omitempty"`
 	// Attempts is the number of pods that podrun has ever created for the Job.
 	Attempts int32 `json:"attempts,omitempty"`
-	// Indexes are the completions that are done, of an Indexed Job.
+	// Indexes are the completed indexes of an Indexed Job.
 	Indexes []int32 `json:"indexes,omitempty"`
-	// Failures is the number of failed pods since the last success. LastFailure is when the last of
-	// them ended.
+	// Failures is the number of failed pods since the last success. LastFailure is the time when
+	// the last of them ended.
 	Failures    int32        `json:"failures,omitempty"`
 	LastFailure *metav1.Time `json:"lastFailure,omitempty"`
 }
@@ -44,14 +44,14 @@ type JobRecord struct {
 type JobPod struct {
 	Name  string      `json:"name"`
 	State JobPodState `json:"state"`
-	Index *int32      `json:"index,omitempty"` // its completion index, of an Indexed Job
+	Index *int32      `json:"index,omitempty"` // the completion index of the pod in an Indexed Job
 }
 
 // JobPodState is the state of a pod of a Job.
 type JobPodState string
 
-// The states of pods of a Job. The Job has counted the end of Succeeded and Failed pods. podrun
-// removes Stopping pods.
+// The states of a Job's pods. A Succeeded or Failed pod has ended and was counted by the Job.
+// podrun removes Stopping pods.
 const (
 	JobPodActive    JobPodState = "Active"
 	JobPodStopping  JobPodState = "Stopping"
@@ -59,14 +59,14 @@ const (
 	JobPodFailed    JobPodState = "Failed"
 )
 
-// CronJobRecord is a CronJob of a supervisor.
+// CronJobRecord is the record of a CronJob that podrun serve runs.
 type CronJobRecord struct {
 	// CronJob is the CronJob as its author wrote it, with its UID, creation time and status. Its
 	// metadata.deletionTimestamp is set if it must be deleted.
 	CronJob *batchv1.CronJob `json:"cronJob"`
 	Path    string           `json:"path,omitempty"`
 	Deleted bool             `json:"deleted,omitempty"` // as in JobRecord
-	// Starting is the Job of status.lastScheduleTime while podrun creates its record.
+	// Starting is the Job for status.lastScheduleTime, until podrun has created its record.
 	Starting *batchv1.Job `json:"starting,omitempty"`
 }
 
@@ -86,20 +86,20 @@ func (r *CronJobRecord) Deleting() bool { return r.Deleted || r.CronJob.Deletion
 // OwnedBy reports whether a CronJob owns the Job.
 func (r *JobRecord) OwnedBy(c *batchv1.CronJob) bool { return metav1.IsControlledBy(r.Job, c) }
 
-// Records are all records of Jobs and CronJobs, sorted by namespace and name. A record that
-// podrun cannot read is in Unreadable, by its path, with the reason.
+// Records contains all records of Jobs and CronJobs, sorted by namespace and name. Unreadable maps
+// the paths of records that podrun cannot read to the reasons.
 type Records struct {
 	Jobs       []*JobRecord
 	CronJobs   []*CronJobRecord
 	Unreadable map[string]error
 }
 
-// maxRecord is the maximum size in bytes of a record. A manifest may be larger, but then podrun
+// maxRecord is the maximum size of a record in bytes. A manifest may be larger; podrun then
 // refuses the Job.
 const maxRecord = 4 << 20
 
-// LockRecords locks the records of Jobs and CronJobs, for changes. The lock must not be held
-// while podrun waits. who names the holder.
+// LockRecords locks the records of Jobs and CronJobs for changes. Do not hold the lock while
+// podrun waits. who identifies the process that holds it.
 func LockRecords(ctx context.Context, layout identity.Layout, who string) (*FileLock, error) {
 	l, err := Lock(ctx, filepath.Join(layout.Locks(), "jobs"), who, nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 // TestOwnerKnowsThatTheLastOneWasKilled covers claims: a killed process leaves its claim behind, and a
 // sweep keeps the claim until the next owner has read it. A process that exits normally removes its claim.
-// Owners that soon follow the next one learn of the kill, too: the next owner may have lost the pod before
-// the runtime has completed the call of the killed process.
+// Further owners that follow soon must also detect the kill, because the next owner may lose the pod
+// before the runtime has completed the call of the killed process.
 func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	for _, killed := range []bool{false, true} {

@@ -132,7 +132,7 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	}
 	for _, err := range errs {
 		if !IsCorrupt(err) {
-			// To write the file would erase the parts that cannot be read.
+			// Writing the file would erase the parts that cannot be read.
 			return err
 		}
 	}

@@ -22,8 +22,8 @@ type ServiceRecord struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// ReadServices lists the Services by namespace and name. It omits a record that is corrupt: the
-// problem names it, and the next apply writes it again.
+// ReadServices lists the Services, sorted by namespace and name. It omits corrupt records, which
+// the error corrupt names; the next apply of the Service writes its record again.
 func ReadServices(layout identity.Layout) (out []ServiceRecord, corrupt error, err error) {
 	entries, err := os.ReadDir(layout.Services())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func RemoveService(layout identity.Layout, namespace, name string) error {
 	return nil
 }
 
-// ReadServiceRanges returns the ranges of virtual IPs; none before the first Service.
+// ReadServiceRanges returns the ranges of virtual IPs; it returns none before the first Service.
 func ReadServiceRanges(layout identity.Layout) ([]netip.Prefix, error) {
 	return ReadJSON[[]netip.Prefix](layout.ServiceRanges(), "the ranges of virtual IPs")
 }
@@ -85,8 +85,8 @@ func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
 	return KeepState(layout.ServiceRanges(), ranges, true)
 }
 
-// HasServices reports whether there may be a Service, or rules or names of one. It costs one system
-// call on hosts without Services.
+// HasServices reports whether there may be Services, or rules or names of deleted Services. On a
+// host without Services, it takes one system call.
 func HasServices(layout identity.Layout) bool {
 	entries, err := os.ReadDir(layout.Services())
 	return err == nil && len(entries) > 0

@@ -19,9 +19,9 @@ import (
 // Options are the inputs of a Controller.
 type Options struct {
 	Layout identity.Layout
-	Holder string // names this process in the lock of the records
-	// States reads the states of pods of a Job, by name. If the runtime does not answer, it returns
-	// an error: the Job then waits.
+	Holder string // identifies this process in the lock of the records
+	// States returns the states of a Job's pods, by name. If the runtime does not answer, it
+	// returns an error, and the controller decides later.
 	States func(ctx context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error)
 	Warn   func(problem.List)
 	// Changed is called when the pods of Jobs have changed. It must not block.
@@ -35,7 +35,7 @@ type Controller struct {
 	wake    chan struct{} // receives a signal when a decision may be necessary
 
 	mu sync.Mutex // guards the fields below
-	// the content of the manifest directories; nil before they were read
+	// the content of the manifest directories; nil before the first read
 	snapshot *source.Snapshot
 	want     *source.Desired
 	// the pods of all Jobs, sorted by namespace and name
@@ -63,8 +63,8 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Merge adds the pods of Jobs to the pods of the manifest directories, and remembers the Jobs and
-// CronJobs that these define.
+// Merge adds the pods of Jobs to the pods of the manifest directories. It keeps the Jobs and
+// CronJobs that these directories define, for the next decision.
 func (c *Controller) Merge(snapshot *source.Snapshot, want *source.Desired) (*source.Snapshot, *source.Desired) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,20 +111,21 @@ func (c *Controller) Note(e event.Event) {
 }
 
 const (
-	// tick is how often the controller compares the clock with the time of the next decision, and
-	// looks for records that commands have changed. The clock may be set, so that a timer alone would
-	// be late.
+	// tick is the interval at which the controller compares the clock with the time of the next
+	// decision, and checks for records that commands have changed. A timer alone would be late after
+	// the clock is set.
 	tick = time.Second
-	// pollActive is how often the controller reads the status of active pods without an event.
+	// pollActive is the interval at which the controller reads the status of active pods even
+	// without an event.
 	pollActive = 10 * time.Second
 	// retryAfter is the delay after an error.
 	retryAfter = 10 * time.Second
-	// recheck is the longest time between two decisions. Kernels before 6.13 set the times of directories
-	// with a resolution of some milliseconds, so that Run can miss the change of a record.
+	// recheck is the maximum time between two decisions. Kernels before 6.13 set the modification times
+	// of directories with a resolution of some milliseconds, so Run can miss a change of a record.
 	recheck = time.Minute
 )
 
-// Run decides whenever something has changed, until ctx ends.
+// Run makes decisions when something has changed, until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -148,8 +149,8 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// bounded returns the time of the next decision; zero stands for none. The result has now's monotonic
-// clock reading if it is recheck after now, so that a clock that is set back does not delay it.
+// bounded limits the time of the next decision to recheck after now; zero means no decision. The
+// result then has now's monotonic clock reading, so that it is not late if the clock is set back.
 func bounded(next, now time.Time) time.Time {
 	if last := now.Add(recheck); next.IsZero() || next.After(last) {
 		return last
@@ -157,7 +158,7 @@ func bounded(next, now time.Time) time.Time {
 	return next
 }
 
-// changedAt returns when the directories of records last changed.
+// changedAt returns when the directories of the records were last modified.
 func (c *Controller) changedAt() (at [2]time.Time) {
 	for i, dir := range []string{c.options.Layout.Jobs(), c.options.Layout.CronJobs()} {
 		if info, err := os.Stat(dir); err == nil {
@@ -167,8 +168,8 @@ func (c *Controller) changedAt() (at [2]time.Time) {
 	return at
 }
 
-// Sync decides once for all Jobs and CronJobs, and returns the time of the next decision; zero if
-// only a change requires one.
+// Sync makes one decision for all Jobs and CronJobs. It returns the time of the next decision;
+// zero if only a change requires one.
 func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 	c.mu.Lock()
 	snapshot, want := c.snapshot, c.want
@@ -205,8 +206,7 @@ func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 	return p.next, err
 }
 
-// states reads the states of the pods of all Jobs. It returns late if the states of some are
-// unknown.
+// states reads the states of the pods of all Jobs. late is true if some states are unknown.
 func (c *Controller) states(ctx context.Context, records *store.Records) (out map[string]map[string]schedule.PodState, late bool) {
 	out = map[string]map[string]schedule.PodState{}
 	for _, r := range records.Jobs {
@@ -230,8 +230,8 @@ func (c *Controller) states(ctx context.Context, records *store.Records) (out ma
 	return out, late
 }
 
-// warn reports a problem of an object, unless it is the object's last one. An empty message means
-// that it has none.
+// warn reports a problem of an object, unless it was the last one reported for the object. An
+// empty message means that the object has no problem.
 func (c *Controller) warn(object, reason, message string) {
 	if c.warned[object] == message {
 		return
@@ -242,5 +242,5 @@ func (c *Controller) warn(object, reason, message string) {
 	}
 }
 
-// errNoPod means that podrun cannot make a pod of a Job's template any more.
+// errNoPod means that podrun can no longer create a pod from a Job's template.
 var errNoPod = errors.New("podrun cannot read the pod template of the Job")

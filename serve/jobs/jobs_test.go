@@ -89,7 +89,8 @@ func (h *host) boot() {
 	h.c = c
 }
 
-// sync decides, and does what the supervisor does: it starts each desired pod once, and removes others.
+// sync makes one decision and then acts as the supervisor would: it starts each desired pod once, and
+// removes other pods.
 func (h *host) sync() {
 	h.t.Helper()
 	for range 4 {
@@ -148,8 +149,8 @@ func job(more string) string {
 	return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {" + more + "template: " + template + "}\n"
 }
 
-// TestMissedRuns checks that one run, the latest, starts after any time without podrun, and none after
-// the clock was set back.
+// TestMissedRuns checks that after any time without podrun, only the latest missed run starts, and
+// that no run starts after the clock was set back.
 func TestMissedRuns(t *testing.T) {
 	h := newHost(t, cronJob(""))
 	h.sync()
@@ -174,8 +175,8 @@ func TestMissedRuns(t *testing.T) {
 	}
 }
 
-// TestKilledStart checks each state of the records that a kill can leave between the decision to start a
-// Job and its first pod: the Job runs exactly once.
+// TestKilledStart checks every state of the records that a kill can leave between the decision to start
+// a Job and its first pod: the Job must run exactly once.
 func TestKilledStart(t *testing.T) {
 	for _, killedAfter := range []string{"the CronJob's intention", "the Job's record", "the CronJob's status", "the Job's first pod"} {
 		t.Run(killedAfter, func(t *testing.T) {
@@ -225,8 +226,8 @@ func TestKilledStart(t *testing.T) {
 	}
 }
 
-// TestJobRunsOnce checks that a Job of a file does not run again when it is deleted, by its ttl or by a
-// command, until the file defines another Job.
+// TestJobRunsOnce checks that after a Job of a file was deleted, by its ttlSecondsAfterFinished or by a
+// command, it does not run again until the file defines another Job.
 func TestJobRunsOnce(t *testing.T) {
 	h := newHost(t, job("ttlSecondsAfterFinished: 60, "))
 	h.sync()
@@ -291,8 +292,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetryAfterClockWasSetBack checks that a Job does not wait until the clock reaches the time of a failure
-// again.
+// TestRetryAfterClockWasSetBack checks that after the clock was set back, a Job does not wait until the clock
+// reaches the time of its last failure again.
 func TestRetryAfterClockWasSetBack(t *testing.T) {
 	h := newHost(t, job(""))
 	h.sync()
@@ -327,7 +328,7 @@ func TestIndexed(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a record that podrun cannot read keeps its pods.
+// TestUnreadable checks that podrun keeps the pods of a record that it cannot read.
 func TestUnreadable(t *testing.T) {
 	h := newHost(t, job(""))
 	h.sync()
@@ -374,8 +375,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// TestAdoption checks that the Job of a file keeps the pod that an older podrun started from the same
-// file, and takes no other pod.
+// TestAdoption checks that the Job of a file adopts the pod that an older podrun started from the
+// same file, and no other pod.
 func TestAdoption(t *testing.T) {
 	for path, want := range map[string]bool{"/m/f": true, "/m/other": false} {
 		h := newHost(t, job(""))
@@ -396,7 +397,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestAdoptionOfOtherKinds checks that a Job takes no pod that the same file defined as another object.
+// TestAdoptionOfOtherKinds checks that a Job does not adopt a pod that another object of the same file
+// defined.
 func TestAdoptionOfOtherKinds(t *testing.T) {
 	for kind, want := range map[string]bool{"Job": true, "Pod": false, "Deployment": false} {
 		h := newHost(t, job(""))
@@ -439,9 +441,9 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestSameName checks that a Job has nothing in common with a deleted Job of the same name, although the
-// supervisor has not noticed the deletion: it neither counts the removed pod as its own, which would be a
-// failure, nor keeps the definition of the deleted Job.
+// TestSameName checks that a new Job is independent of a deleted Job with the same name, even if the
+// supervisor has not noticed the deletion yet. It must not count the removed pod as its own failed pod,
+// and must not keep the definition of the deleted Job.
 func TestSameName(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		h := newHost(t, "")
@@ -474,8 +476,8 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// TestDeletedCronJobStaysDeleted checks that the mark of a deleted CronJob remains while its file cannot be
-// read.
+// TestDeletedCronJobStaysDeleted checks that the record of a deleted CronJob remains while its file cannot
+// be read.
 func TestDeletedCronJobStaysDeleted(t *testing.T) {
 	h := newHost(t, cronJob(""))
 	h.sync()
@@ -508,8 +510,8 @@ func TestDeletedCronJobStaysDeleted(t *testing.T) {
 	}
 }
 
-// TestChangeAfterPass checks that Run notices a record that a command writes as soon as a pass has released
-// the lock.
+// TestChangeAfterPass checks that Run notices a record that a command writes immediately after a pass has
+// released the lock.
 func TestChangeAfterPass(t *testing.T) {
 	h := newHost(t, job(""))
 	other := h.want.Jobs[0].DeepCopy()
@@ -536,7 +538,8 @@ func TestChangeAfterPass(t *testing.T) {
 	}
 }
 
-// TestManyPods checks that no two pods of a Job have the same name: the second would count as ended.
+// TestManyPods checks that no two pods of a Job have the same name: the second one would count as
+// having ended.
 func TestManyPods(t *testing.T) {
 	r := &store.JobRecord{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}, Spec: batchv1.JobSpec{Completions: ptr.To(int32(3000))}}}
 	names := map[string]bool{}

@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// pass is one decision for all Jobs and CronJobs. The records are locked.
+// pass makes one decision for all Jobs and CronJobs, while the records are locked.
 type pass struct {
 	c        *Controller
 	snapshot *source.Snapshot
@@ -42,14 +42,15 @@ func newPass(c *Controller, snapshot *source.Snapshot, want *source.Desired, sta
 	return &pass{c: c, snapshot: snapshot, want: want, states: states, records: records, now: c.options.Now()}, nil
 }
 
-// run takes the definitions of files, and then decides. An error concerns some objects only.
+// run records the definitions in files, and then decides. An error affects only some of the
+// objects.
 func (p *pass) run() error {
 	var errs []error
 	for _, w := range p.want.CronJobs {
-		errs = append(errs, p.takeCronJob(w))
+		errs = append(errs, p.recordCronJob(w))
 	}
 	for _, w := range p.want.Jobs {
-		errs = append(errs, p.takeJob(w))
+		errs = append(errs, p.recordJob(w))
 	}
 	for _, r := range slices.Clone(p.records.CronJobs) {
 		errs = append(errs, p.cronJob(r))
@@ -64,7 +65,7 @@ func (p *pass) run() error {
 	return errors.Join(errs...)
 }
 
-// wake sets the time of the next decision, unless an earlier one is set.
+// wake sets the time of the next decision, unless an earlier time is set.
 func (p *pass) wake(at time.Time) {
 	if !at.IsZero() && (p.next.IsZero() || at.Before(p.next)) {
 		p.next = at
@@ -73,18 +74,18 @@ func (p *pass) wake(at time.Time) {
 
 func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
-func (p *pass) findJob(key_ string) *store.JobRecord {
+func (p *pass) findJob(name string) *store.JobRecord {
 	for _, r := range p.records.Jobs {
-		if key(r.Job) == key_ {
+		if key(r.Job) == name {
 			return r
 		}
 	}
 	return nil
 }
 
-func (p *pass) findCronJob(key_ string) *store.CronJobRecord {
+func (p *pass) findCronJob(name string) *store.CronJobRecord {
 	for _, r := range p.records.CronJobs {
-		if key(r.CronJob) == key_ {
+		if key(r.CronJob) == name {
 			return r
 		}
 	}
@@ -98,14 +99,14 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// created returns the metadata of a new object.
+// created sets the metadata of a new object.
 func (p *pass) created(o metav1.Object) {
 	o.SetUID(uuid.NewUUID())
 	o.SetCreationTimestamp(metav1.NewTime(p.now.Truncate(time.Second)))
 }
 
-// takeCronJob records the definition of a CronJob in a file.
-func (p *pass) takeCronJob(w source.CronJob) error {
+// recordCronJob records the definition of a CronJob in a file.
+func (p *pass) recordCronJob(w source.CronJob) error {
 	layout := p.c.options.Layout
 	if p.records.Unreadable[layout.CronJob(w.Namespace, w.Name)] != nil {
 		return nil
@@ -132,8 +133,8 @@ func (p *pass) takeCronJob(w source.CronJob) error {
 	return store.WriteCronJob(layout, r)
 }
 
-// takeJob records the definition of a Job in a file.
-func (p *pass) takeJob(w source.Job) error {
+// recordJob records the definition of a Job in a file.
+func (p *pass) recordJob(w source.Job) error {
 	layout := p.c.options.Layout
 	if p.records.Unreadable[layout.Job(w.Namespace, w.Name)] != nil {
 		return nil
@@ -166,8 +167,8 @@ func (p *pass) takeJob(w source.Job) error {
 	return store.WriteJob(layout, r)
 }
 
-// defined reports whether a file defines, or may define, an object whose record names the file. wanted
-// is whether a file is known to define it.
+// defined reports whether a file defines, or may define, an object with this path in its record.
+// wanted is true if a file is known to define it.
 func (p *pass) defined(path string, wanted bool) bool {
 	if path == "" || wanted {
 		return true
@@ -177,9 +178,9 @@ func (p *pass) defined(path string, wanted bool) bool {
 }
 
 // wantedJob returns the definition of a Job in a file; nil if there is none.
-func (p *pass) wantedJob(key_ string) *source.Job {
+func (p *pass) wantedJob(name string) *source.Job {
 	for i := range p.want.Jobs {
-		if key(p.want.Jobs[i].Job) == key_ {
+		if key(p.want.Jobs[i].Job) == name {
 			return &p.want.Jobs[i]
 		}
 	}
@@ -200,7 +201,7 @@ func (p *pass) cronJob(r *store.CronJobRecord) error {
 		return p.deleteCronJob(r, p.ownedBy(r), r.Path != "" && p.defined(r.Path, wanted))
 	}
 	if r.Starting != nil {
-		// A killed podrun has not finished this.
+		// An earlier podrun process was killed before it finished the start.
 		if err := p.finishStart(r); err != nil {
 			return err
 		}
@@ -230,7 +231,7 @@ func (p *pass) deleteCronJob(r *store.CronJobRecord, owned []*store.JobRecord, d
 		return errors.Join(errs...)
 	}
 	if !defined {
-		// A file may define another CronJob of this name, which podrun takes now.
+		// A file may define another CronJob with this name: record it in the next pass.
 		p.wake(p.now)
 		p.records.CronJobs = slices.DeleteFunc(p.records.CronJobs, func(other *store.CronJobRecord) bool { return other == r })
 		return store.RemoveCronJob(layout, r.CronJob)
@@ -243,7 +244,7 @@ func (p *pass) deleteCronJob(r *store.CronJobRecord, owned []*store.JobRecord, d
 	return store.WriteCronJob(layout, r)
 }
 
-// deleteJob makes podrun delete a Job.
+// deleteJob marks a Job for deletion.
 func (p *pass) deleteJob(r *store.JobRecord) error {
 	if r.Deleting() {
 		return nil
@@ -317,7 +318,7 @@ func (p *pass) finishStart(r *store.CronJobRecord) error {
 	return store.WriteCronJob(layout, r)
 }
 
-// job decides for the Job with this index. It returns true if it has removed the record.
+// job decides for the Job at index i. removed is true if the record was removed.
 func (p *pass) job(i int) (removed bool, err error) {
 	layout, r := p.c.options.Layout, p.records.Jobs[i]
 	wanted := p.wantedJob(key(r.Job))
@@ -339,7 +340,7 @@ func (p *pass) job(i int) (removed bool, err error) {
 	}) {
 		p.wake(p.now.Add(pollActive))
 	}
-	// The record has the Job as its author wrote it.
+	// The decision used the API's defaults; the record keeps the Job as its author wrote it.
 	d.Record.Job.Spec, d.Record.Job.Labels = r.Job.Spec, r.Job.Labels
 	if d.Delete && d.Record.Job.DeletionTimestamp == nil {
 		d.Record.Job.DeletionTimestamp = &metav1.Time{Time: p.now}
@@ -349,7 +350,7 @@ func (p *pass) job(i int) (removed bool, err error) {
 		return false, nil
 	}
 	if lifecycle.JobFinished(d.Record.Job) && !lifecycle.JobFinished(r.Job) {
-		// The CronJob of the Job has another active Job less.
+		// Now the CronJob of this Job has one active Job less.
 		p.wake(p.now)
 	}
 	p.records.Jobs[i] = d.Record
@@ -363,8 +364,8 @@ func (p *pass) job(i int) (removed bool, err error) {
 	return false, nil
 }
 
-// removeJob removes the record of a Job without pods. If a file still defines the Job, a mark
-// remains, so that podrun does not run the Job again.
+// removeJob removes the record of a Job without pods. If a file still defines the Job, it keeps
+// the record and marks it as deleted, so that podrun does not run the Job again.
 func (p *pass) removeJob(i int, wanted *source.Job) (removed bool, err error) {
 	layout, r := p.c.options.Layout, p.records.Jobs[i]
 	defined := r.Path != "" && p.defined(r.Path, wanted != nil)
@@ -379,13 +380,13 @@ func (p *pass) removeJob(i int, wanted *source.Job) (removed bool, err error) {
 		return false, err
 	}
 	p.records.Jobs = slices.Delete(p.records.Jobs, i, i+1)
-	// The file may define another Job, which podrun takes now, or a CronJob that must be deleted
-	// waits for this Job.
+	// The file may define another Job with this name, or a CronJob that is being deleted may wait
+	// for this Job.
 	p.wake(p.now)
 	return true, nil
 }
 
-// taken reports whether another object has a pod of this name.
+// taken reports whether a pod of another object has this name.
 func (p *pass) taken(r *store.JobRecord, name string) bool {
 	id := identity.Pod{Namespace: r.Job.Namespace, Name: name}
 	for i := range p.want.Pods {
@@ -404,15 +405,15 @@ func (p *pass) taken(r *store.JobRecord, name string) bool {
 	}
 	from, err := store.ReadSource(p.c.options.Layout, id)
 	if owner == nil {
-		// If podrun has applied a pod of this name, which does not exist any more, it was a pod of an earlier
-		// Job. It would count as the pod of this Job, and as failed.
+		// podrun has applied a pod with this name that no longer exists: it was a pod of an earlier Job. If
+		// this Job used the name, the pod would count as its failed pod.
 		return err != nil || from != nil && from.Hash != ""
 	}
 	// An older podrun may have started this pod from the same file. The Job then adopts it.
 	if err != nil || from == nil || r.Path == "" || from.Path != r.Path {
 		return true
 	}
-	// The file may have defined a Pod or a Deployment of this name before.
+	// The file may have defined a Pod or a Deployment with this name before.
 	c, err := store.ReadCheckpoint(p.c.options.Layout, owner.UID)
 	return err != nil || c != nil && c.Definition != nil && c.Definition.Kind != "Job"
 }

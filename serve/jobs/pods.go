@@ -16,7 +16,8 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// publish sets the pods of the records. It reports whether they have changed.
+// publish replaces the pods of the controller with those of the records. It reports whether they
+// have changed.
 func (c *Controller) publish(records *store.Records) (changed bool) {
 	unreadable := maps.Clone(records.Unreadable)
 	built := map[string]source.Pod{}
@@ -47,7 +48,7 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 	c.built = built
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Two Jobs of the same name have different pods.
+	// Two Jobs that had the same name one after the other have different pods.
 	names := func(pods []source.Pod) (out []string) {
 		for i := range pods {
 			out = append(out, pods[i].Key()+" "+pods[i].Path+" "+pods[i].Object.Labels[batchv1.ControllerUidLabel])
@@ -89,7 +90,7 @@ func podOf(r *store.JobRecord, jp store.JobPod) (source.Pod, error) {
 	return source.Pod{Pod: p}, nil
 }
 
-// setIndex gives a pod template its completion index, as the Job controller does.
+// setIndex sets the completion index in a pod template, as the Job controller does.
 func setIndex(job string, t *corev1.PodTemplateSpec, index string) {
 	if t.Annotations == nil {
 		t.Annotations = map[string]string{}

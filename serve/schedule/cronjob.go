@@ -21,35 +21,35 @@ type CronJobInput struct {
 	// (metadata.creationTimestamp), and its last status. CronJob does not change it.
 	CronJob   *batchv1.CronJob
 	Timetable Timetable
-	// Jobs are the Jobs that the CronJob has started and that exist.
+	// Jobs are the existing Jobs that the CronJob has started.
 	Jobs []*batchv1.Job
 	Now  time.Time
 }
 
-// CronJobDecision is what a CronJob needs now.
+// CronJobDecision is the next action for a CronJob.
 type CronJobDecision struct {
-	// Status is the new status, as if Start was done.
+	// Status is the new status, which assumes that Start has been created.
 	Status batchv1.CronJobStatus
-	// Delete are the names of Jobs to delete: replaced ones, and the oldest of those that have
-	// ended.
+	// Delete contains the names of the Jobs to delete: replaced Jobs, and the oldest Jobs that
+	// have ended.
 	Delete []string
 	// Start is the Job to start; nil for none. It has no UID.
 	Start *batchv1.Job
-	// Warning says why a scheduled run does not take place; "" if there is none.
+	// Warning explains why a scheduled run does not start; "" if there is no warning.
 	Warning string
 	// Next is the time of the next decision; zero if only a change requires one.
 	Next time.Time
 }
 
-// nextScheduleDelta is the controller's margin for clocks that are corrected in small steps.
+// nextScheduleDelta is a margin for corrections of the clock, as in the controller.
 const nextScheduleDelta = 100 * time.Millisecond
 
-// maxActive limits the active Jobs of a CronJob with concurrencyPolicy Allow, whose Jobs may never
-// end. A cluster has quotas for that.
+// maxActive is the maximum number of active Jobs of a CronJob with concurrencyPolicy Allow, whose
+// Jobs may never end. In a cluster, quotas limit them.
 const maxActive = 100
 
-// CronJob decides for one CronJob. An error means that its schedule has no meaning, such as 31
-// February; the status is valid anyway.
+// CronJob decides which Jobs a CronJob starts and deletes now. It returns an error if the schedule
+// never matches a time, for example 31 February; the status is valid even then.
 func CronJob(in CronJobInput) (CronJobDecision, error) {
 	d := CronJobDecision{Status: *in.CronJob.Status.DeepCopy()}
 	in.trackJobs(&d)
@@ -58,7 +58,8 @@ func CronJob(in CronJobInput) (CronJobDecision, error) {
 	return d, err
 }
 
-// trackJobs removes from the active Jobs those that have ended or do not exist any more.
+// trackJobs removes the Jobs that have ended or no longer exist from the active Jobs of the
+// status.
 func (in CronJobInput) trackJobs(d *CronJobDecision) {
 	jobs := map[string]*batchv1.Job{}
 	for _, j := range in.Jobs {
@@ -95,7 +96,7 @@ func (in CronJobInput) start(d *CronJobDecision) error {
 		return nil
 	}
 	if missed > manyMissed {
-		d.Warning = "more than 100 runs were missed, of which podrun starts the latest: check the clock, or set startingDeadlineSeconds"
+		d.Warning = "more than 100 runs were missed; podrun starts only the latest: check the clock, or set startingDeadlineSeconds"
 	}
 	deadline := c.Spec.StartingDeadlineSeconds
 	name := JobName(c, *due)
@@ -128,9 +129,9 @@ func (in CronJobInput) start(d *CronJobDecision) error {
 // manyMissed is the number of missed runs above which the controller warns.
 const manyMissed = 100
 
-// due returns the latest time at which a Job should have been started, if that is later than the
-// last start; nil if there is none. It also returns an estimate of the number of such times. It
-// does not enumerate them, because there may be millions.
+// due returns the latest time at which a Job should have been started, if that is after the last
+// start; nil if there is none. It also returns an estimate of the number of such times. It does
+// not enumerate them, because there may be millions.
 func (in CronJobInput) due(withDeadline bool) (latest *time.Time, missed int64, err error) {
 	c := in.CronJob
 	earliest := in.earliest(c.Status)
@@ -149,12 +150,12 @@ func (in CronJobInput) due(withDeadline bool) (latest *time.Time, missed int64, 
 	}
 	interval := int64(second.Sub(first).Round(time.Second).Seconds())
 	if interval < 1 {
-		// The schedule is never due: Next returns the zero time.
-		return nil, 0, errors.New("the schedule names no time")
+		// The schedule never matches: Next returns the zero time.
+		return nil, 0, errors.New("the schedule never matches a time")
 	}
 	missed = int64(in.Now.Sub(first).Seconds())/interval + 1
-	// The interval may vary, as in 30 6-16/4 * * 1-5. So begin one interval earlier, and follow the
-	// schedule from there.
+	// The interval may vary, as in 30 6-16/4 * * 1-5. Therefore, begin one interval earlier, and
+	// follow the schedule from there.
 	begin := first.Add(time.Duration((missed-2)*interval) * time.Second)
 	for t := in.Timetable.Next(begin); !t.After(in.Now); t = in.Timetable.Next(t) {
 		latest = &t
@@ -162,7 +163,7 @@ func (in CronJobInput) due(withDeadline bool) (latest *time.Time, missed int64, 
 	return latest, missed, nil
 }
 
-// earliest returns the time after which runs are due.
+// earliest returns the time after which scheduled runs are due.
 func (in CronJobInput) earliest(s batchv1.CronJobStatus) time.Time {
 	if s.LastScheduleTime != nil {
 		return s.LastScheduleTime.Time
@@ -170,7 +171,7 @@ func (in CronJobInput) earliest(s batchv1.CronJobStatus) time.Time {
 	return in.CronJob.CreationTimestamp.Time
 }
 
-// next returns the time of the next decision, with a status.
+// next returns the time of the next decision for a CronJob with the status s.
 func (in CronJobInput) next(s batchv1.CronJobStatus) time.Time {
 	after := in
 	after.CronJob = in.CronJob.DeepCopy()
@@ -187,7 +188,7 @@ func (in CronJobInput) next(s batchv1.CronJobStatus) time.Time {
 	return in.Timetable.Next(from).Add(nextScheduleDelta)
 }
 
-// limitHistory deletes the oldest Jobs that have ended, as the history limits say.
+// limitHistory deletes the oldest Jobs that have ended, according to the history limits.
 func (in CronJobInput) limitHistory(d *CronJobDecision) {
 	oldest := func(condition batchv1.JobConditionType, limit *int32) {
 		if limit == nil {
@@ -218,13 +219,13 @@ func started(j *batchv1.Job) time.Time {
 	return j.Status.StartTime.Time
 }
 
-// JobName returns the name of the Job that a CronJob starts for a time. The controller's name is
-// the same, so that one time has one Job.
+// JobName returns the name of the Job that a CronJob starts for a scheduled time. The controller
+// uses the same name, so that there is only one Job for each time.
 func JobName(c *batchv1.CronJob, at time.Time) string {
 	return fmt.Sprintf("%s-%d", c.Name, at.Unix()/60)
 }
 
-// JobOf returns the Job that a CronJob starts for a time.
+// JobOf returns the Job that a CronJob starts for a scheduled time.
 func JobOf(c *batchv1.CronJob, at time.Time, location *time.Location) *batchv1.Job {
 	j := lifecycle.JobFromTemplate(c, JobName(c, at))
 	j.Annotations[batchv1.CronJobScheduledTimestampAnnotation] = at.In(location).Format(time.RFC3339)

@@ -27,9 +27,9 @@ const (
 type PodState struct {
 	// Pod is the pod with its status; nil if the pod does not exist or its status is unknown.
 	Pod *corev1.Pod
-	// Gone is true if podrun has started the pod, and it does not exist any more.
+	// Gone is true if podrun has started the pod, and the pod no longer exists.
 	Gone bool
-	// Absent is true if the pod does not exist.
+	// Absent is true if the pod does not exist, whether podrun has started it or not.
 	Absent bool
 }
 
@@ -37,26 +37,26 @@ type PodState struct {
 type JobInput struct {
 	// Record has the Job with the API's defaults. Job does not change it.
 	Record *store.JobRecord
-	// Pods are the states of the record's pods, by name. A pod that it does not contain has not
-	// been observed.
+	// Pods are the states of the record's pods, by name. A pod that is not in the map has not been
+	// observed.
 	Pods map[string]PodState
-	// Taken reports whether another object has a pod of this name.
+	// Taken reports whether a pod of another object has this name.
 	Taken func(name string) bool
 	Now   time.Time
 }
 
-// JobDecision is what a Job needs now.
+// JobDecision is the next action for a Job.
 type JobDecision struct {
 	// Record is the new record.
 	Record *store.JobRecord
-	// Delete is true if the Job must be deleted, because ttlSecondsAfterFinished has passed.
+	// Delete is true if the Job must be deleted because ttlSecondsAfterFinished has passed.
 	Delete bool
 	// Next is the time of the next decision; zero if only a change requires one.
 	Next time.Time
 }
 
-// Job decides for one Job. It follows syncJob of the Job controller, except that at most one pod
-// of a Job is active (parallelism 1).
+// Job decides which pods a Job runs and removes now. It follows syncJob of the Job controller,
+// except that at most one pod of a Job is active (parallelism 1).
 func Job(in JobInput) JobDecision {
 	d := jobDecision{in: in, JobDecision: JobDecision{Record: in.Record.DeepCopy()}}
 	d.job, d.status = d.Record.Job, &d.Record.Job.Status
@@ -79,7 +79,7 @@ type jobDecision struct {
 	JobDecision
 	job    *batchv1.Job
 	status *batchv1.JobStatus
-	// failure is the message of a podFailurePolicy's rule that makes the Job fail.
+	// failure is the message of the podFailurePolicy rule that makes the Job fail.
 	failure string
 }
 
@@ -137,8 +137,8 @@ func (d *jobDecision) countEnded() {
 	}
 }
 
-// countFailed counts a failed pod, unless podFailurePolicy ignores it. pod is nil if it does not
-// exist.
+// countFailed counts a failed pod, unless podFailurePolicy ignores it. pod is nil if the pod does
+// not exist.
 func (d *jobDecision) countFailed(p *store.JobPod, pod *corev1.Pod) {
 	p.State = store.JobPodFailed
 	d.Record.Failures++
@@ -156,7 +156,7 @@ func (d *jobDecision) countFailed(p *store.JobPod, pod *corev1.Pod) {
 	}
 }
 
-// failed returns why the Job fails; "" if it does not.
+// failed returns why the Job has failed; "" if it has not.
 func (d *jobDecision) failed() (reason, message string) {
 	if c := lifecycle.JobCondition(d.job, batchv1.JobFailureTarget); c != nil && c.Status == corev1.ConditionTrue {
 		return c.Reason, c.Message
@@ -180,7 +180,7 @@ func (d *jobDecision) failed() (reason, message string) {
 }
 
 // restartsExceedLimit reports whether the containers of active pods were restarted so often that
-// the Job fails. It applies to restartPolicy OnFailure only.
+// the Job fails. It applies only to restartPolicy OnFailure.
 func (d *jobDecision) restartsExceedLimit() bool {
 	if d.job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -201,7 +201,8 @@ func (d *jobDecision) restartsExceedLimit() bool {
 	return n >= *d.job.Spec.BackoffLimit
 }
 
-// fail makes the Job fail: at once if it has no pods that run, otherwise when they are removed.
+// fail makes the Job fail: at once if none of its pods is running, otherwise when its pods are
+// removed.
 func (d *jobDecision) fail(reason, message string) {
 	d.condition(batchv1.JobFailureTarget, corev1.ConditionTrue, reason, message)
 	// A pod that is removed before it has ended counts as failed.
@@ -213,7 +214,8 @@ func (d *jobDecision) fail(reason, message string) {
 	}
 }
 
-// manage stops pods that the Job must not have, or adds one that it lacks.
+// manage stops the active pods if the Job is suspended or has enough completions. Otherwise, it adds
+// the next pod if one is missing.
 func (d *jobDecision) manage() {
 	spec := &d.job.Spec
 	if ptr.Deref(spec.Suspend, false) {
@@ -242,10 +244,10 @@ func (d *jobDecision) manage() {
 	}
 }
 
-// backOffEnd returns the time before which no new pod is added after failures.
+// backOffEnd returns the end of the back-off after failures. No pod is added before it.
 func (d *jobDecision) backOffEnd() time.Time {
-	// If the clock was set back since the failure, the end of the back-off may be years away. The controller
-	// forgets failures when it restarts, podrun does not.
+	// If the clock was set back since the failure, the back-off might last for years. The controller forgets
+	// failures when it restarts; podrun does not.
 	if d.Record.Failures == 0 || d.Record.LastFailure.After(d.in.Now) {
 		return time.Time{}
 	}
@@ -256,13 +258,13 @@ func (d *jobDecision) backOffEnd() time.Time {
 	return d.Record.LastFailure.Add(min(wait, longestBackOff))
 }
 
-// addPod adds a pod to the record. Its name depends on the record only.
+// addPod adds a pod to the record. The pod's name depends only on the record.
 func (d *jobDecision) addPod() {
 	p := store.JobPod{Name: d.job.Name, State: store.JobPodActive}
 	if d.Record.Attempts > 0 || len(p.Name) > maxPodName || d.taken(p.Name) {
 		p.Name = podName(d.job, d.Record.Attempts)
 	}
-	// Five characters of a hash are the same for some of a thousand pods.
+	// In a Job with a thousand pods, hashes of five characters may collide.
 	for i := 0; i < maxNames && d.taken(p.Name); i++ {
 		d.Record.Attempts++
 		p.Name = podName(d.job, d.Record.Attempts)
@@ -274,18 +276,18 @@ func (d *jobDecision) addPod() {
 	d.Record.Pods = append(d.Record.Pods, p)
 }
 
-// maxNames limits the number of names that addPod skips because they are taken.
+// maxNames is the maximum number of taken names that addPod skips.
 const maxNames = 100
 
-// taken reports whether the Job or another object has a pod of this name.
+// taken reports whether another pod, of the Job or of another object, has this name.
 func (d *jobDecision) taken(name string) bool {
 	return slices.ContainsFunc(d.Record.Pods, func(p store.JobPod) bool { return p.Name == name }) || d.in.Taken != nil && d.in.Taken(name)
 }
 
-// maxPodName is the length of the longest host name, which is the pod's name.
+// maxPodName is the maximum length of a host name: a pod's name is also its host name.
 const maxPodName = 63
 
-// podName returns the name of a pod of a Job, for the attempt with this number.
+// podName returns the name of a Job's pod for an attempt.
 func podName(j *batchv1.Job, attempt int32) string {
 	sum := sha256.Sum256([]byte(string(j.UID) + "/" + strconv.Itoa(int(attempt))))
 	const suffix = 5
@@ -306,7 +308,7 @@ func (d *jobDecision) complete() bool {
 	return d.status.Succeeded >= *d.job.Spec.Completions
 }
 
-// noteSuspension sets the condition Suspended. A Job that is resumed starts again.
+// noteSuspension sets the condition Suspended. When a Job is resumed, its start time is set again.
 func (d *jobDecision) noteSuspension(suspended bool) {
 	c := lifecycle.JobCondition(d.job, batchv1.JobSuspended)
 	switch {
@@ -319,7 +321,7 @@ func (d *jobDecision) noteSuspension(suspended bool) {
 	}
 }
 
-// afterFinish deletes a Job that has ended when ttlSecondsAfterFinished has passed.
+// afterFinish deletes a Job that has ended once ttlSecondsAfterFinished has passed.
 func (d *jobDecision) afterFinish() {
 	d.Record.Pods = d.withoutStopped()
 	ttl := d.job.Spec.TTLSecondsAfterFinished
@@ -341,7 +343,7 @@ func (d *jobDecision) stopAll() {
 	}
 }
 
-// withoutStopped returns the pods without those that podrun has removed.
+// withoutStopped returns the pods of the record without the stopping pods that no longer exist.
 func (d *jobDecision) withoutStopped() []store.JobPod {
 	return slices.DeleteFunc(slices.Clone(d.Record.Pods), func(p store.JobPod) bool {
 		return p.State == store.JobPodStopping && d.in.Pods[p.Name].Absent
@@ -376,7 +378,7 @@ func (d *jobDecision) ready() (n int32) {
 	return n
 }
 
-// wake sets the time of the next decision, unless an earlier one is set.
+// wake sets the time of the next decision, unless an earlier time is set.
 func (d *jobDecision) wake(at time.Time) {
 	if d.Next.IsZero() || at.Before(d.Next) {
 		d.Next = at

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// finishTime returns when a pod ended: when its last container ended or, if that is unknown, when it
-// was not ready any more. Without a pod, it is now.
+// finishTime returns when a pod ended: when its last container ended or, if that is unknown, when
+// the pod became unready. If pod is nil, it returns now.
 func finishTime(pod *corev1.Pod, now time.Time) time.Time {
 	if pod == nil {
 		return now
@@ -51,8 +51,8 @@ func finishTime(pod *corev1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// matchPolicy matches a failed pod with the rules of a podFailurePolicy. message is not empty if
-// the Job fails; counts is false if the failure does not count.
+// matchPolicy applies the rules of a podFailurePolicy to a failed pod. message is not empty if the
+// Job fails; counts is false if the failure does not count.
 func matchPolicy(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) (message string, counts bool) {
 	for i, rule := range policy.Rules {
 		var matched string
@@ -108,7 +108,7 @@ func matchCondition(pod *corev1.Pod, patterns []batchv1.PodFailurePolicyOnPodCon
 	return nil
 }
 
-// indexed reports whether each completion of a Job has an index.
+// indexed reports whether a Job is an Indexed Job (completionMode).
 func indexed(j *batchv1.Job) bool {
 	return j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion
 }
@@ -126,7 +126,7 @@ func (d *jobDecision) firstPendingIndex() int32 {
 	}
 }
 
-// noteIndex records that the completion with the pod's index is done.
+// noteIndex records that the pod's completion index has succeeded.
 func (d *jobDecision) noteIndex(p *store.JobPod) {
 	if p.Index == nil || slices.Contains(d.Record.Indexes, *p.Index) {
 		return
@@ -136,7 +136,7 @@ func (d *jobDecision) noteIndex(p *store.JobPod) {
 	d.status.CompletedIndexes = intervals(d.Record.Indexes)
 }
 
-// intervals returns sorted numbers as the API writes them: 0-2,4.
+// intervals returns sorted numbers in the API's format: 0-2,4.
 func intervals(sorted []int32) string {
 	var out []string
 	for i := 0; i < len(sorted); {

@@ -17,9 +17,9 @@ type Timetable struct {
 	Location *time.Location
 }
 
-// Parse parses the schedule and the time zone of a CronJob. It reads the host's time zones and,
-// if the host has none, those of the binary. As in the controller, a time zone in the schedule
-// (TZ=Europe/Berlin 0 3 * * *) has precedence over spec.timeZone.
+// Parse parses the schedule and the time zone of a CronJob. It reads the host's time zones or, if
+// the host has none, those in the binary. As in the controller, a time zone in the schedule
+// (TZ=Europe/Berlin 0 3 * * *) takes precedence over spec.timeZone.
 func Parse(c *batchv1.CronJob) (Timetable, error) {
 	t := Timetable{Location: time.Local}
 	text := c.Spec.Schedule

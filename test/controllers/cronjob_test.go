@@ -31,20 +31,21 @@ func syncCronJob(c *cronjob.ControllerV2, ctx context.Context, cj *batchv1.CronJ
 //go:linkname cleanupFinishedJobs k8s.io/kubernetes/pkg/controller/cronjob.(*ControllerV2).cleanupFinishedJobs
 func cleanupFinishedJobs(c *cronjob.ControllerV2, ctx context.Context, cj *batchv1.CronJob, jobs []*batchv1.Job) bool
 
-// set sets a field of a controller that is not exported.
+// set sets an unexported field of a controller.
 func set(controller any, field string, value any) {
 	f := reflect.ValueOf(controller).Elem().FieldByName(field)
 	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Set(reflect.ValueOf(value))
 }
 
-// schedules are regular, irregular and impossible ones, with time zones that have daylight saving
-// time.
+// schedules contains regular and irregular schedules, one that never matches, and one with a time
+// zone.
 var schedules = []string{"* * * * *", "*/7 * * * *", "0 * * * *", "30 2 * * *", "0 0 * * 0", "15 10 1 * *", "30 6-16/4 * * 1-5", "0 0 29 2 *", "59 23 31 2 *",
 	"@hourly", "@daily", "@every 90s", "@every 1h", "0 3 25 12 *", "TZ=America/New_York 30 1 * * *"}
 
 var zones = []*string{nil, ptr.To("UTC"), ptr.To("Europe/Berlin"), ptr.To("America/St_Johns"), ptr.To("Asia/Kathmandu"), ptr.To("Pacific/Apia"), ptr.To("No/Where")}
 
-// TestCronJob runs random CronJobs with random clocks, which also jump, and compares each decision.
+// TestCronJob runs random CronJobs with random clocks, which sometimes jump, and compares each
+// decision.
 func TestCronJob(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 39))
@@ -118,7 +119,7 @@ func sorted[T any](m map[string]T) (names []string) {
 	return names
 }
 
-// outcome is what the two sides must agree on.
+// outcome contains the results on which both sides must agree.
 type outcome struct {
 	Started, Deleted []string
 	Job              *batchv1.Job

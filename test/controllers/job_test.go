@@ -44,7 +44,7 @@ func syncJob(c *job.Controller, ctx context.Context, key string) error
 //go:linkname newUIDTrackingExpectations k8s.io/kubernetes/pkg/controller/job.newUIDTrackingExpectations
 func newUIDTrackingExpectations() unsafe.Pointer
 
-// reset sets a field that is a pointer to a type that is not exported.
+// reset sets an unexported pointer field, whose type is not exported either.
 func reset(controller any, field string, value unsafe.Pointer) {
 	f := reflect.ValueOf(controller).Elem().FieldByName(field)
 	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Set(reflect.NewAt(f.Type().Elem(), value))

@@ -116,9 +116,9 @@ func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS,
 	return r, nil
 }
 
-// removeAttachment removes everything of an attachment: the interfaces first, so that no
-// process uses the address any more, and the address last, so that it is free only when no
-// rule contains it. It is idempotent.
+// removeAttachment removes everything that belongs to an attachment. It removes the interfaces
+// first, so that no process uses the address, and the address last, so that it becomes free only
+// when no rule contains it. It is idempotent.
 func removeAttachment(c *config, pool addresses, args *skel.CmdArgs) error {
 	gone := comment(args.ContainerID, args.IfName)
 	if err := removeVeth(gone, args.Netns, args.IfName); err != nil {

@@ -300,7 +300,7 @@ func TestGC(t *testing.T) {
 }
 
 // If DEL never ran for a sandbox that was removed, its host port rule remains. This rule must
-// not have precedence over the rule of a new sandbox.
+// not take precedence over the rule of a new sandbox.
 func TestNewerHostPortWins(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

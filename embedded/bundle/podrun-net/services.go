@@ -22,7 +22,7 @@ import (
 // Services. It is not a command of CNI.
 const servicesCommand = "services"
 
-// serviceTable is the input of that command: everything that a network forwards for Services
+// serviceTable is the input of servicesCommand: everything that a network forwards for Services
 // (package service of podrun).
 type serviceTable struct {
 	Bridge  string         `json:"bridge"`
@@ -42,16 +42,17 @@ type servicePort struct {
 	Endpoints []netip.AddrPort `json:"endpoints"`
 }
 
-// The limits of the input. The kernel receives all rules in one transaction, whose size the
-// socket's buffer limits.
+// The limits of the input. The kernel receives all rules in one transaction, and the size of the
+// socket's buffer limits this transaction.
 const (
 	maxServiceInput     = 8 << 20
 	maxServicePorts     = 4000
 	maxServiceEndpoints = 10_000
 )
 
-// setServices reads a table and makes the kernel forward exactly that. It prints a result: an
-// older podrun-net does not know the command, prints nothing on stdout, and exits with 0.
+// setServices reads a table and replaces the kernel's rules of Services with those of the table.
+// It prints a result, because an older podrun-net, which does not have this command, prints
+// nothing on stdout and exits with 0.
 func setServices(in io.Reader, out io.Writer) error {
 	data, err := io.ReadAll(io.LimitReader(in, maxServiceInput+1))
 	if err != nil {
@@ -78,8 +79,8 @@ func setServices(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// digestOf identifies an input. podrun computes the same digest, and compares it with the kernel's
-// rules.
+// digestOf returns the digest of an input. podrun computes the same digest, and compares it with
+// the one in the kernel's rules.
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
@@ -140,13 +141,13 @@ func hashName(prefix string, parts ...any) string {
 	return prefix + hex.EncodeToString(sum[:8])
 }
 
-// chain is the name of the chain that selects an endpoint.
+// chain returns the name of the chain that selects an endpoint.
 func (p servicePort) chain() string {
 	return hashName("port-", p.Service, p.Address, p.Protocol, p.Port)
 }
 
-// endpointName is the name of the chain of an endpoint, and of the set of its clients. It depends on
-// the timeout, because the kernel cannot change that of an existing set.
+// endpointName returns the name of an endpoint's chain and of the set of its clients. It depends on
+// the timeout, because the kernel cannot change the timeout of an existing set.
 func (p servicePort) endpointName(e netip.AddrPort) string {
 	return hashName("endpoint-", p.chain(), e, p.Affinity)
 }
@@ -156,8 +157,9 @@ func applyServices(t *serviceTable, digest string) error {
 	if err := applyServiceHost(t); err != nil {
 		return err
 	}
-	// At the hook prerouting, the kernel has not yet sent an ICMP redirect to the client, which would
-	// count for the limit of ICMP messages. Kernels before 5.9 cannot reject there.
+	// At the hook prerouting, the kernel has not yet sent an ICMP redirect to the client. Such a
+	// redirect would count towards the rate limit of ICMP messages. Kernels before 5.9 cannot reject
+	// packets at this hook.
 	hook := nftables.ChainHookPrerouting
 	var err error
 	for range tries {
@@ -177,9 +179,10 @@ func applyServices(t *serviceTable, digest string) error {
 	return nil
 }
 
-// applyServiceHost prepares the host: the bridge, and routes to it. Without a default route, the
-// host's own processes could not connect to a virtual IP, because the kernel looks for a route before
-// it translates the address. A missing route is not an error, because the default route may do.
+// applyServiceHost prepares the host: it creates the bridge, and adds routes to it. On a host without
+// a default route, the host's own processes could otherwise not connect to a virtual IP, because the
+// kernel looks up a route before it translates the address. A failure to add a route is not an error,
+// because a default route is sufficient.
 func applyServiceHost(t *serviceTable) error {
 	br, err := applyBridge(&config{Bridge: t.Bridge})
 	if err != nil {
@@ -187,7 +190,7 @@ func applyServiceHost(t *serviceTable) error {
 	}
 	for _, r := range t.Ranges {
 		if r.Addr().Is6() {
-			_ = setSysctl("net/ipv6/conf/"+t.Bridge+"/disable_ipv6", "0") // the route's error follows
+			_ = setSysctl("net/ipv6/conf/"+t.Bridge+"/disable_ipv6", "0") // the error of RouteReplace is reported
 		}
 		route := &netlink.Route{LinkIndex: br.Attrs().Index, Dst: ip2net(r), Scope: netlink.SCOPE_LINK, Protocol: routeProtocol}
 		if err := netlink.RouteReplace(route); err != nil {
@@ -202,8 +205,8 @@ func applyServiceHost(t *serviceTable) error {
 	return nil
 }
 
-// routeProtocol marks the routes of this program (rtm_protocol in rtnetlink(7)). It is not in the
-// kernel's list of routing daemons, so that no other program adds routes with it.
+// routeProtocol marks the routes of this program (rtm_protocol in rtnetlink(7)). It is a number
+// that no routing daemon uses, so that no other program adds routes with it.
 const routeProtocol = 112
 
 func ip2net(p netip.Prefix) *net.IPNet {
@@ -211,7 +214,7 @@ func ip2net(p netip.Prefix) *net.IPNet {
 }
 
 // replaceServices removes all rules of Services and adds those of the table. It keeps the sets of
-// clients that are still used: otherwise, every change would end the affinity of all clients.
+// clients that are still in use: otherwise, every change would end the affinity of all clients.
 func replaceServices(t *serviceTable, digest string, refuseHook *nftables.ChainHook) error {
 	c, err := conn()
 	if err != nil {
@@ -243,8 +246,8 @@ func replaceServices(t *serviceTable, digest string, refuseHook *nftables.ChainH
 	return c.Flush()
 }
 
-// clearServices adds to the transaction the removal of all rules, and of the chains and sets that s
-// does not have.
+// clearServices adds to the transaction the removal of all rules, and of the chains and sets that
+// are not in s.
 func clearServices(c *nftables.Conn, table *nftables.Table, s serviceRuleset) error {
 	chains, err := readChains(table.Family)
 	if err != nil {
@@ -271,7 +274,7 @@ func clearServices(c *nftables.Conn, table *nftables.Table, s serviceRuleset) er
 	return nil
 }
 
-// removeAllServices is removeServices with the lock.
+// removeAllServices holds the lock and calls removeServices.
 func removeAllServices(bridge string) error {
 	unlock, err := lock()
 	if err != nil {
@@ -281,7 +284,7 @@ func removeAllServices(bridge string) error {
 	return removeServices(bridge)
 }
 
-// removeServices removes the rules of Services of a network, and the routes to its virtual IPs. It is
+// removeServices removes the rules of a network's Services, and the routes to its virtual IPs. It is
 // idempotent.
 func removeServices(bridge string) error {
 	c, err := conn()
@@ -292,7 +295,7 @@ func removeServices(bridge string) error {
 	for _, f := range families {
 		tables, err := c.ListTablesOfFamily(f.id)
 		if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EINVAL) {
-			continue // no nftables, and so no rules
+			continue // without nftables, there are no rules
 		}
 		if err != nil {
 			return fmt.Errorf("list nftables tables: %w", err)
@@ -335,12 +338,12 @@ func removeServiceRoutes(bridge string) error {
 	return nil
 }
 
-// isServicesCall reports whether podrun, and not a runtime, calls the program.
+// isServicesCall reports whether podrun calls the program, rather than a container runtime.
 func isServicesCall() bool { return len(os.Args) == 2 && os.Args[1] == servicesCommand }
 
-// staleService matches the UDP flows to virtual IPs and node ports that were translated to an
-// address that is no longer an endpoint of the Service.
-// Otherwise, a client that continues to send would never reach a new pod.
+// staleService matches UDP flows to virtual IPs and node ports that were translated to an address
+// that is no longer an endpoint of the Service. If they were not deleted, a client that keeps
+// sending would never reach a new pod.
 type staleService struct{ ports []servicePort }
 
 // MatchConntrackFlow implements netlink.CustomConntrackFilter.
@@ -360,7 +363,7 @@ func (s staleService) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return false
 }
 
-// removeStaleServices ignores errors like removeStale.
+// removeStaleServices ignores errors, as removeStale does.
 func removeStaleServices(t *serviceTable) {
 	if !slices.ContainsFunc(t.Ports, func(p servicePort) bool { return p.Protocol == "udp" }) {
 		return

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serviceTablePrefix is the prefix of the tables of Services. It must not be tablePrefix: an older
-// podrun-net removes tables of that prefix that have no attachments.
+// serviceTablePrefix is the prefix of the names of the tables of Services. It must differ from
+// tablePrefix: an older podrun-net removes tables with that prefix that have no attachments.
 const serviceTablePrefix = "podrun-services-"
 
 func serviceTableName(bridge string) string { return serviceTablePrefix + bridge }
 
-// The chains of Services, besides one for each port and, with affinity, one for each endpoint.
+// The chains of Services. In addition, there is one chain for each port and, with affinity, one
+// for each endpoint.
 const (
 	chainServices     = "services"
 	chainNodePorts    = "nodeports"
@@ -26,10 +27,10 @@ const (
 	chainRefuseOutput = "refuse-output"
 )
 
-// serviceComment is the comment of the rule that identifies the input of a table.
+// serviceComment returns the comment of the rule that identifies the input of a table.
 func serviceComment(digest string) string { return "podrun-services " + digest }
 
-// serviceRuleset contains the rules of Services of one address family. base is empty if there are
+// serviceRuleset contains the rules of Services for one address family. base is empty if there are
 // none.
 type serviceRuleset struct {
 	chains []*nftables.Chain
@@ -123,7 +124,7 @@ func (p servicePort) match(number uint16) []expr.Any {
 	return port{host: number, protocol: protocols[p.Protocol]}.match()
 }
 
-// base adds the hooks. The rule with the comment must exist in every table.
+// base adds the chains with hooks. Every table must contain the rule with the comment.
 func (w *serviceWriter) base(t *serviceTable, r netip.Prefix, digest string) {
 	virtual := w.match(w.dest, r, expr.CmpOpEq)
 	jump := func(chain string) []expr.Any { return []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: chain}} }
@@ -154,9 +155,8 @@ func (w *serviceWriter) base(t *serviceTable, r netip.Prefix, digest string) {
 	w.hooked(chainPostrouting, nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 }
 
-// refuse adds rules that reject packets which still have a virtual IP, because no rule translated
-// them: the client's attempt then ends at once. The kernel limits the rate of ICMP messages, but not
-// that of TCP resets.
+// refuse adds rules that reject packets to a virtual IP that no rule has translated, so that the
+// client fails at once. The kernel limits the rate of ICMP messages, but not that of TCP resets.
 func (w *serviceWriter) refuse(c *nftables.Chain, virtual []expr.Any) {
 	tcp := []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
@@ -170,8 +170,9 @@ func (w *serviceWriter) refuse(c *nftables.Chain, virtual []expr.Any) {
 	w.rule(&w.out.base, c, "", virtual, []expr.Any{unreachable})
 }
 
-// masquerade adds the rules without which answers would bypass the translation: a sandbox answers
-// another one of its subnet directly over the bridge.
+// masquerade adds the rules that masquerade connections between sandboxes of one subnet. Without
+// them, replies would bypass the address translation, because a sandbox sends them directly over
+// the bridge.
 func (w *serviceWriter) masquerade(subnet netip.Prefix) {
 	post := &nftables.Chain{Table: w.table, Name: chainPostrouting}
 	masquerade := []expr.Any{&expr.Masq{}}
@@ -181,8 +182,8 @@ func (w *serviceWriter) masquerade(subnet netip.Prefix) {
 	}
 }
 
-// endpoints adds the selection of an endpoint: first the client's own with affinity, otherwise a
-// random one.
+// endpoints adds the selection of an endpoint: with affinity, the endpoint that the client used
+// before; otherwise a random one.
 func (w *serviceWriter) endpoints(chain *nftables.Chain, p servicePort) {
 	to := func(e netip.AddrPort) []expr.Any { return w.translate(e.Addr(), e.Port()) }
 	if p.Affinity > 0 {
@@ -193,7 +194,8 @@ func (w *serviceWriter) endpoints(chain *nftables.Chain, p servicePort) {
 			set := w.clients(p, e)
 			w.rule(&w.out.ports, chain, "", w.loadSource(), []expr.Any{&expr.Lookup{SourceRegister: 1, SetID: set.ID, SetName: set.Name}}, to(e))
 			own := w.chain(set.Name)
-			// If the set is full, this rule ends without an effect, and the next one still translates.
+			// If the set is full, this rule ends without an effect, and the next rule still translates
+			// the address.
 			w.rule(&w.out.ports, own, "", w.loadSource(), []expr.Any{
 				&expr.Dynset{SrcRegKey: 1, SetID: set.ID, SetName: set.Name, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: time.Duration(p.Affinity) * time.Second},
 			})
@@ -212,8 +214,8 @@ func (w *serviceWriter) endpoints(chain *nftables.Chain, p servicePort) {
 	}
 }
 
-// maxClients limits the clients that an endpoint's set remembers: pods and hosts may use any
-// number of source addresses. A client beyond the limit has no affinity.
+// maxClients is the maximum number of clients in the set of an endpoint: pods and hosts may use
+// any number of source addresses. Clients beyond the limit have no affinity.
 const maxClients = 65_536
 
 // clients adds the set of the clients of an endpoint.

@@ -109,7 +109,7 @@ func (s *space) refused(address string) {
 	}
 }
 
-// serviceHost returns a host with two attached pods, of which both listen on port 8080.
+// serviceHost returns a host with two attached pods, which both listen on port 8080.
 func serviceHost(t *testing.T) (h *testHost, server, client *pod) {
 	t.Helper()
 	h = newHost(t)

@@ -109,7 +109,7 @@ func (w *wholeNet) links() (out []string) {
 	return out
 }
 
-// empty fails the test if an address, an interface or a rule is left.
+// empty fails the test if an address, an interface or a rule remains.
 func (w *wholeNet) empty() {
 	w.t.Helper()
 	if files, links := w.files(), w.links(); len(files)+len(links) > 0 {
