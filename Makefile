@@ -111,7 +111,7 @@ bench-kubelet: bundle ## 50 pods at boot: podrun serve against a standalone kube
 	hack/with-runtime go run ./test/bench -bundle -kubelet bin/kubelet -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-serve
-bench-serve: build ## podrun serve: memory, processor time, reactions
+bench-serve: build ## podrun serve: memory, CPU time, reactions
 	hack/with-runtime go run ./test/bench -serve
 
 .PHONY: soak

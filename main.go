@@ -1,5 +1,5 @@
 // Podrun runs a Kubernetes Pod on one host, as the kubelet would, without a cluster. README.md
-// says what it does, and ARCHITECTURE.md how.
+// describes its features, and ARCHITECTURE.md its code.
 package main
 
 import (

@@ -16,8 +16,8 @@ var imageVolumes = map[string]*version.Version{
 	"cri-o":      version.MustParseGeneric("1.31.0"),
 }
 
-// checkImageVolumes refuses image volumes if it knows that the runtime is too old for them. If
-// the runtime or its version is unknown, podrun tries to mount the image.
+// checkImageVolumes refuses image volumes if the runtime is known to be too old for them. If the
+// runtime or its version is unknown, podrun tries to mount the image.
 func checkImageVolumes(q question) problem.List {
 	if !q.runtimeOlder(imageVolumes) {
 		return nil

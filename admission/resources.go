@@ -31,8 +31,8 @@ func checkResources(q question) problem.List {
 	return out
 }
 
-// shortage is a resource of which a pod requests more than is free. The unit is milli-CPUs for
-// CPU. For other resources it is bytes or a count.
+// shortage describes a resource of which a pod requests more than is free. The unit is milli-CPUs
+// for CPU. For other resources, it is bytes or a count.
 type shortage struct {
 	name              corev1.ResourceName
 	want, used, total int64
@@ -52,7 +52,7 @@ func (s shortage) problem() problem.Problem {
 
 const reasonOutOf = "OutOf"
 
-// findShortages returns the resources of which too little is free for the pod. It also returns the
+// findShortages returns the resources that are insufficient for the pod. It also returns the
 // problems in the settings that determine the allocatable resources.
 func findShortages(q question) ([]shortage, problem.List) {
 	allocatable, bad := Allocatable(q.facts, q.settings)
@@ -85,7 +85,7 @@ func findShortages(q question) ([]shortage, problem.List) {
 	return out, bad
 }
 
-// shortHint returns a hint that describes the shortage with quantities that a person can read.
+// shortHint returns a hint that describes the shortage with human-readable quantities.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
 		return fmt.Sprintf("this host has no %s, because podrun does not support device plugins: add a device with --device %s=CDI-ID", name, name)

@@ -17,7 +17,7 @@ var stopSignals = map[string]*version.Version{
 	"cri-o":      version.MustParseGeneric("1.34.0"),
 }
 
-// checkStopSignals warns about stop signals if it knows that the runtime is too old for them.
+// checkStopSignals warns about stop signals if the runtime is known to be too old for them.
 func checkStopSignals(q question) problem.List {
 	if !q.runtimeOlder(stopSignals) {
 		return nil

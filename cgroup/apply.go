@@ -197,8 +197,8 @@ func (p Plan) set(g Group) error {
 	return m.Set(config.Resources)
 }
 
-// config converts the resources to the manager's format. The result has no device rules and
-// does not freeze, because these are only for containers.
+// config converts the resources to the manager's format. The result has neither device rules nor a
+// freezer state, because these are only for containers.
 func (r Resources) config() *cgroups.Resources {
 	c := &cgroups.Resources{
 		SkipDevices: true, SkipFreezeOnSet: true,
@@ -214,9 +214,9 @@ func (r Resources) config() *cgroups.Resources {
 	return c
 }
 
-// holds reports whether a shared group already has its weight. This check saves a call to
-// systemd for every pod. It returns false if the group has other values than the weight. podrun
-// sets such values each time.
+// holds reports whether a shared group already has the planned weight. This check saves a call to
+// systemd for every pod. It returns false if the plan has other values than the weight, because
+// podrun sets those each time.
 func (p Plan) holds(g Group) bool {
 	r := g.Resources
 	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {

@@ -17,8 +17,8 @@ func interrupted(t *testing.T) (context.Context, error) {
 	return ctx, why
 }
 
-// If another podrun kept the shared cgroups locked, an interrupted Remove still waited for 30
-// s, and held the node's lock in this time.
+// If another podrun kept the shared cgroups locked, an interrupted Remove still waited for 30 s,
+// and held the node's lock during this time.
 func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 	p := lockPlan(t)
 	unlock, err := p.lockShared(t.Context())

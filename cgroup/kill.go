@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// killPause is the pause between two checks whether killed processes have exited.
+// killPause is the pause between two checks of whether killed processes have exited.
 const killPause = 2 * time.Millisecond
 
 // kill kills the processes that remain in a pod's cgroup. The kubelet does the same before it

@@ -11,16 +11,16 @@ import (
 // The extended attributes that identify podrun's groups. The kernel removes them with the group, so they are never
 // outdated. systemd uses such an attribute too (trusted.invocation_id).
 const (
-	// markName has the milli-CPUs that the pod requests. It is 0 if the group does not belong to a
-	// pod.
+	// markName is the attribute with the milli-CPUs that the pod requests; 0 if the group does not
+	// belong to a pod.
 	markName = "trusted.podrun"
-	// rootMarkName has podrun's root directory, like the sandbox annotation podrun.dev/root-dir.
-	// Only groups of pods have it. It is a separate attribute because older versions of podrun
-	// read a number from markName. These versions do not set rootMarkName.
+	// rootMarkName is the attribute with podrun's root directory, like the sandbox annotation
+	// podrun.dev/root-dir. Only groups of pods have it. It is a separate attribute because older
+	// versions of podrun read a number from markName. These versions do not set rootMarkName.
 	rootMarkName = "trusted.podrun.root-dir"
 )
 
-// markValues has the values of a group's attributes.
+// markValues are the values of a group's attributes.
 type markValues struct {
 	milli   int64
 	rootDir string // empty: none

@@ -25,7 +25,7 @@ type Input struct {
 	Settings nodeconfig.Settings
 }
 
-// Plan has the cgroups of one pod. It marshals to stable JSON. If cgroupsPerQOS is off, the
+// Plan contains the cgroups of one pod. It marshals to stable JSON. If cgroupsPerQOS is off, the
 // plan is empty and the runtime chooses the cgroup.
 type Plan struct {
 	Version int               `json:"version,omitempty"`
@@ -37,7 +37,8 @@ type Plan struct {
 	// Shared lists the groups that the pod shares with others, the outermost first. In a plan from
 	// Leftovers, it lists the shared groups of all QoS classes.
 	Shared []Group `json:"shared,omitempty"`
-	// Pods has the pod's group. In a plan from Leftovers, it has one group per QoS class.
+	// Pods contains the pod's group. In a plan from Leftovers, it contains one group per QoS
+	// class.
 	Pods []Group `json:"pods,omitempty"`
 }
 
@@ -87,8 +88,8 @@ func New(in Input) Plan {
 	return p
 }
 
-// Leftovers returns the plan for the removal of a pod of which only the UID is known. It has
-// the pod's cgroup in every QoS class.
+// Leftovers returns the plan for the removal of a pod if only its UID is known. It contains the
+// pod's cgroup in every QoS class.
 func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	p := newPlan(c, s)
 	if !s.CgroupsPerQOS {

@@ -86,8 +86,7 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited returns n. It returns math.MaxInt64 if n is greater, or if n is nil, which stands
-// for the text "max".
+// orUnlimited returns n, or math.MaxInt64 if n is greater or nil. nil means the text "max".
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64

@@ -52,8 +52,8 @@ func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
 	return New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
 }
 
-// holder returns the root directory that ReadHolders reports for the pod of these tests, as the
-// podrun of the plan sees it.
+// holder returns the root directory that ReadHolders reports for the pod of these tests to the
+// podrun process of the plan.
 func holder(t *testing.T, p Plan, s nodeconfig.Settings) (rootDir string, held bool) {
 	t.Helper()
 	facts, _ := live(t)

@@ -102,7 +102,7 @@ func (e environ) keyValues() []*runtimeapi.KeyValue {
 const reasonConfig = "CreateContainerConfigError"
 
 // environment returns the container's variables: first those from envFrom, then those from env,
-// which have precedence. $(VAR) can refer only to variables that are declared earlier.
+// which take precedence. $(VAR) can refer only to variables that are declared earlier.
 func (p Plan) environment(late Late) (environ, problem.List) {
 	env := environ{values: map[string]string{}, services: map[string]string{}}
 	for _, v := range late.ServiceEnv {
@@ -224,7 +224,7 @@ func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
 	return nil, missing{"Secret", name}
 }
 
-// secretText returns the Secret's data as text. stringData has precedence; an API server would
+// secretText returns the Secret's data as text. stringData takes precedence; an API server would
 // have merged it into data.
 func secretText(s *corev1.Secret) map[string]string {
 	out := map[string]string{}

@@ -13,8 +13,8 @@ import (
 // name and image (the kubelet's HashContainer since v1.31).
 func Hash(c *corev1.Container) string {
 	h := fnv.New32a()
-	// This is what the kubelet's DeepHashObject writes for bytes. With its library (spew), each step of a pod with 10
-	// init containers would take 0.3 ms of processor time for the hashes.
+	// This is the kubelet's DeepHashObject output for bytes. With its library (spew), each step of a pod with
+	// 10 init containers would take 0.3 ms of CPU time for the hashes.
 	fmt.Fprintf(h, "([]uint8)%v", []byte(asJSON(hashed{Image: c.Image, Name: c.Name})))
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
 }

@@ -19,7 +19,7 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	if said, printed := printedReason(text); printed {
 		text = said
 	}
-	// runc prints the first form, also if the failure concerns the command's directory, a mount or
+	// runc prints the first form, even if the failure concerns the command's directory, a mount or
 	// one of runc's own files. crun prints the second form.
 	for _, begin := range []string{`exec: "`, "executable file `"} {
 		if at := strings.LastIndex(text, begin); at >= 0 {

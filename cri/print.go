@@ -12,8 +12,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// shownZeros lists, by message, the fields that are printed even if they are zero. Their zero
-// value is a decision about isolation, or a state, and readers should not have to infer it.
+// shownZeros lists, by message, the fields that are printed even if they are zero. For these
+// fields, zero is a significant value, such as a state or a namespace mode, and readers should not
+// have to infer it.
 var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 	"NamespaceOption":               {"network", "pid", "ipc"},
 	"UserNamespace":                 {"mode"},

@@ -21,7 +21,7 @@ var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
 })
 
-// unstarted returns the ID of the task because of which containerd refused to remove a container or a sandbox. The
+// unstarted returns the ID of the task that prevented containerd from removing a container or a sandbox. The
 // task's container has the same ID. For other errors, unstarted returns "".
 func unstarted(err error) string {
 	if err == nil {

@@ -40,7 +40,7 @@ type Directory struct {
 	Writable  bool   `json:"writable"`
 	Problem   string `json:"problem,omitempty"` // why podrun cannot write to the directory
 	FreeBytes int64  `json:"freeBytes"`
-	// the resource of which nothing is left, even for root: space or inodes
+	// the resource that is used up, even for root: space or inodes
 	Full string `json:"full,omitempty"`
 	// the maximum length of a file name in the directory
 	LongName int64 `json:"longName,omitempty"`

@@ -81,7 +81,7 @@ func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	b.put(key, e)
 }
 
-// Failure is the reason for which a container waits for its image, with the kubelet's message.
+// Failure is the reason why a container waits for its image, with the kubelet's message.
 type Failure struct {
 	Reason  string // ErrImagePull, ImagePullBackOff, InvalidImageName…
 	Message string

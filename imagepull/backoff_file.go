@@ -105,9 +105,9 @@ func (m backOffDir) prune(now time.Time) error {
 	return nil
 }
 
-// ReadFailures returns, by container, the reasons for which containers of a pod wait for their
-// images. The process that pulls the images records them in dir (its Options.BackOffDir). A
-// missing or corrupt file counts as no failures.
+// ReadFailures returns, by container, the reasons why containers of a pod wait for their images.
+// The process that pulls the images records them in dir (its Options.BackOffDir). A missing or
+// corrupt file counts as no failures.
 func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
 	var b backOff
 	backOffDir{dir}.read(&b, uid, now)

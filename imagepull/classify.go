@@ -45,7 +45,7 @@ func (c Class) Fatal() bool {
 	return false
 }
 
-// Reasons for which containers wait for their image, as in the API's status.
+// Reasons why containers wait for their image, as in the API's status.
 const (
 	ReasonPull        = "ErrImagePull"
 	ReasonBackOff     = "ImagePullBackOff"
@@ -138,9 +138,8 @@ func Detail(err error) string {
 	return err.Error()
 }
 
-// reasonOf returns the reason for which a container waits if its pull failed with err. The
-// reason is ErrImagePull, unless the runtime returns one of CRI's own reasons
-// (k8s.io/cri-api/pkg/errors).
+// reasonOf returns the reason why a container waits if its pull failed with err. The reason is
+// ErrImagePull, unless the runtime returns one of CRI's own reasons (k8s.io/cri-api/pkg/errors).
 func reasonOf(err error) string {
 	message := Detail(err)
 	for _, reason := range []string{ReasonUnavailable, ReasonSignature} {

@@ -18,7 +18,7 @@ import (
 // Wait returns.
 type PullError struct {
 	Image string // the name as written in the pod
-	// the reason for which the container waits: ErrImagePull, ImagePullBackOff…
+	// the reason why the container waits: ErrImagePull, ImagePullBackOff…
 	Reason string
 	Class  Class // "" if podrun did not try to pull the image
 	Err    error // the runtime's error without credentials; may be nil

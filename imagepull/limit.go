@@ -79,7 +79,7 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 }
 
 // pace waits until the rate limit allows one more pull. Only the first pull in the queue has a
-// reservation, because to cancel a reservation has no effect if there are later ones
+// reservation, because canceling a reservation has no effect if there are later ones
 // (rate.Reservation).
 func (p *Puller) pace(ctx context.Context) error {
 	select {

@@ -179,8 +179,8 @@ func (t *transfer) claim(m manifest, taken map[string]bool) {
 	t.manifest, t.going, t.sizes, t.here, t.samples = m.digest, false, nil, map[string]int64{}, nil
 }
 
-// missing returns the blobs that are neither complete nor being fetched, as far as podrun
-// knows.
+// missing returns the blobs that are neither complete nor being fetched, according to the
+// information that podrun has.
 func (t *transfer) missing(l look) []string {
 	open := l.open()
 	var out []string

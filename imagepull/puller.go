@@ -29,8 +29,8 @@ type Options struct {
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
 	// RetryAlways means that podrun also retries permanent errors, except BadCredentials.
 	RetryAlways bool
-	// Attended means that a user waits who can correct the name of the registry. A name that does not resolve is then
-	// a permanent error, unless RetryAlways is set.
+	// Attended means that a user is waiting who can correct the name of the registry. A name that does not
+	// resolve is then a permanent error, unless RetryAlways is set.
 	Attended bool
 	// Timeout limits the time for one image, including retries; 0 means no limit.
 	Timeout time.Duration

@@ -21,10 +21,10 @@ type Path struct {
 	Slave      bool
 }
 
-// Check returns the problems of a pod's volumes because of which Apply would fail. These are a
-// hostPath or a volume's directory of the wrong type, and mount propagation from a path that is
-// not a shared mount. It checks only the given paths. root is the path of podrun's root directory.
-// The mount that contains it also contains the volumes below it. The problems have field paths.
+// Check returns the problems of a pod's volumes that would make Apply fail. These are a hostPath
+// or a volume's directory of the wrong type, and mount propagation from a path that is not a
+// shared mount. It checks only the given paths. root is the path of podrun's root directory. The
+// mount that contains it also contains the volumes below it. The problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {

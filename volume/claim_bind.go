@@ -14,7 +14,7 @@ import (
 // of the claims with spec.volumeName set. The keys are namespace/name. If no volume fits a
 // claim, the claim remains unbound. The same input always results in the same bindings, because
 // Bind processes the claims in the order of their names. Each claim gets the smallest volume
-// that fits. But if a volume is reserved for the claim (claimRef), it has precedence.
+// that fits. But if a volume is reserved for the claim (claimRef), it takes precedence.
 func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
 	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	taken := map[string]bool{}

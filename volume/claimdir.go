@@ -153,8 +153,8 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	if len(discarded) == 0 {
 		return true, release()
 	}
-	// The content may be large. To delete it does not require the lock, because no pod can find
-	// the renamed directory any more.
+	// The content may be large. Deleting it does not require the lock, because no pod can find the
+	// renamed directory.
 	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
 		return false, err
 	}
@@ -165,7 +165,7 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	return false, errors.Join(errs...)
 }
 
-// discardClaim renames a claim's directory, so that no pod can find it any more.
+// discardClaim renames a claim's directory, so that no pod can find it.
 func discardClaim(claims *os.File, path string) error {
 	if filepath.Dir(path) != claims.Name() {
 		return fmt.Errorf("delete %s: it is not in %s", path, claims.Name())

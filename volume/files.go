@@ -50,7 +50,7 @@ const (
 
 // payload collects the files of a volume.
 type payload struct {
-	// if two files have the same path, the last one has precedence, as in the kubelet
+	// if two files have the same path, the last one takes precedence, as in the kubelet
 	files       []File
 	defaultMode uint32
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// lookWatched and lookUnwatched are the intervals at which podrun checks a log, with and
-// without notifications of changes. askAlive is the interval of calls to Alive. settle is how
-// long podrun still reads a rotated file, because the runtime may write buffered data to it
-// after it has created the new file. linger is how long podrun still reads the log of an exited
-// container if Source.Last is nil.
+// lookWatched and lookUnwatched are the intervals at which podrun checks a log, with and without
+// notifications of changes. askAlive is the interval of calls to Alive. settle is how long podrun
+// continues to read a rotated file, because the runtime may write buffered data to it after it has
+// created the new file. linger is how long podrun continues to read the log of an exited container
+// if Source.Last is nil.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
@@ -62,8 +62,8 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 		look = min(look, askAlive)
 	}
 	for {
-		// Check for the end before reading. Otherwise the last read could miss what was written
-		// before the end.
+		// Check for the end before reading. Otherwise the last read could miss data that was
+		// written before the end.
 		ended, err := s.ended(ctx)
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// catchUp reads to the end of the file and writes what it has read.
+// catchUp reads to the end of the file and writes the data.
 func (s *stream) catchUp(ctx context.Context) error {
 	if err := s.drain(ctx, -1); err != nil {
 		return err

@@ -38,11 +38,11 @@ func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	return due, ok
 }
 
-// alignment is the grid of the probes of successful containers. Each wake-up of an idle process costs more than a
-// probe, so probes of all pods begin together.
+// Probes of successful containers begin at multiples of alignment, so that the probes of all pods begin
+// together: each wake-up of an idle process costs more than a probe.
 const alignment = 250 * time.Millisecond
 
-// aligned returns the first time on the grid that is not before t.
+// aligned returns the first multiple of alignment that is not before t.
 func aligned(t time.Time) time.Time {
 	if over := t.Sub(t.Truncate(alignment)); over > 0 {
 		return t.Add(alignment - over)

@@ -187,7 +187,7 @@ func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 }
 
 // resolvePort returns the number of a port. The port is a number, the name of a container port,
-// or a number in quotes. If a name consists of digits, the name has precedence over the number.
+// or a number in quotes. If a name consists of digits, the name takes precedence over the number.
 func resolvePort(port intstr.IntOrString, c *corev1.Container) (number int, problem string) {
 	number, err := kubeprobe.ResolveContainerPort(port, c)
 	switch {

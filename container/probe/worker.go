@@ -41,8 +41,8 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// probe runs one probe, reports it and adds its result. It returns false if ctx has ended or
-// the caller no longer owns the pod, because the result then means nothing.
+// probe runs one probe, reports it and adds its result. It returns false if ctx has ended or the
+// caller no longer owns the pod, because the result is then meaningless.
 func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (State, bool) {
 	select {
 	case p.slots <- struct{}{}:

@@ -51,7 +51,7 @@ func CgroupDriver(d runtimeapi.CgroupDriver) Option {
 }
 
 // Handler adds a runtime handler. The handlers "" and "runc" always exist. Status lists only
-// handlers that this option has added; by default it lists none, as containerd 1.6.
+// handlers that this option has added; by default it lists none, like containerd 1.6.
 func Handler(name string, features *runtimeapi.RuntimeHandlerFeatures) Option {
 	return func(o *options) {
 		o.handlers = append(o.handlers, &runtimeapi.RuntimeHandler{Name: name, Features: features})

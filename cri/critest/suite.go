@@ -185,9 +185,8 @@ func (p *pod) sh(t *testing.T, name, script string) string {
 }
 
 // lets mounts a directory of the host as /host. It returns a function that creates the file "go"
-// in that directory. With it, a test makes a container exit whose program waits for the file. If
-// a command that is executed in the container made it exit instead, the command might be killed
-// before it returns.
+// in that directory, to make a container exit whose program waits for the file. A command in the
+// container could not do this reliably: the command might be killed before it returns.
 func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	t.Helper()
 	dir := t.TempDir()

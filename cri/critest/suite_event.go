@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testEvents follows the events of a container from its creation to its removal. (containerd
-// 1.6 sends no events.) Other listeners may take events of containerd 1.7.
+// testEvents follows the events of a container from its creation to its removal. (containerd 1.6
+// sends no events.) Other listeners may receive some of the events of containerd 1.7.
 func (s *suite) testEvents(t *testing.T) {
 	p := s.pod(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

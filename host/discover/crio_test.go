@@ -51,7 +51,7 @@ default_ulimits = ["nofile=1:2"]`,
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// The configuration in CRI-O's status must have precedence.
+	// The configuration in CRI-O's status must take precedence.
 	r = host.Runtime{Name: "cri-o", SandboxImg: "registry.example/pause:2"}
 	m.addCRIO(&r, "", `{"sandboxImage":"x","crio":{"DefaultRuntime":"crun","CDISpecDirs":["/run/cdi"],"DefaultUlimits":[],"Runtimes":{"crun":{"ContainerMinMemory":"500KiB"}}}}`)
 	if r.SandboxImg != "registry.example/pause:2" || r.CDIDirs[0] != "/run/cdi" || len(r.Ulimits) > 0 || r.MinMemory[""] != 500<<10 || r.MinMemory["runc"] != 12<<20 {

@@ -69,7 +69,7 @@ var kubeletTunables = map[string]int{
 // that a kubelet sets, or cannot be read. Only the host's root can change these parameters, so a container can
 // neither hide a kubelet nor simulate one. One matching parameter is sufficient, because an administrator may have
 // changed the others since. The search that this avoids needs three system calls for each process:
-// with 420 processes, 3 to 4 ms of processor time in each command.
+// with 420 processes, 3 to 4 ms of CPU time in each command.
 func (m machine) hadKubelet() bool {
 	for name, value := range kubeletTunables {
 		got := readShort(m.path("proc/sys", name))
@@ -190,7 +190,7 @@ func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess 
 	root := m.path("proc", strconv.Itoa(pid), "root")
 	if file := m.readArguments(k); file != "" {
 		m.readKubeletConfig(k, root, file)
-		// Flags have precedence over the file.
+		// Flags take precedence over the file.
 		m.readArguments(k)
 	}
 	k.SharesRuntime = sameSocket(root, k.Endpoint, endpoint)

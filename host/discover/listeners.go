@@ -43,7 +43,7 @@ func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, 
 	if slices.ContainsFunc(wanted, func(p host.HostPort) bool { return p.Protocol == corev1.ProtocolSCTP }) {
 		more, loaded, err := m.sctpSockets()
 		if err != nil {
-			return nil, nil, factError("list the SCTP sockets that listen", err, "")
+			return nil, nil, factError("list the listening SCTP sockets", err, "")
 		}
 		sockets, sctp = append(sockets, more...), &loaded
 	}

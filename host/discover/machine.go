@@ -29,7 +29,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.KernelVersion = unix.ByteSliceToString(uts.Release[:])
 	f.NodeName = nodeName(f.Hostname, s.HostnameOverride)
 	if f.NodeName == "" {
-		return factError("name this node", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
+		return factError("determine the node's name", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
 	}
 	f.RootDir = m.rootDir(s.RootDir)
 	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH

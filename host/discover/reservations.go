@@ -19,8 +19,8 @@ import (
 
 // readReservations reads the resources that running podrun processes reserve for pods that they
 // will replace, update or restart. Call it before you list the runtime's pods. A process releases
-// a reservation only when its pod runs, so in this order one always sees the reservation or the
-// pod.
+// a reservation only when its pod runs, so in this order podrun always finds the reservation, the
+// pod or both.
 func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {

@@ -61,7 +61,7 @@ func hintRunning(endpoint string) string {
 }
 
 // explain determines why a call failed. It examines the socket's file, then opens a plain
-// connection, and at last uses the gRPC status.
+// connection, and finally uses the gRPC status.
 func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	if path, perr := cri.SocketPath(endpoint); perr == nil {
 		if cause, hint := explainSocket(path); cause != nil {

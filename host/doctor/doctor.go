@@ -53,9 +53,9 @@ type Input struct {
 	// are empty if the runtime responds.
 	Down, DownHint string
 	// Embedded describes the state of the embedded runtime. It is empty if podrun uses another
-	// runtime. Startable is true if the embedded runtime does not run, but commands would start it.
-	// Collision lists the networks of this host that overlap the subnet of the embedded runtime's
-	// pods.
+	// runtime. Startable is true if the embedded runtime is not running, but commands would start
+	// it. Collision lists the networks of this host that overlap the subnet of the embedded
+	// runtime's pods.
 	Embedded  string
 	Startable bool
 	Collision string

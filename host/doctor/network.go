@@ -42,8 +42,8 @@ func (in Input) fixCNI() string {
 	return fix + "; or set spec.hostNetwork in the pods"
 }
 
-// cni checks the network configuration itself. A runtime reports that its network is ready
-// without a call of the plugins.
+// cni checks the network configuration itself. A runtime reports that its network is ready without
+// calling the plugins.
 func cni(in Input) Finding {
 	c := in.Checkup.CNI
 	bad := Fail

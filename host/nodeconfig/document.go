@@ -81,8 +81,8 @@ const (
 	maxKey     = 512 // bytes
 )
 
-// maxExpanded limits the size in bytes of a document after its aliases were expanded. A few
-// lines of aliases can stand for any amount of text.
+// maxExpanded limits the size in bytes of a document after its aliases were expanded. A few lines
+// of aliases can expand to any amount of text.
 const maxExpanded = 4 * maxFile
 
 // placesOf returns the places of the fields in the top levels of a document.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns the processor time of this process. It does not depend on the load of the host.
+// cpuTime returns the CPU time of this process. It does not depend on the load of the host.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage
@@ -19,7 +19,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// TestParseHostile checks that Parse limits its processor time and the number of problems for a
+// TestParseHostile checks that Parse limits its CPU time and the number of problems for a
 // file of the maximum size, whatever the file contains.
 func TestParseHostile(t *testing.T) {
 	fill := func(text string) string { return strings.Repeat(text, maxFile/len(text)) }

@@ -1,4 +1,4 @@
-// Package nodeconfig has the settings of this node, under the kubelet's names. It reads them
+// Package nodeconfig contains the settings of this node, under the kubelet's names. It reads them
 // from a file with a KubeletConfiguration, a PodrunConfiguration or both. The environment
 // overrides the file, and a flag overrides both.
 package nodeconfig

@@ -25,7 +25,7 @@ type dockerConfig struct {
 type dockerAuth struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
-	// base64 of username:password; it has precedence over the fields below
+	// base64 of username:password; it takes precedence over the fields below
 	Auth          string `json:"auth"`
 	IdentityToken string `json:"identitytoken"`
 	RegistryToken string `json:"registrytoken"`

@@ -52,7 +52,7 @@ const (
 	maxKnownBytes = 2 << 20
 )
 
-// combined is the beginning of the message of an event that stands for similar events.
+// combined is the beginning of the message of an event that represents similar events.
 const combined = "(combined from similar events): "
 
 // Correlator aggregates repeated events, like client-go's EventCorrelator in the kubelet.
@@ -82,7 +82,7 @@ type similar struct {
 }
 
 // Add adds an event and returns the aggregated event. The result has Count and First. If it
-// stands for similar events, its message begins with combined.
+// represents similar events, its message begins with combined.
 func (c *Correlator) Add(e Event) Event {
 	if c.known == nil {
 		c.known, c.similar = map[key]Event{}, map[key]similar{}

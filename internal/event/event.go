@@ -1,4 +1,4 @@
-// Package event has the events that podrun reports while it works. They are the kubelet's
+// Package event defines the events that podrun reports while it works. They are the kubelet's
 // events. Package cmd prints each of them as text or JSON.
 package event
 

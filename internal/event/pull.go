@@ -19,7 +19,7 @@ const (
 	Pulling PullState = "pulling"
 	// The runtime has received all bytes.
 	PullUnpacks PullState = "unpacking"
-	// The pull has ended, with or without success. Another event says which.
+	// The pull has ended, with or without success. Another event reports the outcome.
 	PullEnded PullState = "ended"
 )
 

@@ -291,8 +291,8 @@ func StatBelow(root, path string) (unix.Stat_t, error) {
 // lookups is how often lookUpBelow tries again if a path changes while the kernel resolves it.
 const lookups = 32
 
-// openBelow opens a path below a root in two steps. The first step uses O_PATH, because to open
-// a device may have an effect (a tape rewinds, a watchdog starts).
+// openBelow opens a path below a root in two steps. The first step uses O_PATH, because opening a
+// device may have an effect (a tape rewinds, a watchdog starts).
 func openBelow(root, path string) (int, error) {
 	at, err := lookUpBelow(root, path)
 	if err != nil {

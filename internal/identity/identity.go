@@ -1,4 +1,4 @@
-// Package identity has the names of a pod and of everything that belongs to it: its UID, the
+// Package identity defines the names of a pod and of everything that belongs to it: its UID, the
 // labels of its sandboxes and containers, and its paths on this host. It is pure.
 package identity
 

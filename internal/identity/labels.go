@@ -33,7 +33,7 @@ const (
 	// AnnotationBackOff is the delay before podrun restarts a container that has exited, in Go's
 	// notation for durations. Without it, there is no delay.
 	AnnotationBackOff = "podrun.dev/back-off"
-	// AnnotationStartOrder on a pod has precedence over --start-order.
+	// AnnotationStartOrder on a pod takes precedence over --start-order.
 	AnnotationStartOrder = "podrun.dev/start-order"
 	// AnnotationIP on a pod requests addresses from the embedded runtime's network, at most one
 	// of each pod subnet, separated by commas.

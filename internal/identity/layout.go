@@ -140,7 +140,8 @@ func (l Layout) ServiceRanges() string { return filepath.Join(l.Services(), "ran
 func (l Layout) ServiceNames() string { return filepath.Join(l.Services(), "names.json") }
 
 // ServicesLock is held while podrun changes Services or their rules, and ServiceNamesLock while it
-// writes their names into hosts files. The latter is held for milliseconds, and taken last.
+// writes their names into hosts files. A process that holds both has acquired ServiceNamesLock
+// last, and holds it for milliseconds.
 func (l Layout) ServicesLock() string { return filepath.Join(l.Locks(), "services") }
 
 // ServiceNamesLock is described at ServicesLock.

@@ -1,6 +1,6 @@
-// Package problem has the two types with which podrun reports failures. A Problem is data about
-// what is wrong with a manifest or a host; a command reports all problems. An Error describes a
-// step that failed.
+// Package problem defines the two types with which podrun reports failures. A Problem is data
+// about what is wrong with a manifest or a host; a command reports all problems. An Error
+// describes a step that failed.
 package problem
 
 import (

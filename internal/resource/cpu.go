@@ -9,7 +9,7 @@ const (
 	minQuotaMicros = 1000
 )
 
-// CPUShares converts milli-CPUs to cpu.shares. The result is from 2 (also for 0) to 262144.
+// CPUShares converts milli-CPUs to cpu.shares. The result is between 2 (for 0, too) and 262144.
 func CPUShares(milli int64) uint64 {
 	shares := milli * sharesPerCPU / milliPerCPU
 	return uint64(min(max(shares, MinShares), MaxShares))

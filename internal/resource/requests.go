@@ -9,7 +9,7 @@ import (
 )
 
 // PodRequests returns the sum of the pod's requests. It counts init containers, sidecars and
-// overhead like the scheduler. Pod-level resources have precedence.
+// overhead like the scheduler. Pod-level resources take precedence.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }

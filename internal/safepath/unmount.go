@@ -42,8 +42,8 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	}
 }
 
-// unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads the
-// list of mounts again after each success. It ends when no mount is left, or when it can unmount none of the
+// unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads the list of
+// mounts again after each success. It ends when no mount remains, or when it cannot unmount any of the
 // remaining ones; left is then the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {

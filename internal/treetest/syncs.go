@@ -11,8 +11,8 @@ import (
 )
 
 // Syncs calls do on a new thread. It returns the paths of the files and directories that this
-// thread syncs, in order. If do starts goroutines, Syncs does not see what they sync. It
-// installs a seccomp filter, by which the kernel reports each fsync. The filter disappears with
+// thread syncs, in order. If do starts goroutines, Syncs does not detect the files that they sync.
+// It installs a seccomp filter, by which the kernel reports each fsync. The filter disappears with
 // the thread.
 func Syncs(t testing.TB, do func()) []string {
 	t.Helper()

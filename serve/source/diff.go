@@ -84,7 +84,7 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 	}
 	var what []string
 	if classes {
-		what = manifest.Changes(classed(old.Object, before), classed(p.Object, after))
+		what = manifest.Changes(withClasses(old.Object, before), withClasses(p.Object, after))
 		if name := p.Object.Spec.RuntimeClassName; name != nil && !reflect.DeepEqual(handler(*name, before), handler(*name, after)) {
 			what = append(what, "RuntimeClass "+*name)
 		}
@@ -97,8 +97,8 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 	return Reconcile, what
 }
 
-// classed returns a pod with the fields that its RuntimeClass and PriorityClass add.
-func classed(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
+// withClasses returns a pod with the fields that its RuntimeClass and PriorityClass add.
+func withClasses(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
 	// podrun reports these problems when it applies the pod.
 	out, _ := manifest.WithClasses(pod, o)
 	return out

@@ -10,9 +10,9 @@ import (
 // maxExposed limits how many files of a directory a warning lists.
 const maxExposed = 10
 
-// errWorldWritable is the reason for which podrun refuses a directory or a file that every user can
-// write to. A manifest can start a privileged pod, so any user who can change a manifest is
-// equivalent to root.
+// errWorldWritable is the reason why podrun refuses a directory or a file that every user can write
+// to. A manifest can start a privileged pod, so any user who can change a manifest is equivalent to
+// root.
 var errWorldWritable = errors.New("refused, because every user can write to it (fix: chmod o-w)")
 
 // permissions are the users and groups other than root's that can change a file or a directory.

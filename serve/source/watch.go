@@ -169,7 +169,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// watch returns nil when another directory is at the path, or when ctx ends.
+// watch returns nil when another directory has replaced the watched one, or when ctx ends.
 func (f *follower) watch(ctx context.Context) error {
 	w, err := f.open()
 	if err != nil {

@@ -118,8 +118,8 @@ func (s *Supervisor) warnNode(reason, message string) {
 	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
 }
 
-// setConditions records the node's conditions, because of which other commands also refuse pods. When a condition
-// ends, setConditions triggers another attempt to start the pods that wait for its end.
+// setConditions records the node's conditions; while a condition is set, other commands refuse pods, too.
+// When a condition ends, setConditions triggers another attempt to start the pods that wait for its end.
 func (s *Supervisor) setConditions(d evictions.Decision) {
 	p := &s.pressure
 	p.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// State is podrun.service as systemd sees it. The values have systemd's format (systemctl(1));
-// fields may be empty. It marshals to stable JSON.
+// State is the state of podrun.service that systemd reports. The values have systemd's format
+// (systemctl(1)); fields may be empty. It marshals to stable JSON.
 type State struct {
 	Unit     string `json:"unit"`
 	Load     string `json:"load"`               // loaded, not-found, masked…

@@ -34,7 +34,7 @@ var unlinked = []struct{ path, why string }{
 
 // earned lists the packages whose benefit justifies their cost. The costs were measured when the
 // packages were linked. They are the additional size of the binary, and the medians of 200
-// alternating pairs of `version --client` (processor time).
+// alternating pairs of `version --client` (CPU time).
 var earned = []struct {
 	path, why string
 	mb, ms    float64

@@ -23,7 +23,7 @@ import (
 const maxMessage = 16 << 20
 
 // exitPoll is the interval for polling a container's state. Polling without a pause would use
-// the runtime's processor time, and delay the exits.
+// the runtime's CPU time, and delay the exits.
 const exitPoll = time.Millisecond
 
 // bareMark is the label of the bare client's sandboxes. bareGroup is the annotation with their

@@ -19,7 +19,7 @@ import (
 // Limits of the time that each other pod on the host adds to a command, in µs.
 const (
 	maxApplyGrowth = 20 // for apply, whose admission counts all pods
-	maxOtherGrowth = 1  // for podrun's own processor time in get and delete of one pod
+	maxOtherGrowth = 1  // for podrun's own CPU time in get and delete of one pod
 )
 
 // populations are the numbers of podrun's pods on the host for which commands are measured.
@@ -33,7 +33,7 @@ type growth struct {
 	Delete timing `json:"delete"`
 }
 
-// timing is the duration of a command and the processor time of its process. The difference
+// timing is the duration of a command and the CPU time of its process. The difference
 // between the two is mostly the runtime's time: for a filtered list, it examines every pod.
 type timing struct {
 	Wall numbers `json:"wallMs"`

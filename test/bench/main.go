@@ -17,7 +17,7 @@
 // With -bundle it measures podrun-bundle on its embedded runtime (bundle.go), and with -kubelet
 // podrun serve and a standalone kubelet (kubelet.go).
 //
-// With -serve it measures `podrun serve` (serve.go): its memory, its processor time while
+// With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while
 // idle, and its reaction times.
 //
 // The measurements:
@@ -36,7 +36,7 @@
 //     column of the bare client has the time that the same mounts add to its start of the pod:
 //     this is time that the runtime needs.
 //   - pods on the fake: apply, get and delete of one pod with an increasing number of podrun's
-//     pods, each with a checkpoint, on the fake runtime; and podrun's own processor time.
+//     pods, each with a checkpoint, on the fake runtime; and podrun's own CPU time.
 //   - peers: podman and nerdctl, if they are installed, each with the same pod or container.
 //     nerdctl uses the containerd of the bench.
 //   - images: podrun image pull of distinct images compared with bare PullImage calls,

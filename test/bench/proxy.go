@@ -37,8 +37,8 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls []call
-	// exits has the time, by ID, at which the runtime first reported the exit of each watched
-	// container.
+	// exits maps the ID of each watched container to the time at which the runtime first reported
+	// its exit.
 	exits    map[string]exit
 	watching sync.WaitGroup
 	watch    context.Context

@@ -41,7 +41,7 @@ type scenarioNumbers struct {
 	Ratio  numbers `json:"ratio"` // pair by pair
 	// Overhead is podrun's own time, one number per process.
 	Overhead numbers `json:"overheadMs"`
-	// Processor is the processor time of the same processes. It depends less on the load of the
+	// Processor is the CPU time of the same processes. It depends less on the load of the
 	// machine.
 	Processor numbers `json:"processorMs"`
 	// Reaction is the time from the runtime's report of an exit to the next StartContainer.

@@ -120,7 +120,7 @@ func (b *serveBench) measureReal(ctx context.Context) (rows []serveRow, err erro
 		}
 		u, err := s.watchIdle(ctx, b.serveOptions.idle)
 		rows = append(rows, greatestOf(fmt.Sprintf("memory, %d pods on containerd", pods), "MB", u.memory, target, kubelet),
-			serveRow{Name: fmt.Sprintf("processor time, idle, %d pods", pods), Unit: "%", Value: u.processor, Target: maxIdle})
+			serveRow{Name: fmt.Sprintf("CPU time, idle, %d pods", pods), Unit: "%", Value: u.processor, Target: maxIdle})
 		return u, err
 	}
 	n := b.serveOptions.pods

@@ -214,7 +214,7 @@ func (s *served) memory() (float64, error) {
 	return pages * float64(os.Getpagesize()) / 1e6, err
 }
 
-// processor returns the processor time used so far, and the current time.
+// processor returns the CPU time used so far, and the current time.
 func (s *served) processor() (time.Time, time.Duration, error) {
 	data, err := os.ReadFile(s.proc("stat"))
 	if err != nil {

@@ -60,7 +60,7 @@ func (n *scenarioNumbers) rows() []row {
 	rows := []row{
 		{name: "wall, " + n.Name, ours: milliseconds(n.Podrun), theirs: milliseconds(n.Bare), spread: three(n.Ratio, "%.2f"), rounds: len(n.Ratio), value: n.Ratio.median(), target: n.scenario.MaxRatio, format: "%.2f"},
 		{name: "own overhead, " + n.Name, ours: tenths(n.Overhead), spread: three(n.Overhead, "%.1f"), rounds: len(n.Overhead), value: n.Overhead.median(), target: n.scenario.MaxOverhead, format: "%.0f ms"},
-		{name: "processor time, " + n.Name, ours: tenths(n.Processor), spread: three(n.Processor, "%.1f"), rounds: len(n.Processor)},
+		{name: "CPU time, " + n.Name, ours: tenths(n.Processor), spread: three(n.Processor, "%.1f"), rounds: len(n.Processor)},
 	}
 	if len(n.Reaction) > 0 {
 		rows = append(rows,
@@ -126,7 +126,7 @@ func growthRows(all []growth) []row {
 			n := c.of(g)
 			rows = append(rows,
 				row{name: fmt.Sprintf("%s, %d pods on the fake", c.name, g.Pods), ours: tenths(n.Wall), spread: three(n.Wall, "%.1f"), rounds: len(n.Wall)},
-				row{name: "… processor time of podrun", ours: tenths(n.Own), spread: three(n.Own, "%.1f"), rounds: len(n.Own)})
+				row{name: "… CPU time of podrun", ours: tenths(n.Own), spread: three(n.Own, "%.1f"), rounds: len(n.Own)})
 		}
 	}
 	last := len(all) - 1
@@ -141,7 +141,7 @@ func growthRows(all []growth) []row {
 	for _, c := range commands {
 		a, b := c.of(all[0]), c.of(all[last])
 		each("… "+c.name+", for each other pod", a.Wall, b.Wall, c.maxWall)
-		each("… "+c.name+", for each other pod, processor time of podrun", a.Own, b.Own, c.maxOwn)
+		each("… "+c.name+", for each other pod, CPU time of podrun", a.Own, b.Own, c.maxOwn)
 	}
 	return rows
 }

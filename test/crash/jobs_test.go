@@ -105,7 +105,7 @@ func ended(h *host) error {
 	return nil
 }
 
-// forgotten returns an error until no record and no pod is left.
+// forgotten returns an error while a record or a pod remains.
 func forgotten(h *host) error {
 	r := h.podrun(nil, "get", "all")
 	if r.code != 0 || !strings.Contains(r.out, "no objects found") {

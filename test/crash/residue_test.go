@@ -36,7 +36,7 @@ func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 // sandboxes and containers.
 var sandboxID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// readResidue lists what is left on the host of sandboxes and containers that the runtime does
+// readResidue lists the leftovers on the host of sandboxes and containers that the runtime does
 // not know: firewall rules, addresses, results of plugins, network namespaces and interfaces,
 // tasks, shims, snapshots. It also lists containers that containerd's CRI does not list.
 func (o *outside) readResidue(ctx context.Context) []string {

@@ -14,9 +14,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestDeadlineNamesTheLastAnswer covers a command whose deadline expires while the runtime
-// creates a container. If the runtime then returns an error, podrun must report that error, because it says more than
-// the deadline does. An error that only reports a canceled call says no more.
+// TestDeadlineNamesTheLastAnswer covers a command whose deadline expires while the runtime creates a
+// container. If the runtime then returns an error, podrun must report that error, because it contains more
+// information than the expired deadline. An error that only reports a canceled call contains no further
+// information.
 func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
 	for _, test := range []struct {

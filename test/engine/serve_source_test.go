@@ -228,7 +228,7 @@ func TestServeBrokenFile(t *testing.T) {
 }
 
 // TestServeSameNameTwice checks that of two files with a pod of the same name, the first one
-// has precedence, and that serve keeps the pod while one of them defines it.
+// takes precedence, and that serve keeps the pod while one of them defines it.
 func TestServeSameNameTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("b"), servedPod("web"))

@@ -149,8 +149,8 @@ func (m *model) back() {
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 
-// allows reports whether a change to the pod is a reason to stop or create a container now. If
-// it is, allows marks the change as used for that.
+// allows reports whether a change to the pod is a reason to stop or create a container now. If it
+// is, allows marks the change as used for this purpose.
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
 		c := &p.changes[i]

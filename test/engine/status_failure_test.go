@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// unstartable are pods with a container that cannot be started. Each has the expected reason
-// for which it waits, and a substring of the message.
+// unstartable are pods with a container that cannot be started. Each has the expected reason why
+// the container waits, and a substring of the message.
 var unstartable = []struct {
 	name, reason, message string
 	spec                  []string
@@ -54,7 +54,7 @@ var unstartable = []struct {
 	},
 }
 
-// waitsFor fails the test unless another process sees the reason for which a container waits.
+// waitsFor fails the test unless another process reports this reason why a container waits.
 func (r *rig) waitsFor(reason, message string) {
 	r.t.Helper()
 	waiting := r.got("web").Status.ContainerStatuses[0].State.Waiting

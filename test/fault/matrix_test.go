@@ -272,7 +272,7 @@ func (c cell) wrong(r result) string {
 		}
 	case r.took > most:
 		return fmt.Sprintf("it took %v, more than %v", r.took.Round(time.Millisecond), most)
-	// This has precedence over an expired limit.
+	// This takes precedence over an expired limit.
 	case r.code == 125 && strings.Contains(r.err, ": clean up: "):
 	case !slices.Contains(c.codes(), r.code):
 		return fmt.Sprintf("code %d, want one of %v", r.code, c.codes())

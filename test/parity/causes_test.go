@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// cause is a reason for which podrun's requests or files differ from the kubelet's. Its
-// name is that in docs/kubelet-differences.md.
+// cause is a reason why podrun's requests or files differ from the kubelet's. Its name is that in
+// docs/kubelet-differences.md.
 type cause struct {
 	name string
 	// goldens are the goldens that the cause affects; nil means any.

@@ -26,7 +26,7 @@ type recording struct {
 	Files  map[string]podFile
 	Cgroup map[string]string
 	Events []string
-	Log    []string // the reason for which the kubelet refused the pod
+	Log    []string // the reason why the kubelet refused the pod
 }
 
 type sandboxRequest struct {

@@ -39,7 +39,7 @@ var refusals = map[string]struct{ kubelets, podruns string }{
 
 const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
 
-// TestRefused compares the reasons for which pods are refused with the recordings in testdata.
+// TestRefused compares the reasons why pods are refused with the recordings in testdata.
 func TestRefused(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "refused", "*.txtar"))
