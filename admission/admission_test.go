@@ -122,7 +122,7 @@ var cases = []struct {
 
 	{"free port", []func(*scene){hostPort("TCP", "", 8081), here(holder), listening(nginx)}, nil},
 	{"port of a pod", []func(*scene){hostPort("TCP", "", 8080), here(holder)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
-	{"node port of a Service", []func(*scene){hostPort("TCP", "127.0.0.1", 30080), nodePort("TCP", 30080)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 30080/TCP of the host is taken by Service default/web, whose node port it is"}},
+	{"node port of a Service", []func(*scene){hostPort("TCP", "127.0.0.1", 30080), nodePort("TCP", 30080)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 30080/TCP of the host is taken by the node port of Service default/web"}},
 	{"node port of another protocol", []func(*scene){hostPort("UDP", "", 30080), nodePort("TCP", 30080)}, nil},
 	{"port of an ended pod", []func(*scene){hostPort("TCP", "", 8080), here(with(holder, func(p *host.Pod) { p.Ready = false }))}, nil},
 	{"port of another protocol", []func(*scene){hostPort("UDP", "", 8080), here(holder), listening(nginx)}, nil},

@@ -54,7 +54,7 @@ func portHolder(q question, want host.HostPort) (holder, hint string) {
 	}
 	for _, have := range q.facts.NodePorts {
 		if have.Protocol == want.Protocol && have.Port == want.Port {
-			return "Service " + have.Service + ", whose node port it is", "use another port, or delete that Service"
+			return "the node port of Service " + have.Service, "use another port, or delete that Service"
 		}
 	}
 	for _, l := range q.facts.Listeners {

@@ -53,8 +53,8 @@ describes when a container counts as ready.
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.
 
-For a Job, apply runs one pod from the template once. A CronJob runs only under 'podrun
-serve': apply gives it to the running podrun serve of this root directory.
+For a Job, apply runs one pod from the template once. CronJobs require 'podrun serve':
+apply passes them to the podrun serve that is running for this root directory.
 
 FILE is a path, a directory, - for stdin, or an https URL.`,
 		Example: `  podrun apply pod.yaml

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// exceptCronJobs returns a function that omits the notice that podrun runs the template of a CronJob
-// once.
+// exceptCronJobs returns a function that calls warn without the notices that podrun runs the
+// template of a CronJob once.
 func exceptCronJobs(warn func(problem.List)) func(problem.List) {
 	return func(l problem.List) {
 		warn(slices.DeleteFunc(slices.Clone(l), func(p problem.Problem) bool {
@@ -36,8 +36,8 @@ func cutCronJobs(o *manifest.Objects) (out []manifest.Pod) {
 	return out
 }
 
-// applyCronJobs gives CronJobs to the running supervisor. Without one, it prints a warning for each or,
-// if the input has no pod, returns an error.
+// applyCronJobs passes CronJobs to the running supervisor. If none is running, it prints a warning for
+// each CronJob or, if the input has no pods, returns an error.
 func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects, pods []manifest.Pod) error {
 	var errs []error
 	for _, p := range pods {
@@ -47,7 +47,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 		}
 		c := object.(*batchv1.CronJob)
 		c.Name = strings.TrimPrefix(p.From, "CronJob ")
-		if why := notGiven(e.Supervised(), c, p, objects); why.Err != nil {
+		if why := whyNotApplied(e.Supervised(), c, p, objects); why.Err != nil {
 			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
 			if len(objects.Pods) > 0 {
 				r.warn(problem.List{problem.WarningOf(&why)})
@@ -69,19 +69,20 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 	return errors.Join(errs...)
 }
 
-// notGiven returns why podrun cannot give a CronJob to the supervisor; its Err is nil if it can.
-func notGiven(supervised bool, c *batchv1.CronJob, p manifest.Pod, objects *manifest.Objects) problem.Error {
+// whyNotApplied returns the reason why podrun cannot pass a CronJob to the supervisor. Err is nil
+// if it can.
+func whyNotApplied(supervised bool, c *batchv1.CronJob, p manifest.Pod, objects *manifest.Objects) problem.Error {
 	const hint = "copy the file to a manifest directory of 'podrun serve'"
 	if !supervised {
-		return problem.Error{Err: errors.New("not applied: a CronJob runs only while 'podrun serve' runs, which is not running"),
-			Hint: hint + ", or apply it while podrun serve runs; 'podrun run' runs its template once"}
+		return problem.Error{Err: errors.New("not applied: CronJobs require 'podrun serve', which is not running"),
+			Hint: hint + ", or apply it while podrun serve is running; 'podrun run' runs its template once"}
 	}
 	if field := manifest.UnsupportedByJobs(&c.Spec.JobTemplate.Spec); field != "" {
 		return problem.Error{Err: fmt.Errorf("not applied: spec.jobTemplate.%s is not supported: podrun runs the pods of a Job one after the other", field), Hint: "remove the field"}
 	}
 	referred := manifest.Referred(p.Object, objects)
 	if n := len(referred.ConfigMaps) + len(referred.Secrets) + len(referred.Claims) + len(referred.Volumes); n > 0 {
-		return problem.Error{Err: errors.New("not applied: it refers to other objects of the input, which podrun would not keep for its runs"), Hint: hint + ", with these objects"}
+		return problem.Error{Err: errors.New("not applied: it refers to other objects of the input, which podrun does not store for later runs"), Hint: hint + ", with these objects"}
 	}
 	return problem.Error{}
 }

@@ -169,10 +169,12 @@ func newCreateJob(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "job NAME --image=IMAGE [-- COMMAND...] | job NAME --from=cronjob/NAME",
 		Short: "Create a Job",
-		Long: `Create a Job, and return when its pod has started. 'podrun run IMAGE COMMAND' waits for the end of the pod, and prints its logs.
+		Long: `Create a Job, and return when its pod has started. 'podrun run IMAGE COMMAND' also
+waits until the pod ends, and prints its logs.
 
-With --from, create a Job from the template of a CronJob that 'podrun serve' runs. podrun serve
-also runs the Job. 'podrun wait --for=condition=complete job/NAME' waits for its end.`,
+With --from, create a Job from the template of a CronJob that 'podrun serve' runs.
+podrun serve also runs the Job; 'podrun wait --for=condition=complete job/NAME' waits
+until the Job completes.`,
 		Example: `  podrun create job backup --image=busybox:1.36 -- tar -cf /backup/data.tar /data
   podrun create job backup-now --from=cronjob/backup`,
 		Args: args(cobra.MinimumNArgs(1)),
@@ -216,7 +218,7 @@ func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from 
 		return err
 	}
 	if !engine.Supervised() {
-		r.warn(problem.List{{Object: "job " + job.Name, Warning: true, Message: "podrun serve is not running: it runs the Job when it starts"}})
+		r.warn(problem.List{{Object: "job " + job.Name, Warning: true, Message: "podrun serve is not running: the Job runs when podrun serve starts"}})
 	}
 	switch a.output {
 	case "json", "yaml":

@@ -55,7 +55,7 @@ not affect the pod's phase or exit code. It ends with the pod.`,
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; requires -i")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only the output of the container")
 	flags.BoolVar(&f.attach, "attach", false, "attach to the container; the default with -i")
-	flags.BoolVar(&f.argumentsOnly, "arguments-only", false, "pass what follows -- as arguments of the image's entrypoint, not as the command")
+	flags.BoolVar(&f.argumentsOnly, "arguments-only", false, "pass the words after -- as arguments to the image's entrypoint, not as the command")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit until the container is started; 0 for no limit")
 	flags.StringVar(&f.copyTo, "copy-to", "", "not supported: podrun does not copy pods")
 	return c

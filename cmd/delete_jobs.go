@@ -9,14 +9,14 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// deleteJobs deletes the Jobs and CronJobs of 'podrun serve' that the command line or the manifests
-// name, or whose types are selected with --all or -l. It returns the other references, and the results
-// for the deleted pods.
+// deleteJobs deletes the Jobs and CronJobs of 'podrun serve' that the command line or a manifest
+// names, or that --all or -l selects. It returns the references to other objects, and the results for
+// the deleted pods.
 func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *deleteFlags, kinds kindFilter, named []run.Ref, match func(map[string]string) bool) (rest []run.Ref, results []run.Result, err error) {
 	namespaces := map[string][]run.Ref{}
 	maps.Copy(namespaces, f.jobs)
 	namespace := a.namespaceOrDefault("default")
-	own := namespace // of the named references
+	own := namespace // the namespace of named
 	if len(named) > 0 {
 		namespaces[own] = slices.Concat(namespaces[own], named)
 	}
@@ -72,7 +72,7 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 	return rest, results, nil
 }
 
-// printDryJobs prints and returns the references that name a Job or CronJob of podrun serve.
+// printDryJobs prints and returns the references to existing Jobs and CronJobs of podrun serve.
 func (a *app) printDryJobs(e *run.Engine, namespace string, refs []run.Ref) (existing []run.Ref, err error) {
 	jobs, cronJobs, err := run.Jobs(e.Layout(), namespace, e.WarnOnce)
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *app) printDryJobs(e *run.Engine, namespace string, refs []run.Ref) (exi
 		text := resourceOf(ref.Kind) + "/" + ref.Name
 		switch a.output {
 		case "json", "yaml":
-			continue // prints pods
+			continue // the output of -o json and yaml contains only pods
 		case "":
 			text += " would be deleted (dry run)"
 		}

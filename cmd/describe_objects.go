@@ -75,7 +75,7 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 	return missing
 }
 
-// describe prints what write writes, after it has escaped the text and fitted it to the screen.
+// describe prints the output of write, after it has escaped the text and fitted it to the screen.
 func describe(w io.Writer, s screen, now time.Time, write func(*description)) error {
 	var text bytes.Buffer
 	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now} // kubectl's widths

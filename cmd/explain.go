@@ -19,8 +19,7 @@ func newExplain(a *app) *cobra.Command {
 		Long: `Print the documentation of a kind or of one of its fields, as 'kubectl explain'
 does. For each field, explain also prints whether podrun supports it: supported,
 refused, warned, no effect or left out (docs/pod-fields.md describes these words).
-explain requires no cluster. The documentation is that
-of Kubernetes ` + kubernetesMinor + `.`,
+explain does not require a cluster. It prints the documentation of Kubernetes ` + kubernetesMinor + `.`,
 		Example: `  podrun explain pod
   podrun explain pod.spec.containers.lifecycle
   podrun explain pod.spec.volumes --recursive`,

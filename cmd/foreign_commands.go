@@ -77,8 +77,9 @@ const (
 	noContexts  = "podrun has no kubeconfig: it manages the pods of this host, and -n or PODRUN_NAMESPACE sets the namespace; 'podrun help config' describes its settings file"
 	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
 	noPause     = "changes take effect at once: there is nothing to pause"
-	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
-	noServices  = "write a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward POD PORT', or give a port of the container a hostPort"
+	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or set hostPort for a port of the container"
+	noServices  = "define a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward POD PORT', or set hostPort for a port of the container"
+	useExpose   = "define a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward NAME PORT', or set hostPort for a port of the container"
 	useKustom   = "use 'podrun apply -k KUSTOMIZATION', or 'podrun apply -k KUSTOMIZATION --dry-run=client -o yaml' for its pods"
 	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"
@@ -106,7 +107,7 @@ const (
 var useInstead = map[string]string{
 	"port":          usePorts,
 	"pod port":      usePorts,
-	"expose":        useForward,
+	"expose":        useExpose,
 	"proxy":         useForward,
 	"rename":        useManifest,
 	"update":        useManifest,
@@ -116,7 +117,7 @@ var useInstead = map[string]string{
 	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
 	"config":        noContexts,
 	"cluster-info":  noCluster,
-	"api-resources": "podrun manages only pods; run 'podrun explain pod' for their fields",
+	"api-resources": "podrun manages pods, workloads and Services; run 'podrun explain pod' for the fields of a Pod",
 	"api-versions":  "podrun reads v1, apps/v1 and batch/v1; run 'podrun explain pod' for the fields of a Pod",
 	"auth":          "podrun has no API server: root may do everything; run 'podrun help security' for the limits",
 	"certificate":   noCSRs,

@@ -33,7 +33,7 @@ var foreignRunFlags = map[string]string{
 	"link":                       "containers of one pod share localhost: define both containers in one manifest",
 	"P":                          "name the ports: -p HOSTPORT:PORT",
 	"publish-all":                "name the ports: -p HOSTPORT:PORT",
-	"expose":                     "write a Service in a manifest; omit the flag, and use -p HOSTPORT:PORT or 'podrun port-forward'",
+	"expose":                     "define a Service in a manifest; or omit the flag, and use -p HOSTPORT:PORT or 'podrun port-forward'",
 	"log-driver":                 "podrun keeps the logs in files, which 'podrun logs' reads: omit the flag",
 	"log-opt":                    "use --container-log-max-size and --container-log-max-files",
 	"cidfile":                    "set --name, and use the name instead of an ID",

@@ -45,11 +45,12 @@ or a to sort the rows by name, status, restarts or age, and q to quit. Without a
 terminal ('podrun get -w | cat'), podrun prints a line for each change, as
 'kubectl get --watch' does.
 
-TYPE is pods, the type of a workload (deployments, jobs…), configmaps or secrets, or
-one of kubectl's short names; 'all' means pods and workloads. podrun prints these
-objects as they were applied, with kubectl's columns. For a workload, podrun runs and
-counts one pod. podrun has only the ConfigMaps and Secrets that pods refer to. If a
-single argument, such as job, is also the name of a pod, it selects that pod.
+TYPE is pods, the type of a workload (deployments, jobs…), services, endpointslices,
+configmaps or secrets, or one of kubectl's short names; 'all' means pods, Services and
+workloads. podrun prints these objects as they were applied, with kubectl's columns.
+For a workload, podrun runs and counts one pod. podrun has only the ConfigMaps and
+Secrets that pods refer to. If a single argument, such as job, is also the name of a
+pod, it selects that pod.
 
 Applying the output of -o yaml again changes nothing. With --with-references, the
 output also contains the ConfigMaps, Secrets and claims of the pods.

@@ -30,8 +30,8 @@ func hintFor(err error) string {
 	return systemHint(err, path, isOutOfInodes, os.Geteuid() == 0)
 }
 
-// systemErrors are errors with a fix for each. A runtime may report the same errors as text.
-// systemHint replaces "%s" by the path, or by "this host".
+// systemErrors lists system errors, each with its fix. A runtime may report the same errors as
+// text. systemHint replaces "%s" with the path, or with "this host".
 var systemErrors = []struct {
 	errno syscall.Errno
 	fix   string

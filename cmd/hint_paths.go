@@ -50,8 +50,8 @@ func (a *app) settingsOf(ctx context.Context, root *cobra.Command, given []strin
 	return settings, err
 }
 
-// runtimeSocket returns the socket of the runtime that podrun uses. If it is unknown, or that of CRI-O, runtimeSocket
-// returns the usual one of containerd.
+// runtimeSocket returns the socket of the runtime that podrun uses. If it is unknown, or that of CRI-O,
+// runtimeSocket returns containerd's default socket.
 func runtimeSocket(ctx context.Context, settings nodeconfig.Settings) string {
 	status, err := run.NewRuntime(settings, run.RuntimeOptions{}).Status(ctx)
 	if err != nil {

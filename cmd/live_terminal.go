@@ -89,8 +89,9 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 	}
 }
 
-// startCollecting calls collect in a goroutine. The channel states has the newest state, and done
-// the result of collect. The function stop ends collect, and waits until it has returned.
+// startCollecting calls collect in a goroutine. The channel states receives the newest state, and
+// done receives the result of collect. The function stop ends collect, and waits until it has
+// returned.
 func startCollecting(ctx context.Context, collect func(context.Context, func(viewData)) error) (states <-chan viewData, done <-chan error, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	newest, result, ended := make(chan viewData, 1), make(chan error, 1), make(chan struct{})

@@ -119,11 +119,11 @@ func notPods(kind string) error {
 	return namesError(&notPodError{kind: kind}, hint)
 }
 
-// notPodError is the error for an object that is not a pod.
+// notPodError is the error for an object of a type that the command does not accept.
 type notPodError struct{ kind, name string }
 
 func (e *notPodError) Error() string {
-	return fmt.Sprintf("podrun manages only pods: %q is not a pod", e.kind)
+	return fmt.Sprintf("this command does not accept objects of the type %q", e.kind)
 }
 
 // notPodNamed does what notPods does, and puts the name of the object into the hint. It leaves

@@ -40,11 +40,11 @@ func TestPodRefs(t *testing.T) {
 		{given: "job", want: "job"}, // a pod may have this name
 		{given: "job/a/b", err: "not of the form pod/NAME"},
 
-		{given: "svc web", err: `podrun manages only pods: "svc" is not a pod`},
-		{given: "svc/web", err: `podrun manages only pods: "svc" is not a pod`},
+		{given: "svc web", err: `this command does not accept objects of the type "svc"`},
+		{given: "svc/web", err: `this command does not accept objects of the type "svc"`},
 		{given: "deployments.apps/", err: "not a valid pod name"},
-		{given: "pods,svc", err: `"svc" is not a pod`},
-		{given: "default/web", err: `"default" is not a pod`},
+		{given: "pods,svc", err: `objects of the type "svc"`},
+		{given: "default/web", err: `objects of the type "default"`},
 		{given: "pod/", err: "not of the form pod/NAME"},
 		{given: "pod/a/b", err: "not of the form pod/NAME"},
 		{given: "pod.yaml", err: `"pod.yaml" is not a valid pod name`},

@@ -145,7 +145,7 @@ const (
 	sliceKind   = "EndpointSlice"
 )
 
-// podKind is the kind that stands for pods if a user selects several kinds.
+// podKind is the kind of pods when a user selects several kinds.
 const podKind = "Pod"
 
 // allKinds are the kinds of kubectl's category all, which does not include ConfigMaps, Secrets

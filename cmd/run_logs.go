@@ -43,7 +43,7 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	case a.workflow != nil:
 		out.Stdout, out.Stderr = a.workflow.Foreign(), a.workflow.Foreign()
 	case a.output != "":
-		out.Stdout = a.raw.Err // stdout carries the summary
+		out.Stdout = a.raw.Err // stdout contains the summary
 	}
 	containers := 0
 	for _, p := range objects.Pods {

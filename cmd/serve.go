@@ -46,10 +46,11 @@ and hooks, enforces activeDeadlineSeconds and rotates logs. It also supervises p
 that 'podrun apply' started, but not those of 'podrun run'.
 
 The directories are those of the command line, else those of 'sources' in the
-settings file, else /etc/podrun/manifests. They contain Pods and the ConfigMaps,
-Secrets, claims and classes that these refer to. A manifest (*.yaml, *.yml, *.json)
-and an https URL are treated as a directory with one file. If serve cannot read a
-directory or URL, it keeps the pods of that directory or URL.
+settings file, else /etc/podrun/manifests. They contain Pods, workloads and Services,
+and the ConfigMaps, Secrets, claims and classes that the pods refer to. serve runs Jobs
+and CronJobs as their controllers do. A manifest (*.yaml, *.yml, *.json) and an https
+URL are treated as a directory with one file. If serve cannot read a directory or URL,
+it keeps the pods of that directory or URL.
 
 Containers keep running when serve exits, for whatever reason, and the next serve
 resumes their supervision. On SIGHUP, which 'podrun serve reload' sends, serve reads
@@ -66,7 +67,7 @@ serve reads the Secrets again; pods from a URL wait until the URL can be read. I
 	}
 	c.Flags().StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	c.Flags().BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
-	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC and similar kinds are always skipped")
+	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Ingress, RBAC and similar kinds are always skipped")
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.remote.Every, "http-check-frequency", 20*time.Second, "how often to read each URL")
 	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with HTTP headers for requests to URLs, such as \"Authorization: Bearer TOKEN\", one per line; podrun reads it at each request")

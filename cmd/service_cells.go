@@ -9,7 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// serviceCells returns what 'kubectl get service' prints after the name.
+// serviceCells returns the cells after NAME that 'kubectl get service' prints.
 func serviceCells(s *corev1.Service) []string {
 	ip, external := s.Spec.ClusterIP, ""
 	switch {
@@ -29,7 +29,7 @@ func serviceCells(s *corev1.Service) []string {
 	return []string{string(s.Spec.Type), orNone(ip), orNone(external), orNone(strings.Join(ports, ","))}
 }
 
-// sliceCells returns what 'kubectl get endpointslice' prints after the name.
+// sliceCells returns the cells after NAME that 'kubectl get endpointslice' prints.
 func sliceCells(s *discoveryv1.EndpointSlice) []string {
 	var ports, addresses []string
 	for _, p := range s.Ports {
@@ -56,7 +56,8 @@ func orUnset(text string) string {
 	return text
 }
 
-// service writes what 'kubectl describe service' (v1.36) prints for the fields that podrun uses.
+// service writes the fields that 'kubectl describe service' (v1.36) prints, except those that
+// podrun does not use.
 func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string) {
 	d.metadata(&s.ObjectMeta)
 	spec := s.Spec

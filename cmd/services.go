@@ -30,14 +30,14 @@ func serviceResults(changes []run.ServiceChange) (out []serviceResult) {
 	return out
 }
 
-// applyServices records the Services of the input before its pods start, so that their containers get
+// applyServices records the Services of the input before the pods start, so that their containers get
 // names and variables.
 func (a *app) applyServices(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) (changes []run.ServiceChange, undo func() error, err error) {
 	r.warn(run.ServiceNotes(objects.Services))
 	return e.ApplyServices(ctx, objects.Services, run.ServiceOptions{})
 }
 
-// noneLeft reports whether every pod of an apply has failed and was removed again.
+// noneLeft reports whether all pods of an apply have failed and were removed.
 func noneLeft(e *run.Engine, results []run.Result) bool {
 	var ids []identity.Pod
 	for _, r := range results {
@@ -49,10 +49,10 @@ func noneLeft(e *run.Engine, results []run.Result) bool {
 	return len(results) > 0 && len(e.Remaining(ids)) == 0
 }
 
-// updateServices sets the endpoints of Services after pods have started.
+// updateServices updates the endpoints of Services after pods have started.
 func (a *app) updateServices(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) error {
 	if len(objects.Services) == 0 {
-		return nil // closing the engine does it for Services of other manifests
+		return nil // closing the engine updates the Services of other manifests
 	}
 	if err := e.SyncServices(ctx); err != nil {
 		return err
@@ -63,7 +63,8 @@ func (a *app) updateServices(ctx context.Context, r *renderer, e *run.Engine, ob
 	return err
 }
 
-// warnServicesKept reports once that no process updates the endpoints of Services.
+// warnServicesKept prints one warning that no process updates the endpoints of Services from now
+// on.
 func (a *app) warnServicesKept(r *renderer, changes []run.ServiceChange) {
 	if !slices.ContainsFunc(changes, func(c run.ServiceChange) bool { return c.Outcome != "unchanged" }) {
 		return
@@ -98,7 +99,7 @@ func (f *applyFlags) pruneServices(a *app, c *cobra.Command, e *run.Engine, obje
 	return err
 }
 
-// isServiceType reports whether a word names the type of Services.
+// isServiceType reports whether a word is a name of the type Service.
 func isServiceType(word string) bool {
 	t := typeOf(word)
 	return t != nil && t.kind == serviceKind
@@ -123,8 +124,8 @@ func namedServices(given []string) (names []string, ok bool) {
 	return names, true
 }
 
-// servicesOf returns a function that reports which Services a delete of pods also deletes: those in the
-// files, and all of the namespace with 'all'.
+// servicesOf returns a function that reports whether a delete of pods also deletes a Service: if one of
+// the files defines it or, with 'all', if it is in the selected namespaces.
 func (f *deleteFlags) servicesOf(given []string, match func(map[string]string) bool, namespace string) func(*corev1.Service, string) bool {
 	all := len(given) == 1 && strings.EqualFold(given[0], "all") && (f.all || f.labels != "")
 	return func(s *corev1.Service, _ string) bool {
@@ -138,7 +139,7 @@ func (f *deleteFlags) servicesOf(given []string, match func(map[string]string) b
 // printDryServices prints the Services that a delete would delete.
 func (a *app) printDryServices(ctx context.Context, e *run.Engine, selected func(*corev1.Service, string) bool) error {
 	if a.output == "json" || a.output == "yaml" {
-		return nil // prints pods
+		return nil // the output of -o json and yaml contains only pods
 	}
 	views, err := e.Services(ctx, "")
 	for _, v := range views {

@@ -48,7 +48,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	def := nodeconfig.Default()
 	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
-	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (a reboot deletes them; apply pods with Secrets again after it)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
+	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (a reboot deletes them: apply pods with Secrets again after a reboot)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
 	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the runtime that podrun already uses; at first this host's runtime or, if this host has none, the embedded runtime), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {

@@ -23,8 +23,8 @@ func (e *unknownWord) Error() string {
 	return text
 }
 
-// suggestCommand completes the hint of an error about one word of the command line. If podrun knows a
-// word that is valid in its place, the hint is the command line with that word.
+// suggestCommand completes the hint of an error about one word of the command line. If podrun finds a
+// valid word to replace it, the hint is the command line with that word.
 func (a *app) suggestCommand(e *problem.Error) {
 	switch cause := e.Err.(type) {
 	case *unknownWord:

@@ -120,7 +120,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	return a.printUsage(pods, f, len(named) == 1)
 }
 
-// withoutUsage returns the error for a named pod that does not run.
+// withoutUsage returns the error for a named pod that is not running.
 func withoutUsage(e *run.Engine, namespace, name string) error {
 	for _, p := range storedPods(e, namespace) {
 		if p.Name == name {

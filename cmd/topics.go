@@ -88,7 +88,10 @@ differences:
 - Names. The pod keeps its name: the node's name is not appended.
 - Manifests. Unknown fields are errors (--validate=warn relaxes this). ConfigMaps,
   Secrets, claims and classes come from the same input, since there is no API
-  server. For a Deployment or another workload, podrun runs one pod.
+  server. For a Deployment or another workload, podrun runs one pod. 'podrun serve'
+  runs Jobs and CronJobs as their controllers do, one pod at a time.
+- Services. Pods find Services through /etc/hosts instead of DNS. Virtual IPs require
+  the embedded runtime.
 - Changes. A changed pod is updated in place if an API server would accept the
   change, and is replaced otherwise, after its new images were pulled.
 - Images. All images are pulled in parallel from the beginning; permanent errors,
@@ -96,8 +99,8 @@ differences:
 - Failures. If a command fails before the first container starts, it removes what
   it created, except images.
 - Deletion. 'podrun delete' returns when everything is removed, including logs.
-- Not supported: Services and service environment variables, service account
-  tokens, CSI volumes, device plugins, CPU and topology managers.
+- Not supported: service account tokens, CSI volumes, device plugins, CPU and
+  topology managers.
 
 All differences, with reasons: docs/kubelet-differences.md. Every field of a Pod:
 docs/pod-fields.md, or 'podrun explain FIELD'.`

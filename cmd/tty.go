@@ -27,9 +27,9 @@ func (a *app) stdinTerminal() *os.File {
 	return nil
 }
 
-// streamsOf returns the streams for a process in a container, with standard input and a
-// terminal if requested. If standard input is not a terminal, podrun does not use the local
-// terminal at all, as kubectl. The caller must call restore at the end to restore the terminal.
+// streamsOf returns the streams for a process in a container, with standard input and a terminal
+// if requested. If standard input is not a terminal, podrun does not use the local terminal at
+// all, like kubectl. The caller must call restore at the end to restore the terminal.
 func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Streams, restore func(), err error) {
 	streams, restore = run.Streams{Out: a.raw.Out, Err: a.raw.Err, TTY: tty}, func() {}
 	if stdin {

@@ -1,6 +1,6 @@
 // Manual writes podrun's manual from its commands and from docs:
 //
-//	go run ./hack/manual -commands docs/commands    # Markdown, a page a command
+//	go run ./hack/manual -commands docs/commands    # Markdown, one page per command
 //	go run ./hack/manual -man DIR                   # man pages
 //
 // The Markdown is committed, and the test of this package checks that it is current. The man

@@ -51,7 +51,7 @@ spec:
 const syncLimit = 20 * time.Second
 
 // TestServices runs a Service and its pods under podrun serve, which must update the endpoints when the
-// pod changes. After delete, nothing of the Service is left.
+// pod changes. After delete, nothing of the Service must remain.
 func TestServices(t *testing.T) {
 	r := newRig(t)
 	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
@@ -79,7 +79,7 @@ func TestServices(t *testing.T) {
 	}
 
 	r.write("taken.yaml", strings.Replace(fmt.Sprintf(podText, imageName, nodePort), "{name: web}", "{name: taken}", 1))
-	r.fails(122, "is taken by Service default/web, whose node port it is", "apply", "taken.yaml")
+	r.fails(122, "is taken by the node port of Service default/web", "apply", "taken.yaml")
 
 	// A change of the readiness.
 	r.must("exec", "web", "--", "busybox", "rm", "/d/ready")
@@ -151,8 +151,8 @@ func (r *rig) killPID(pid string) {
 	}
 }
 
-// hasNoService checks that neither a record nor a rule or a route of a Service is left. The runtime, and
-// therefore the bridge, still exist.
+// hasNoService checks that no record, rule or route of a Service remains. The runtime, and therefore the
+// bridge, still exist.
 func (r *rig) hasNoService() {
 	r.Helper()
 	if left, err := filepath.Glob(filepath.Join(r.layout.RootDir, "services", "*")); err != nil || len(left) > 0 {

@@ -106,7 +106,7 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // until PATTERN COMMAND [ARG...] repeats a command until its output matches. The intervals
-// increase, because each run takes processor time from the process for which it waits.
+// increase, because each run takes CPU time from the process for which it waits.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])
