@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// securityContext returns the container's security context. The container's settings have
+// securityContext returns the container's security context. The container's settings take
 // precedence over the pod's. Config adds the image's user.
 func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, problem.List) {
 	var problems problem.List

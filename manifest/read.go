@@ -34,7 +34,7 @@ type ReadOptions struct {
 }
 
 // Read reads the arguments of the command line. Each is a file, a directory, "-" for standard
-// input, or an https URL. In a directory, Read takes *.yaml, *.yml and *.json in the order of
+// input, or an https URL. In a directory, it reads *.yaml, *.yml and *.json in the order of
 // their names. It omits subdirectories and files whose names begin with a dot. A file may be a
 // FIFO, such as a shell's <(command). The *problem.Error contains a problem for every argument
 // that Read cannot read. If ctx ends, the error wraps the cause instead.

@@ -9,7 +9,7 @@ import (
 )
 
 // PreferUserNamespace sets `hostUsers: false` in a copy of a pod that does not set hostUsers. It
-// also adds an annotation which records that this is podrun's default. It changes the pod itself,
+// also adds an annotation that records that this is podrun's default. It changes the pod itself,
 // as a mutating webhook does.
 func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.HostUsers != nil {

@@ -94,7 +94,7 @@ func New(in Input) (Plan, problem.List) {
 	}, problems
 }
 
-// labels returns the pod's labels and the labels by which podrun finds the sandbox. The latter have
+// labels returns the pod's labels and the labels by which podrun finds the sandbox. The latter take
 // precedence.
 func labels(in Input) map[string]string {
 	out := map[string]string{}

@@ -40,7 +40,7 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	return nil
 }
 
-// nodeAddresses returns the node's IPs and the link of its default route. Configured addresses have
+// nodeAddresses returns the node's IPs and the link of its default route. Configured addresses take
 // precedence. If none is configured, nodeAddresses returns one address, like the kubelet. It is the
 // address of the default route's link, IPv4 before IPv6. If there is none, it is the first global
 // unicast address of the host, or else 127.0.0.1. (The kubelet first tries the addresses of the

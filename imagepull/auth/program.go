@@ -25,7 +25,7 @@ const (
 	// noCredentials is the message of a helper that has no credentials
 	// (docker-credential-helpers, credentials/error.go).
 	noCredentials = "credentials not found in native keychain"
-	// tokenUser is the username which means that the secret is an identity token.
+	// tokenUser is the username that means that the secret is an identity token.
 	tokenUser = "<token>"
 )
 

@@ -221,7 +221,7 @@ func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	return time.Time{}
 }
 
-// Order sorts sandboxes and containers, newest first. Attempts, which increase for each name, have
+// Order sorts sandboxes and containers, newest first. Attempts, which increase for each name, take
 // precedence over creation times, because the host's clock may have been set back.
 func (o *Observed) Order() {
 	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int {

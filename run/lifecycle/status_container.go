@@ -152,8 +152,8 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 	}
 }
 
-// setWaiting sets the reason why a container waits that should be started but has not been started.
-// If the container will not be started (again), setWaiting leaves its state unchanged.
+// setWaiting sets the reason why a container that should be started has not been started. If the
+// container will not be started (again), setWaiting leaves its state unchanged.
 func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
 	why, ok := in.Waiting[c.Name]
 	if !ok || in.Over || !due(pod, c, have, in.Observed) {

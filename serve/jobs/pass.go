@@ -350,7 +350,7 @@ func (p *pass) job(i int) (removed bool, err error) {
 		return false, nil
 	}
 	if lifecycle.JobFinished(d.Record.Job) && !lifecycle.JobFinished(r.Job) {
-		// Now the CronJob of this Job has one active Job less.
+		// The CronJob of this Job now has one fewer active Job.
 		p.wake(p.now)
 	}
 	p.records.Jobs[i] = d.Record

@@ -16,7 +16,7 @@ type Pod struct {
 	manifest.Pod
 	// the File.Path of the pod's file; podrun records it as the pod's source
 	Path string
-	// Once is true for a pod that podrun applies once only: the pod of a Job.
+	// Once is true for a pod that podrun applies only once: the pod of a Job.
 	Once bool
 }
 
@@ -93,7 +93,7 @@ type merger struct {
 
 // Merge combines the files of all directories. Of two objects with the same name, it uses the one
 // from the earlier directory. In the same directory, it uses the one from the file whose name
-// sorts first. A Missing file comes last: if the file was renamed, the file with the new name has
+// sorts first. A Missing file comes last: if the file was renamed, the file with the new name takes
 // precedence.
 func Merge(s *Snapshot) *Desired {
 	d := &Desired{Shared: &manifest.Objects{}, ServicePaths: map[string]string{}}

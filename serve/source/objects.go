@@ -20,8 +20,8 @@ func count(o *manifest.Objects) int {
 
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
 
-// refuseJobs removes the Jobs and CronJobs that use features which podrun does not support: podrun
-// would run them in another way than their author intends.
+// refuseJobs removes the Jobs and CronJobs that use features that podrun does not support: podrun
+// would not run them as their author intends.
 func refuseJobs(o *manifest.Objects) problem.List {
 	var out problem.List
 	refused := func(kind, at string, template *manifest.Pod, spec *batchv1.JobSpec) bool {

@@ -107,7 +107,7 @@ type File struct {
 	// otherwise those of the last valid content. Objects is nil if there was none.
 	Objects *manifest.Objects
 	// Problems are the problems of the last content that was not Incomplete. In a Good file,
-	// errors refuse single objects (CronJob), and not the file.
+	// errors refuse single objects, such as a CronJob, and not the file.
 	Problems problem.List
 	// Hash identifies that content: it is the SHA-256 in hex, or the reason why the content cannot
 	// be read.

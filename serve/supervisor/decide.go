@@ -23,7 +23,7 @@ type Situation struct {
 	Source Presence
 	// Hash is the hash of the source's definition; "" if the source is not Present.
 	Hash string
-	// Once is true if podrun applies the pod once only, because the pod's Job decides on a
+	// Once is true if podrun applies the pod only once, because the pod's Job decides on a
 	// replacement.
 	Once bool
 	// Restart is true if the pod has AnnotationRestart and is unchanged, but an object to which it
