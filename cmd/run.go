@@ -40,8 +40,8 @@ func newRun(a *app) *cobra.Command {
 		Short: "Run a pod to completion, print its logs and exit with its exit code",
 		Long: `Run a new pod, defined by manifests or by an image and flags, to completion: start it,
 stream the logs of its containers, remove it, and exit with the first non-zero exit code
-of its containers. With --exit-code-from, the run ends when that container ends, even if
-others still run.
+of its containers. With --exit-code-from=CONTAINER, the run ends when this container
+ends, even if others are still running.
 
 The standard output of containers goes to stdout, their standard error and
 podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM

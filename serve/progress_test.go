@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// TestProgress checks what the service manager's watchdog means: podrun's own work turns, whatever the
-// state of the runtime is.
+// TestProgress checks that podrun notifies the service manager's watchdog as long as podrun itself
+// makes progress, whatever the state of the runtime is.
 func TestProgress(t *testing.T) {
 	down := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
