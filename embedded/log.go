@@ -79,8 +79,8 @@ func lastWords(log string) string {
 // last part has the crash, but the stacks of all goroutines follow the message.
 const maxEnd = 1 << 20
 
-// readSince returns the text that was written to the log after it had the given size, but at most
-// the last maxEnd bytes. If the log was truncated in the meantime, it returns its last part.
+// readSince returns the text that was written to the log after the log had the given size, but at
+// most the last maxEnd bytes. If the log was truncated since then, readSince returns its last part.
 func readSince(ctx context.Context, l Layout, from int64) string {
 	size, err := logSize(l)
 	if err != nil {

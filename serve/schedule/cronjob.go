@@ -220,7 +220,8 @@ func started(j *batchv1.Job) time.Time {
 }
 
 // JobName returns the name of the Job that a CronJob starts for a scheduled time. The controller
-// uses the same name, so that there is only one Job for each time.
+// uses the same name. It is always the same for one time, so a CronJob starts only one Job for each
+// time.
 func JobName(c *batchv1.CronJob, at time.Time) string {
 	return fmt.Sprintf("%s-%d", c.Name, at.Unix()/60)
 }
