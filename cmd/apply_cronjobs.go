@@ -47,7 +47,9 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 		}
 		c := object.(*batchv1.CronJob)
 		c.Name = strings.TrimPrefix(p.From, "CronJob ")
-		if why := whyNotApplied(e.Supervised(), c, p, objects); why.Err != nil {
+		problems := manifest.CronJob{Object: c, Template: p}.Problems()
+		r.warn(problems.Warnings())
+		if why := notGiven(e.Supervised(), problems.Errors(), p, objects); why.Err != nil {
 			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
 			if len(objects.Pods) > 0 {
 				r.warn(problem.List{problem.WarningOf(&why)})
@@ -69,16 +71,15 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 	return errors.Join(errs...)
 }
 
-// whyNotApplied returns the reason why podrun cannot pass a CronJob to the supervisor. Err is nil
-// if it can.
-func whyNotApplied(supervised bool, c *batchv1.CronJob, p manifest.Pod, objects *manifest.Objects) problem.Error {
+// notGiven returns why podrun cannot give a CronJob to the supervisor; its Err is nil if it can.
+func notGiven(supervised bool, problems problem.List, p manifest.Pod, objects *manifest.Objects) problem.Error {
 	const hint = "copy the file to a manifest directory of 'podrun serve'"
 	if !supervised {
 		return problem.Error{Err: errors.New("not applied: CronJobs require 'podrun serve', which is not running"),
 			Hint: hint + ", or apply it while podrun serve is running; 'podrun run' runs its template once"}
 	}
-	if field := manifest.UnsupportedByJobs(&c.Spec.JobTemplate.Spec); field != "" {
-		return problem.Error{Err: fmt.Errorf("not applied: spec.jobTemplate.%s is not supported: podrun runs the pods of a Job one after the other", field), Hint: "remove the field"}
+	if len(problems) > 0 {
+		return problem.Error{Err: fmt.Errorf("not applied: %s: %s", problems[0].Field, problems[0].Message), Hint: "remove the field"}
 	}
 	referred := manifest.Referred(p.Object, objects)
 	if n := len(referred.ConfigMaps) + len(referred.Secrets) + len(referred.Claims) + len(referred.Volumes); n > 0 {

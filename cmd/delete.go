@@ -26,7 +26,14 @@ type deleteFlags struct {
 	fileServices              map[string]*corev1.Service // in the files
 	labels                    string
 	jobs                      map[string][]run.Ref // Jobs and CronJobs that the manifests define, by namespace
-	foundJobs                 bool                 // whether a Job or CronJob was deleted
+	jobOf                     map[string]run.Ref   // those whose pod has this namespace/name
+	foundJobs                 map[jobRef]bool      // the Jobs and CronJobs that were deleted
+}
+
+// jobRef identifies a Job or CronJob.
+type jobRef struct {
+	namespace string
+	run.Ref
 }
 
 func newDelete(a *app) *cobra.Command {
@@ -164,7 +171,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		}
 	}
 	results = append(jobs, results...)
-	if len(results) == 0 && (missing != nil || f.foundJobs) {
+	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0) {
 		return missing
 	}
 	return a.report(c.Context(), results, missing)
@@ -176,7 +183,14 @@ func (f *deleteFlags) missing(a *app, sel run.Selector) error {
 	if len(sel.Names) == 0 {
 		return nil
 	}
-	return f.missingRef(a, run.Ref{Name: sel.Names[0]}, notFound(sel.Names[0]))
+	ref := run.Ref{Name: sel.Names[0]}
+	if job, of := f.jobOf[sel.Namespace+"/"+ref.Name]; of {
+		if f.foundJobs[jobRef{sel.Namespace, job}] {
+			return nil // the pod was deleted with the Job, or there was none
+		}
+		ref = job
+	}
+	return f.missingRef(a, ref, notFound(ref.Name))
 }
 
 // missingRef reports a named pod that was not found.
@@ -249,12 +263,13 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 	if err != nil {
 		return nil, err
 	}
-	f.fileServices, f.jobs = objects.Services, map[string][]run.Ref{}
+	f.fileServices, f.jobs, f.jobOf = objects.Services, map[string][]run.Ref{}, map[string]run.Ref{}
 	var out []run.Selector
 	for _, p := range objects.Pods {
 		if kind, name, ok := strings.Cut(p.From, " "); ok && (kind == "Job" || kind == "CronJob") {
-			namespace := p.Object.Namespace
-			f.jobs[namespace] = append(f.jobs[namespace], run.Ref{Kind: kind, Name: name})
+			namespace, ref := p.Object.Namespace, run.Ref{Kind: kind, Name: name}
+			f.jobs[namespace] = append(f.jobs[namespace], ref)
+			f.jobOf[namespace+"/"+p.Object.Name] = ref
 		}
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 	}

@@ -39,7 +39,7 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 			}
 		}
 	}
-	found := map[run.Ref]bool{}
+	f.foundJobs = map[jobRef]bool{}
 	for namespace, refs := range namespaces {
 		refs = slices.DeleteFunc(slices.Clone(refs), func(ref run.Ref) bool { return ref.Kind != "Job" && ref.Kind != "CronJob" })
 		if f.dryRun != dryNone {
@@ -48,7 +48,7 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 				return named, results, err
 			}
 			for _, ref := range existing {
-				found[ref] = found[ref] || namespace == own
+				f.foundJobs[jobRef{namespace, ref}] = true
 			}
 			continue
 		}
@@ -57,9 +57,8 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 		if err != nil {
 			return named, results, err
 		}
-		f.foundJobs = f.foundJobs || len(deleted) > 0
 		for _, ref := range deleted {
-			found[ref] = found[ref] || namespace == own
+			f.foundJobs[jobRef{namespace, ref}] = true
 			switch {
 			case a.output == "name":
 				fmt.Fprintln(a.streams.Out, resourceOf(ref.Kind)+"/"+ref.Name)
@@ -68,7 +67,7 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 			}
 		}
 	}
-	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool { return found[ref] })
+	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool { return f.foundJobs[jobRef{own, ref}] })
 	return rest, results, nil
 }
 

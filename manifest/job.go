@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchdefaults "k8s.io/kubernetes/pkg/apis/batch/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -134,18 +135,49 @@ func ReplacesJob(old, updated *batchv1.Job) bool {
 // refuses longer names.
 const MaxJobName = 63
 
-// UnsupportedByJobs returns the path of a field of a Job that podrun serve does not support; "" if
-// there is none.
-func UnsupportedByJobs(s *batchv1.JobSpec) string {
-	switch {
-	case s.BackoffLimitPerIndex != nil:
-		return "spec.backoffLimitPerIndex"
-	case s.SuccessPolicy != nil:
-		return "spec.successPolicy"
-	case s.ManagedBy != nil && *s.ManagedBy != batchv1.JobControllerName:
-		return "spec.managedBy"
+// Problems returns what podrun serve cannot run as a cluster does: an error for each field that it does not
+// support, and a warning for each that has no effect.
+func (j Job) Problems() problem.List {
+	out := jobProblems(&j.Object.Spec, "spec", "Job", j.Template)
+	if len(j.Object.Name) > MaxJobName {
+		pr := j.Template.Locate(problem.Problem{Field: "metadata.name", Reason: "FieldValueInvalid", Message: fmt.Sprintf("has more than %d characters", MaxJobName), Hint: "use a shorter name"})
+		pr.Object = "Job " + qualified(&j.Template.Object.ObjectMeta)
+		out = append(out, pr)
 	}
-	return ""
+	return out
+}
+
+// Problems is like Job.Problems.
+func (c CronJob) Problems() problem.List {
+	return jobProblems(&c.Object.Spec.JobTemplate.Spec, "spec.jobTemplate.spec", "CronJob", c.Template)
+}
+
+// jobProblems implements Problems. at is the path of the Job's spec in the object.
+func jobProblems(s *batchv1.JobSpec, at, kind string, template Pod) (out problem.List) {
+	object := kind + " " + qualified(&template.Object.ObjectMeta)
+	template.item.rename = nil // the fields are those of the object, not of its pod
+	add := func(field string, pr problem.Problem) {
+		pr.Field = at + "." + field
+		pr = template.Locate(pr)
+		pr.Object = object
+		out = append(out, pr)
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"backoffLimitPerIndex", s.BackoffLimitPerIndex != nil},
+		{"successPolicy", s.SuccessPolicy != nil},
+		{"managedBy", s.ManagedBy != nil && *s.ManagedBy != batchv1.JobControllerName},
+	} {
+		if f.set {
+			add(f.name, problem.Problem{Reason: "FieldValueNotSupported", Message: "podrun serve does not support this field", Hint: "remove the field, or the " + kind})
+		}
+	}
+	if n := ptr.Deref(s.Parallelism, 1); n > 1 && (s.Completions == nil || *s.Completions > 1) {
+		add("parallelism", problem.Problem{Reason: "FieldIgnored", Message: fmt.Sprintf("podrun runs the pods of a Job one after the other: %d has the same effect as 1", n), Warning: true})
+	}
+	return out
 }
 
 // podsOf are the options of Load for a Job that podrun has stored.

@@ -118,13 +118,33 @@ spec:
   backoffLimitPerIndex: 1
   template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}
 ---
-` + a, want: Good, image: "a", problems: "Job default/nightly: spec.backoffLimitPerIndex is not supported"}},
+` + a, want: Good, image: "a", problems: "f.yaml:7: Job default/nightly: spec.backoffLimitPerIndex: podrun serve does not support this field"}},
+		"a Job with parallel pods": {{text: `apiVersion: batch/v1
+kind: Job
+metadata: {name: nightly}
+spec:
+  completions: 4
+  parallelism: 3
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}
+---
+` + a, want: Good, image: "a", problems: "f.yaml:6: Job default/nightly: spec.parallelism: podrun runs the pods of a Job one after the other: 3 has the same effect as 1"}},
+		"a CronJob with parallel pods": {{text: `apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 0 * * *"
+  jobTemplate:
+    spec:
+      parallelism: 3
+      template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}
+---
+` + a, want: Good, image: "a", problems: "f.yaml:8: CronJob default/nightly: spec.jobTemplate.spec.parallelism: podrun runs"}},
 		"a Job with a name that no label can have": {{text: `apiVersion: batch/v1
 kind: Job
 metadata: {name: ` + strings.Repeat("n", 64) + `}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}}
 ---
-` + a, want: Good, image: "a", problems: "metadata.name has more than 63 characters"}},
+` + a, want: Good, image: "a", problems: "metadata.name: has more than 63 characters"}},
 		"a kind that is ignored alone": {{text: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {}\n", want: Good, problems: "Service"}},
 		"generateName":                 {{at: 5 * s, text: strings.Replace(a, "name: web", "generateName: web", 1), want: Broken, problems: "does not generate names"}},
 	} {

@@ -1,10 +1,7 @@
 package source
 
 import (
-	"fmt"
 	"slices"
-
-	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -20,32 +17,14 @@ func count(o *manifest.Objects) int {
 
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
 
-// refuseJobs removes the Jobs and CronJobs that use features that podrun does not support: podrun
-// would not run them as their author intends.
-func refuseJobs(o *manifest.Objects) problem.List {
-	var out problem.List
-	refused := func(kind, at string, template *manifest.Pod, spec *batchv1.JobSpec) bool {
-		field := manifest.UnsupportedByJobs(spec)
-		if field == "" {
-			return false
-		}
-		pr := template.Locate(problem.Problem{Reason: "FieldValueNotSupported", Message: at + field + " is not supported: podrun runs the pods of a Job one after the other",
-			Hint: "remove the field, or the " + kind})
-		pr.Object = kind + " " + keyOf(template)
-		out = append(out, pr)
-		return true
+// refuseJobs removes the Jobs and CronJobs with features that podrun does not support, and would run
+// in another way than their author intends. It also returns warnings about the others.
+func refuseJobs(o *manifest.Objects) (out problem.List) {
+	refused := func(problems problem.List) bool {
+		out = append(out, problems...)
+		return len(problems.Errors()) > 0
 	}
-	o.Jobs = slices.DeleteFunc(o.Jobs, func(j manifest.Job) bool {
-		if len(j.Object.Name) <= manifest.MaxJobName {
-			return refused("Job", "", &j.Template, &j.Object.Spec)
-		}
-		pr := j.Template.Locate(problem.Problem{Reason: "FieldValueInvalid", Message: fmt.Sprintf("metadata.name has more than %d characters", manifest.MaxJobName), Hint: "use a shorter name"})
-		pr.Object = "Job " + keyOf(&j.Template)
-		out = append(out, pr)
-		return true
-	})
-	o.CronJobs = slices.DeleteFunc(o.CronJobs, func(c manifest.CronJob) bool {
-		return refused("CronJob", "spec.jobTemplate.", &c.Template, &c.Object.Spec.JobTemplate.Spec)
-	})
+	o.Jobs = slices.DeleteFunc(o.Jobs, func(j manifest.Job) bool { return refused(j.Problems()) })
+	o.CronJobs = slices.DeleteFunc(o.CronJobs, func(c manifest.CronJob) bool { return refused(c.Problems()) })
 	return out
 }
