@@ -49,7 +49,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 		c.Name = strings.TrimPrefix(p.From, "CronJob ")
 		problems := manifest.CronJob{Object: c, Template: p}.Problems()
 		r.warn(problems.Warnings())
-		if why := notGiven(e.Supervised(), problems.Errors(), p, objects); why.Err != nil {
+		if why := notGiven(e.Supervised(), problems.Errors()); why.Err != nil {
 			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
 			if len(objects.Pods) > 0 {
 				r.warn(problem.List{problem.WarningOf(&why)})
@@ -58,7 +58,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 			}
 			continue
 		}
-		outcome, err := e.ApplyCronJob(ctx, c)
+		outcome, err := e.ApplyCronJob(ctx, c, manifest.DependenciesOf(p.Object, objects))
 		switch {
 		case err != nil:
 			errs = append(errs, err)
@@ -72,7 +72,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 }
 
 // notGiven returns why podrun cannot give a CronJob to the supervisor; its Err is nil if it can.
-func notGiven(supervised bool, problems problem.List, p manifest.Pod, objects *manifest.Objects) problem.Error {
+func notGiven(supervised bool, problems problem.List) problem.Error {
 	const hint = "copy the file to a manifest directory of 'podrun serve'"
 	if !supervised {
 		return problem.Error{Err: errors.New("not applied: CronJobs require 'podrun serve', which is not running"),
@@ -80,10 +80,6 @@ func notGiven(supervised bool, problems problem.List, p manifest.Pod, objects *m
 	}
 	if len(problems) > 0 {
 		return problem.Error{Err: fmt.Errorf("not applied: %s: %s", problems[0].Field, problems[0].Message), Hint: "remove the field"}
-	}
-	referred := manifest.Referred(p.Object, objects)
-	if n := len(referred.ConfigMaps) + len(referred.Secrets) + len(referred.Claims) + len(referred.Volumes); n > 0 {
-		return problem.Error{Err: errors.New("not applied: it refers to other objects of the input, which podrun does not store for later runs"), Hint: hint + ", with these objects"}
 	}
 	return problem.Error{}
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
@@ -125,28 +127,46 @@ func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string)
 	})
 }
 
-// ApplyCronJob creates or updates a CronJob, for `podrun serve` to run. If a file defines a CronJob
-// with this name, the error is of kind Refused.
-func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob) (Outcome, error) {
+// maxCronJob is the maximum size in bytes of an applied CronJob with the objects to which it refers. The
+// record, with the CronJob's status, may be larger (store.WriteCronJob).
+const maxCronJob = 3 << 20
+
+// ApplyCronJob gives a CronJob, with the objects to which its pods refer, to `podrun serve`, or updates it.
+// If a file defines a CronJob of this name, or the record would be too large, the error is of kind Refused.
+func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependencies *manifest.Dependencies) (Outcome, error) {
+	refuse := func(hint, format string, args ...any) error {
+		return &problem.Error{Kind: problem.Refused, Object: "cronjob " + c.Name, Err: fmt.Errorf(format, args...), Hint: hint}
+	}
+	updated := &store.CronJobRecord{CronJob: c, Dependencies: dependencies}
+	data, err := json.Marshal(updated)
+	switch {
+	case err != nil:
+		return "", refuse("", "%w", err)
+	case len(data) > maxCronJob:
+		return "", refuse("use smaller ConfigMaps and Secrets, or copy the files to a manifest directory of 'podrun serve'",
+			"with its ConfigMaps and Secrets, it has more than %d MiB", maxCronJob>>20)
+	case dependencies != nil && len(dependencies.Secrets) > 0 && e.Settings.Secrets == nodeconfig.SecretsInMemory:
+		return "", refuse("copy the file to a manifest directory of 'podrun serve', with the Secrets", "podrun would write its Secrets to the disk, which the setting secrets: %s forbids", nodeconfig.SecretsInMemory)
+	}
 	return changeRecords(ctx, e, func(records *store.Records) (Outcome, error) {
 		i := slices.IndexFunc(records.CronJobs, func(r *store.CronJobRecord) bool {
 			return r.CronJob.Namespace == c.Namespace && r.CronJob.Name == c.Name
 		})
 		if i < 0 {
 			c.UID, c.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
-			return reconcile.OutcomeCreated, store.WriteCronJob(e.Layout(), &store.CronJobRecord{CronJob: c})
+			return reconcile.OutcomeCreated, store.WriteCronJob(e.Layout(), updated)
 		}
 		r := records.CronJobs[i]
-		object := "cronjob " + c.Name
 		switch {
 		case r.Path != "":
-			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: fmt.Errorf("it is defined in %s", r.Path), Hint: "change that file"}
+			return "", refuse("change that file", "%s defines it", r.Path)
 		case r.Deleting():
-			return "", &problem.Error{Kind: problem.Refused, Object: object, Err: errors.New("podrun is deleting it"), Hint: "try again when 'podrun get cronjob " + c.Name + "' does not list it"}
-		case equality.Semantic.DeepEqual(r.CronJob.Spec, c.Spec) && equality.Semantic.DeepEqual(r.CronJob.Labels, c.Labels) && equality.Semantic.DeepEqual(r.CronJob.Annotations, c.Annotations):
+			return "", refuse("try again when 'podrun get cronjob "+c.Name+"' does not list it", "podrun is deleting it")
+		case equality.Semantic.DeepEqual(r.CronJob.Spec, c.Spec) && equality.Semantic.DeepEqual(r.CronJob.Labels, c.Labels) && equality.Semantic.DeepEqual(r.CronJob.Annotations, c.Annotations) &&
+			equality.Semantic.DeepEqual(r.Dependencies, dependencies):
 			return reconcile.OutcomeUnchanged, nil
 		}
-		r.CronJob.Spec, r.CronJob.Labels, r.CronJob.Annotations = c.Spec, c.Labels, c.Annotations
+		r.CronJob.Spec, r.CronJob.Labels, r.CronJob.Annotations, r.Dependencies = c.Spec, c.Labels, c.Annotations, dependencies
 		return reconcile.OutcomeUpdated, store.WriteCronJob(e.Layout(), r)
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
 )
 
 // JobRecord is the record of a Job that podrun serve runs (docs/design/schedules.md).
@@ -66,7 +67,10 @@ type CronJobRecord struct {
 	CronJob *batchv1.CronJob `json:"cronJob"`
 	Path    string           `json:"path,omitempty"`
 	Deleted bool             `json:"deleted,omitempty"` // as in JobRecord
-	// Starting is the Job for status.lastScheduleTime, until podrun has created its record.
+	// Dependencies are the objects to which its pods refer, if a command applied the CronJob with them; nil
+	// if there are none. The pods of a CronJob of a file get the objects of the manifest directories.
+	Dependencies *manifest.Dependencies `json:"dependencies,omitempty"`
+	// Starting is the Job of status.lastScheduleTime while podrun creates its record.
 	Starting *batchv1.Job `json:"starting,omitempty"`
 }
 

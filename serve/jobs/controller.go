@@ -42,6 +42,8 @@ type Controller struct {
 	pods       []source.Pod
 	unreadable map[string]error
 	known      map[string]bool // namespace/name of the Jobs that have a record
+	// a hash of the objects that were applied with CronJobs
+	dependencies string
 
 	// Only the loop uses these fields.
 	built  map[string]source.Pod // by the UID of the Job and the name of the pod

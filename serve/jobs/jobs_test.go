@@ -555,3 +555,37 @@ func TestManyPods(t *testing.T) {
 		states = map[string]schedule.PodState{name: {Pod: &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}}
 	}
 }
+
+// TestDependencies checks that the pods of a CronJob get the objects with which a command has applied it, and
+// the changed ones after another command.
+func TestDependencies(t *testing.T) {
+	h := newHost(t, cronJob(""))
+	c := h.want.CronJobs[0].CronJob
+	h.define("")
+	h.want.Shared.ConfigMaps["default/m"] = &corev1.ConfigMap{Data: map[string]string{"k": "of the directory"}}
+	c.UID, c.CreationTimestamp = "u", metav1.NewTime(h.now)
+	changes := 0
+	h.c.options.Changed = func() { changes++ }
+	apply := func(value string) {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"}, Data: map[string]string{"k": value}}
+		if err := store.WriteCronJob(h.layout, &store.CronJobRecord{CronJob: c, Dependencies: &manifest.Dependencies{ConfigMaps: []*corev1.ConfigMap{m}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	value := func() string {
+		_, want := h.c.Merge(&source.Snapshot{}, h.want)
+		return want.Objects(len(want.Pods) - 1).ConfigMaps["default/m"].Data["k"]
+	}
+	apply("first")
+	h.now = h.now.Add(time.Minute)
+	h.sync()
+	if got := value(); got != "first" || changes == 0 {
+		t.Errorf("%q after %d changes", got, changes)
+	}
+	changes = 0
+	apply("second")
+	h.sync()
+	if got := value(); got != "second" || changes == 0 {
+		t.Errorf("%q after %d changes", got, changes)
+	}
+}

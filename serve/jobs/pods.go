@@ -2,13 +2,19 @@ package jobs
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -21,6 +27,7 @@ import (
 func (c *Controller) publish(records *store.Records) (changed bool) {
 	unreadable := maps.Clone(records.Unreadable)
 	built := map[string]source.Pod{}
+	own, dependencies := dependenciesOf(records)
 	var pods []source.Pod
 	for _, r := range records.Jobs {
 		path := c.options.Layout.Job(r.Job.Namespace, r.Job.Name)
@@ -39,6 +46,10 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 					continue
 				}
 				p.Path, p.Once = path, true
+			}
+			p.Own = nil
+			if owner := metav1.GetControllerOf(r.Job); owner != nil {
+				p.Own = own[owner.UID]
 			}
 			built[id] = p
 			pods = append(pods, p)
@@ -59,9 +70,26 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 	for _, r := range records.Jobs {
 		known[key(r.Job)] = true
 	}
-	changed = !slices.Equal(names(c.pods), names(pods)) || !slices.Equal(slices.Sorted(maps.Keys(c.unreadable)), slices.Sorted(maps.Keys(unreadable))) || !maps.Equal(c.known, known)
-	c.pods, c.unreadable, c.known = pods, unreadable, known
+	changed = !slices.Equal(names(c.pods), names(pods)) || !slices.Equal(slices.Sorted(maps.Keys(c.unreadable)), slices.Sorted(maps.Keys(unreadable))) || !maps.Equal(c.known, known) || c.dependencies != dependencies
+	c.pods, c.unreadable, c.known, c.dependencies = pods, unreadable, known, dependencies
 	return changed
+}
+
+// dependenciesOf returns the objects that were applied with CronJobs, by the UID of the CronJob, and a hash
+// of all of them.
+func dependenciesOf(records *store.Records) (own map[types.UID]*manifest.Dependencies, hash string) {
+	own = map[types.UID]*manifest.Dependencies{}
+	sum := sha256.New()
+	for _, c := range records.CronJobs {
+		if c.Dependencies == nil {
+			continue
+		}
+		own[c.CronJob.UID] = c.Dependencies
+		data, _ := json.Marshal(c.Dependencies) // was read as JSON
+		fmt.Fprintf(sum, "%s %d ", c.CronJob.UID, len(data))
+		sum.Write(data)
+	}
+	return own, hex.EncodeToString(sum.Sum(nil))
 }
 
 // podOf returns a pod of a Job, with the labels and, for an Indexed Job, the index that the Job

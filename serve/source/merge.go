@@ -18,6 +18,9 @@ type Pod struct {
 	Path string
 	// Once is true for a pod that podrun applies only once: the pod of a Job.
 	Once bool
+	// Own are objects of this pod only, which take precedence over those of the directories; nil if there
+	// are none.
+	Own *manifest.Dependencies
 }
 
 // Job is a Job that a file defines, and the File.Path of that file.
@@ -55,9 +58,9 @@ type Desired struct {
 // Objects returns pod i with all objects to which it can refer. The results for different pods
 // share their maps.
 func (d *Desired) Objects(i int) *manifest.Objects {
-	out := *d.Shared
+	out := d.Pods[i].Own.Over(d.Shared)
 	out.Pods = []manifest.Pod{d.Pods[i].Pod}
-	return &out
+	return out
 }
 
 // All returns all pods with the objects to which they can refer. The result uses the maps of
