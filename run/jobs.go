@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -287,21 +288,23 @@ func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
 
 // WaitJob waits until a Job of `podrun serve` has a condition (Complete or Failed), has ended
 // (completed), or is deleted. It returns false if there is no such Job. The error is of kind Failed if
-// the Job ends in another way, or is deleted.
+// the Job ends in another way, or is deleted. Another Job of this name, created later, is not this Job.
 func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifecycle.Goal) (found bool, err error) {
 	object := "job " + name
+	var uid types.UID
 	for ; ; found = true {
 		jobs, _, err := Jobs(e.Layout(), namespace, func(problem.Problem) {})
 		if err != nil {
 			return found, err
 		}
-		i := slices.IndexFunc(jobs, func(j JobObject) bool { return j.Object.Name == name })
+		i := slices.IndexFunc(jobs, func(j JobObject) bool { return j.Object.Name == name && (!found || j.Object.UID == uid) })
 		switch {
 		case i < 0 && (!found || goal == lifecycle.GoalDeleted):
 			return found, nil
 		case i < 0:
 			return true, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("was deleted")}
 		}
+		uid = jobs[i].Object.UID
 		met, ended := jobMeets(jobs[i].Object, goal)
 		if met {
 			return true, nil

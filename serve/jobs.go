@@ -40,8 +40,8 @@ func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired,
 // Jobs have changed.
 func newJobs(e *run.Engine, changed chan<- struct{}) (*jobs.Controller, error) {
 	return jobs.New(jobs.Options{Layout: e.Layout(), Holder: e.Holder(), Warn: e.SendWarnings,
-		States: func(ctx context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
-			return jobPods(ctx, e, r, names)
+		States: func(ctx context.Context, namespace string, names []string) (map[string]schedule.PodState, error) {
+			return jobPods(ctx, e, namespace, names)
 		},
 		Changed: func() {
 			select {
@@ -62,9 +62,9 @@ func noteJobs(c *jobs.Controller, n *node.Node) {
 	}
 }
 
-// jobPods reads the states of pods of a Job.
-func jobPods(ctx context.Context, e *run.Engine, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
-	views, err := e.Pods(ctx, run.Selector{Namespace: r.Job.Namespace, Names: names})
+// jobPods reads the states of pods of Jobs.
+func jobPods(ctx context.Context, e *run.Engine, namespace string, names []string) (map[string]schedule.PodState, error) {
+	views, err := e.Pods(ctx, run.Selector{Namespace: namespace, Names: names})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func jobPods(ctx context.Context, e *run.Engine, r *store.JobRecord, names []str
 	}
 	out := map[string]schedule.PodState{}
 	for _, name := range names {
-		id := identity.Pod{Namespace: r.Job.Namespace, Name: name}
+		id := identity.Pod{Namespace: namespace, Name: name}
 		v, exists := seen[name]
 		switch {
 		case !exists:
@@ -97,16 +97,19 @@ func jobPods(ctx context.Context, e *run.Engine, r *store.JobRecord, names []str
 	return out, nil
 }
 
-// absentPod returns the state of a pod that exists neither in the runtime nor in the root
-// directory.
+// absentPod returns the state of a pod that the runtime and the root directory do not have. While the pod
+// has a source record, the supervisor may be starting it.
 func absentPod(e *run.Engine, id identity.Pod) (schedule.PodState, error) {
+	from, err := store.ReadSource(e.Layout(), id)
+	if err != nil {
+		return schedule.PodState{}, err
+	}
 	owner, err := store.ReadOwner(e.Layout(), id)
 	if err != nil || owner != nil {
 		// A command is starting or removing the pod.
 		return schedule.PodState{}, err
 	}
-	from, err := store.ReadSource(e.Layout(), id)
-	return schedule.PodState{Absent: true, Gone: from != nil && from.Hash != ""}, err
+	return schedule.PodState{Absent: from == nil, Gone: from != nil && from.Hash != ""}, nil
 }
 
 // isShutDown reports whether podrun stopped a pod because the host is shutting down. podrun starts

@@ -91,6 +91,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	noteJobs(controller, &e.Node)
 	read := &withJobs{jobs: controller}
 	options.Sources, options.Changed, options.Jobs = read, changed, controller.Run
+	options.HasPod, options.Forgotten = controller.Has, controller.Wake
 	if len(o.Dirs) > 0 {
 		if read.files, err = newSources(ctx, e, o, changed); err != nil {
 			return err

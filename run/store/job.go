@@ -29,14 +29,13 @@ type JobRecord struct {
 	// Deleted is true for a Job that was deleted although its file still defines it. podrun keeps the
 	// record so that it does not run the Job again.
 	Deleted bool `json:"deleted,omitempty"`
-	// Pods are the pods that podrun has created for the Job, in the order of their creation.
+	// Pods are the pods that podrun has created for the Job, in the order of their creation, without removed
+	// ones.
 	Pods []JobPod `json:"pods,omitempty"`
 	// Attempts is the number of pods that podrun has ever created for the Job.
 	Attempts int32 `json:"attempts,omitempty"`
-	// Indexes are the completed indexes of an Indexed Job.
-	Indexes []int32 `json:"indexes,omitempty"`
-	// Failures is the number of failed pods since the last success. LastFailure is the time when
-	// the last of them ended.
+	// Failures is the number of failed pods since the last success. LastFailure is when the last of
+	// them ended.
 	Failures    int32        `json:"failures,omitempty"`
 	LastFailure *metav1.Time `json:"lastFailure,omitempty"`
 }
@@ -77,7 +76,7 @@ type CronJobRecord struct {
 // DeepCopy returns a copy.
 func (r *JobRecord) DeepCopy() *JobRecord {
 	out := *r
-	out.Job, out.Pods, out.Indexes, out.LastFailure = r.Job.DeepCopy(), slices.Clone(r.Pods), slices.Clone(r.Indexes), r.LastFailure.DeepCopy()
+	out.Job, out.Pods, out.LastFailure = r.Job.DeepCopy(), slices.Clone(r.Pods), r.LastFailure.DeepCopy()
 	return &out
 }
 

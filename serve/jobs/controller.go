@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/schedule"
 	"github.com/podrun/podrun/serve/source"
@@ -19,10 +22,10 @@ import (
 // Options are the inputs of a Controller.
 type Options struct {
 	Layout identity.Layout
-	Holder string // identifies this process in the lock of the records
-	// States returns the states of a Job's pods, by name. If the runtime does not answer, it
-	// returns an error, and the controller decides later.
-	States func(ctx context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error)
+	Holder string // names this process in the lock of the records
+	// States reads the states of pods of Jobs in a namespace, by name. If the runtime does not answer, it
+	// returns an error: the Jobs then wait.
+	States func(ctx context.Context, namespace string, names []string) (map[string]schedule.PodState, error)
 	Warn   func(problem.List)
 	// Changed is called when the pods of Jobs have changed. It must not block.
 	Changed func()
@@ -44,11 +47,17 @@ type Controller struct {
 	known      map[string]bool // namespace/name of the Jobs that have a record
 	// a hash of the objects that were applied with CronJobs
 	dependencies string
+	unread       map[identity.Pod]bool // the active and stopping pods; true if an event concerns the pod since its state was read
 
 	// Only the loop uses these fields.
 	built  map[string]source.Pod // by the UID of the Job and the name of the pod
 	warned map[string]string     // the last warning about an object, by kind, namespace and name
-	seen   [2]time.Time          // changedAt after the last pass
+	// the objects about which the current pass has warned, or would have if they had a problem
+	mentioned map[string]bool
+	seen      [2]time.Time   // changedAt after the last pass
+	last      *store.Records // the records after the last pass
+	read      map[identity.Pod]schedule.PodState
+	polled    time.Time // when the states of all pods were last read
 }
 
 // New returns a controller. Its pods are those of the records on disk.
@@ -56,7 +65,7 @@ func New(o Options) (*Controller, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controller{options: o, wake: make(chan struct{}, 1), built: map[string]source.Pod{}, warned: map[string]string{}}
+	c := &Controller{options: o, wake: make(chan struct{}, 1), built: map[string]source.Pod{}, warned: map[string]string{}, mentioned: map[string]bool{}, read: map[identity.Pod]schedule.PodState{}}
 	records, err := store.ReadRecords(o.Layout)
 	if err != nil {
 		return nil, err
@@ -104,12 +113,19 @@ func (c *Controller) Wake() {
 func (c *Controller) Note(e event.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.pods {
-		if o := c.pods[i].Object; o.Namespace == e.Namespace && o.Name == e.Pod {
-			c.Wake()
-			return
-		}
+	id := identity.Pod{Namespace: e.Namespace, Name: e.Pod}
+	if _, ours := c.unread[id]; ours {
+		c.unread[id] = true
+		c.Wake()
 	}
+}
+
+// Has reports whether a Job has a pod of this name that has not been stopped.
+func (c *Controller) Has(id identity.Pod) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, found := slices.BinarySearchFunc(c.pods, id.String(), func(p source.Pod, key string) int { return cmp.Compare(p.Key(), key) })
+	return found
 }
 
 const (
@@ -120,6 +136,8 @@ const (
 	// pollActive is the interval at which the controller reads the status of active pods even
 	// without an event.
 	pollActive = 10 * time.Second
+	// pause is the minimum time between two decisions, so that the events of many pods cause only a few.
+	pause = 50 * time.Millisecond
 	// retryAfter is the delay after an error.
 	retryAfter = 10 * time.Second
 	// recheck is the maximum time between two decisions. Kernels before 6.13 set the modification times
@@ -133,11 +151,19 @@ func (c *Controller) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		next, err := c.Sync(ctx)
-		if err != nil && ctx.Err() == nil {
-			c.warn("podrun serve", "Jobs", err.Error())
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.warn(loopObject, "Jobs", err.Error())
 			next = c.options.Now().Add(retryAfter)
+		default:
+			delete(c.warned, loopObject)
 		}
 		next = bounded(next, c.options.Now())
+		if wait.Sleep(ctx, pause) != nil {
+			return
+		}
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():
@@ -179,12 +205,16 @@ func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 	if want == nil {
 		return time.Time{}, nil
 	}
-	before, err := store.ReadRecords(c.options.Layout)
-	if err != nil {
-		return time.Time{}, err
+	before := c.last
+	if before == nil || c.changedAt() != c.seen {
+		var err error
+		if before, err = store.ReadRecords(c.options.Layout); err != nil {
+			return time.Time{}, err
+		}
 	}
 	// Read the status without the lock: the runtime may hang.
 	states, late := c.states(ctx, before)
+	c.mentioned = map[string]bool{}
 	lock, err := store.LockRecords(ctx, c.options.Layout, c.options.Holder)
 	if err != nil {
 		return time.Time{}, err
@@ -199,42 +229,84 @@ func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 	if p == nil {
 		return time.Time{}, err
 	}
+	c.last = p.records
 	if c.publish(p.records) {
 		c.options.Changed()
 	}
+	maps.DeleteFunc(c.warned, func(object, _ string) bool { return !c.mentioned[object] && object != loopObject })
 	if late {
 		p.wake(p.now.Add(retryAfter))
 	}
 	return p.next, err
 }
 
-// states reads the states of the pods of all Jobs. late is true if some states are unknown.
+// states returns the states of the pods of all Jobs, by the UID of the Job and the name of the pod. It reads
+// the states of stopping pods, of new ones and of those that an event concerns. It reads the others every
+// pollActive. It returns late if some states are unknown.
 func (c *Controller) states(ctx context.Context, records *store.Records) (out map[string]map[string]schedule.PodState, late bool) {
-	out = map[string]map[string]schedule.PodState{}
+	now := c.options.Now()
+	since := now.Sub(c.polled)
+	all := since < 0 || since >= pollActive // the clock may have been set back
+	names := map[string][]string{}          // to read, by namespace
+	needed := map[identity.Pod]bool{}
+	c.mu.Lock()
 	for _, r := range records.Jobs {
-		var names []string
 		for _, p := range r.Pods {
-			if p.State == store.JobPodActive || p.State == store.JobPodStopping || r.Deleting() {
-				names = append(names, p.Name)
+			if p.State != store.JobPodActive && p.State != store.JobPodStopping && !r.Deleting() {
+				continue
+			}
+			id := identity.Pod{Namespace: r.Job.Namespace, Name: p.Name}
+			needed[id] = true
+			if _, read := c.read[id]; all || !read || c.unread[id] || p.State == store.JobPodStopping || r.Deleting() {
+				names[id.Namespace] = append(names[id.Namespace], p.Name)
+				if c.unread[id] {
+					c.unread[id] = false
+				}
 			}
 		}
-		if len(names) == 0 {
-			continue
+	}
+	c.mu.Unlock()
+	maps.DeleteFunc(c.read, func(id identity.Pod, _ schedule.PodState) bool { return !needed[id] })
+	for namespace, some := range names {
+		states, err := c.options.States(ctx, namespace, some)
+		for _, name := range some {
+			id := identity.Pod{Namespace: namespace, Name: name}
+			if state, ok := states[name]; ok && err == nil {
+				c.read[id] = state
+			} else {
+				delete(c.read, id)
+			}
 		}
-		states, err := c.options.States(ctx, r, names)
-		if err != nil {
-			// The supervisor reports a runtime that does not answer.
-			late = true
-			continue
+		// The supervisor reports a runtime that does not answer.
+		late = late || err != nil
+	}
+	if all && !late {
+		c.polled = now
+	}
+	return c.byJob(records), late
+}
+
+// byJob returns the states that were read, by the UID of the Job and the name of the pod. A pod that was not
+// stopping when podrun read its state may exist meanwhile: the supervisor may have started it.
+func (c *Controller) byJob(records *store.Records) map[string]map[string]schedule.PodState {
+	out := map[string]map[string]schedule.PodState{}
+	for _, r := range records.Jobs {
+		states := map[string]schedule.PodState{}
+		for _, p := range r.Pods {
+			if state, ok := c.read[identity.Pod{Namespace: r.Job.Namespace, Name: p.Name}]; ok {
+				state.Absent = state.Absent && p.State == store.JobPodStopping
+				states[p.Name] = state
+			}
 		}
 		out[string(r.Job.UID)] = states
 	}
-	return out, late
+	return out
 }
 
 // warn reports a problem of an object, unless it was the last one reported for the object. An
 // empty message means that the object has no problem.
 func (c *Controller) warn(object, reason, message string) {
+	c.mentioned[object] = true
 	if c.warned[object] == message {
 		return
 	}
@@ -244,5 +316,8 @@ func (c *Controller) warn(object, reason, message string) {
 	}
 }
 
-// errNoPod means that podrun can no longer create a pod from a Job's template.
+// loopObject is the object of errors of the loop.
+const loopObject = "podrun serve"
+
+// errNoPod means that podrun cannot make a pod of a Job's template any more.
 var errNoPod = errors.New("podrun cannot read the pod template of the Job")

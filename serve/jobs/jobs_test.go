@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -37,6 +39,7 @@ type host struct {
 	phases map[string]corev1.PodPhase // by the name of the pod
 	starts map[string]int             // how often each pod was started
 	warns  []string
+	reads  []string // the names of pods whose states were read
 }
 
 func newHost(t *testing.T, manifests string) *host {
@@ -71,8 +74,9 @@ func (h *host) define(manifests string) {
 // boot starts a new process.
 func (h *host) boot() {
 	c, err := New(Options{Layout: h.layout, Warn: func(l problem.List) { h.warns = append(h.warns, l[0].Message) }, Changed: func() {}, Now: func() time.Time { return h.now },
-		States: func(_ context.Context, r *store.JobRecord, names []string) (map[string]schedule.PodState, error) {
+		States: func(_ context.Context, _ string, names []string) (map[string]schedule.PodState, error) {
 			out := map[string]schedule.PodState{}
+			h.reads = append(h.reads, names...)
 			for _, name := range names {
 				phase, ok := h.phases[name]
 				if !ok {
@@ -94,6 +98,7 @@ func (h *host) boot() {
 func (h *host) sync() {
 	h.t.Helper()
 	for range 4 {
+		h.c.polled = time.Time{} // reads the states of all pods
 		h.c.Merge(&source.Snapshot{Dirs: []source.Dir{{Path: "/m", State: source.Present}}}, h.want)
 		if _, err := h.c.Sync(h.t.Context()); err != nil {
 			h.t.Fatal(err)
@@ -538,21 +543,116 @@ func TestChangeAfterPass(t *testing.T) {
 	}
 }
 
-// TestManyPods checks that no two pods of a Job have the same name: the second one would count as
-// having ended.
+// TestManyPods checks a Job with many completions: its record keeps the newest pods only, no two of its pods
+// have the same name (the second would count as ended), and every index is completed once.
 func TestManyPods(t *testing.T) {
-	r := &store.JobRecord{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}, Spec: batchv1.JobSpec{Completions: ptr.To(int32(3000))}}}
-	names := map[string]bool{}
-	states := map[string]schedule.PodState{}
-	for range 3000 {
+	const completions = 2000
+	r := &store.JobRecord{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}, Spec: batchv1.JobSpec{Completions: ptr.To(int32(completions)), CompletionMode: ptr.To(batchv1.IndexedCompletion)}}}
+	var states map[string]schedule.PodState
+	indexes := map[int32]bool{}
+	for range completions {
 		r.Job = manifest.WithDefaults(r.Job)
 		r = schedule.Job(schedule.JobInput{Record: r, Pods: states, Now: time.Unix(1, 0)}).Record
-		name := r.Pods[len(r.Pods)-1].Name
-		if names[name] {
-			t.Fatalf("two pods have the name %s", name)
+		last := r.Pods[len(r.Pods)-1]
+		if slices.ContainsFunc(r.Pods[:len(r.Pods)-1], func(p store.JobPod) bool { return p.Name == last.Name }) || indexes[*last.Index] {
+			t.Fatalf("two pods have the name %s or the index %d", last.Name, *last.Index)
 		}
-		names[name] = true
-		states = map[string]schedule.PodState{name: {Pod: &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}}
+		indexes[*last.Index] = true
+		states = map[string]schedule.PodState{last.Name: {Pod: &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}}
+	}
+	r = schedule.Job(schedule.JobInput{Record: r, Pods: states, Now: time.Unix(1, 0)}).Record
+	data, err := json.Marshal(r)
+	if err != nil || len(data) > 100_000 {
+		t.Errorf("the record has %d bytes, %v", len(data), err)
+	}
+	if s := r.Job.Status; !lifecycle.JobHas(r.Job, batchv1.JobComplete) || s.Succeeded != completions || s.CompletedIndexes != "0-1999" || len(r.Pods) != 500 {
+		t.Errorf("%d pods, %+v", len(r.Pods), s)
+	}
+}
+
+// TestStartingPodIsNotRemoved checks that a Job regards a pod as removed only if it did not exist after the
+// supervisor knew that it must not start it. Before, the supervisor may have been starting it.
+func TestStartingPodIsNotRemoved(t *testing.T) {
+	h := newHost(t, job(""))
+	pass := func() {
+		h.c.Merge(&source.Snapshot{Dirs: []source.Dir{{Path: "/m", State: source.Present}}}, h.want)
+		if _, err := h.c.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass()
+	id := identity.Pod{Namespace: "default", Name: "j"}
+	if !h.c.Has(id) {
+		t.Fatal("the Job has no pod")
+	}
+	h.define(job("suspend: true, "))
+	pass()
+	if r := h.job("j"); len(r.Pods) != 1 || r.Pods[0].State != store.JobPodStopping || h.c.Has(id) {
+		t.Fatalf("%+v", r)
+	}
+	pass()
+	if r := h.job("j"); len(r.Pods) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestReads checks that an event of one pod does not read the states of all pods.
+func TestReads(t *testing.T) {
+	h := newHost(t, job("")+"---\n"+strings.ReplaceAll(job(""), "name: j", "name: k"))
+	h.sync()
+	read := func() []string {
+		h.reads = nil
+		if _, err := h.c.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return h.reads
+	}
+	if got := read(); len(got) > 0 {
+		t.Errorf("without an event: %v", got)
+	}
+	h.phases["k"] = corev1.PodSucceeded
+	h.c.Note(event.Event{Namespace: "default", Pod: "k"})
+	if got := read(); !slices.Equal(got, []string{"k"}) || !lifecycle.JobHas(h.job("k").Job, batchv1.JobComplete) {
+		t.Errorf("after an event of k: %v, %+v", got, h.job("k").Job.Status)
+	}
+	h.now = h.now.Add(pollActive)
+	if got := read(); !slices.Equal(got, []string{"j"}) {
+		t.Errorf("after the interval: %v", got)
+	}
+}
+
+// TestUnremovableJobs checks that a CronJob with concurrencyPolicy Replace does not start Jobs without limit if
+// podrun cannot remove the pods of the replaced ones.
+func TestUnremovableJobs(t *testing.T) {
+	h := newHost(t, cronJob("concurrencyPolicy: Replace, "))
+	h.sync()
+	for range 130 {
+		h.now = h.now.Add(time.Minute)
+		h.c.polled = time.Time{}
+		h.c.Merge(&source.Snapshot{Dirs: []source.Dir{{Path: "/m", State: source.Present}}}, h.want)
+		if _, err := h.c.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range h.c.pods {
+			h.phases[h.c.pods[i].Object.Name] = corev1.PodRunning // and never removed
+		}
+	}
+	if n := len(h.jobs()); n != 101 || !slices.ContainsFunc(h.warns, func(s string) bool { return strings.Contains(s, "has not removed the pods of 100 earlier Jobs") }) {
+		t.Errorf("%d Jobs, warnings %q", n, h.warns)
+	}
+}
+
+// TestWarnsAgain checks that podrun forgets the last warning about an object with the object.
+func TestWarnsAgain(t *testing.T) {
+	h := newHost(t, "")
+	for want := 1; want <= 2; want++ {
+		h.define(strings.Replace(cronJob(""), "* * * * *", "0 0 31 2 *", 1))
+		h.sync()
+		h.define("")
+		h.sync()
+		if len(h.warns) != want || len(h.c.warned) != 0 {
+			t.Errorf("warnings %q, remembered %v", h.warns, h.c.warned)
+		}
 	}
 }
 

@@ -263,7 +263,9 @@ func (p *pass) decideCronJob(r *store.CronJobRecord, owned []*store.JobRecord) e
 		return nil
 	}
 	for _, j := range owned {
-		if !j.Deleting() {
+		if j.Deleting() {
+			in.Deleting++
+		} else {
 			in.Jobs = append(in.Jobs, j.Job)
 		}
 	}

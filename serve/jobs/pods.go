@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/store"
@@ -28,10 +29,14 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 	unreadable := maps.Clone(records.Unreadable)
 	built := map[string]source.Pod{}
 	own, dependencies := dependenciesOf(records)
+	unread := map[identity.Pod]bool{}
 	var pods []source.Pod
 	for _, r := range records.Jobs {
 		path := c.options.Layout.Job(r.Job.Namespace, r.Job.Name)
 		for _, jp := range r.Pods {
+			if jp.State == store.JobPodStopping || jp.State == store.JobPodActive {
+				unread[identity.Pod{Namespace: r.Job.Namespace, Name: jp.Name}] = false
+			}
 			if jp.State == store.JobPodStopping {
 				continue
 			}
@@ -71,6 +76,10 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 		known[key(r.Job)] = true
 	}
 	changed = !slices.Equal(names(c.pods), names(pods)) || !slices.Equal(slices.Sorted(maps.Keys(c.unreadable)), slices.Sorted(maps.Keys(unreadable))) || !maps.Equal(c.known, known) || c.dependencies != dependencies
+	for id := range unread {
+		unread[id] = c.unread[id]
+	}
+	c.unread = unread
 	c.pods, c.unreadable, c.known, c.dependencies = pods, unreadable, known, dependencies
 	return changed
 }

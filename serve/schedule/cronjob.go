@@ -23,7 +23,9 @@ type CronJobInput struct {
 	Timetable Timetable
 	// Jobs are the existing Jobs that the CronJob has started.
 	Jobs []*batchv1.Job
-	Now  time.Time
+	// Deleting is the number of other Jobs of the CronJob, whose pods podrun has not removed yet.
+	Deleting int
+	Now      time.Time
 }
 
 // CronJobDecision is the next action for a CronJob.
@@ -44,8 +46,8 @@ type CronJobDecision struct {
 // nextScheduleDelta is a margin for corrections of the clock, as in the controller.
 const nextScheduleDelta = 100 * time.Millisecond
 
-// maxActive is the maximum number of active Jobs of a CronJob with concurrencyPolicy Allow, whose
-// Jobs may never end. In a cluster, quotas limit them.
+// maxActive limits the active Jobs of a CronJob with concurrencyPolicy Allow, whose Jobs may never
+// end, and the Jobs that podrun cannot remove. A cluster has quotas for that.
 const maxActive = 100
 
 // CronJob decides which Jobs a CronJob starts and deletes now. It returns an error if the schedule
@@ -110,6 +112,9 @@ func (in CronJobInput) start(d *CronJobDecision) error {
 		return nil
 	case len(d.Status.Active) >= maxActive && c.Spec.ConcurrencyPolicy != batchv1.ReplaceConcurrent:
 		d.Warning = fmt.Sprintf("did not start the run of %s: %d Jobs of this CronJob are active", due.UTC().Format(time.RFC3339), maxActive)
+		return nil
+	case in.Deleting >= maxActive:
+		d.Warning = fmt.Sprintf("did not start the run of %s: podrun has not removed the pods of %d earlier Jobs of this CronJob", due.UTC().Format(time.RFC3339), maxActive)
 		return nil
 	}
 	if c.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent {

@@ -29,7 +29,7 @@ type PodState struct {
 	Pod *corev1.Pod
 	// Gone is true if podrun has started the pod, and the pod no longer exists.
 	Gone bool
-	// Absent is true if the pod does not exist, whether podrun has started it or not.
+	// Absent is true if the pod does not exist, and podrun does not start it any more.
 	Absent bool
 }
 
@@ -343,10 +343,24 @@ func (d *jobDecision) stopAll() {
 	}
 }
 
-// withoutStopped returns the pods of the record without the stopping pods that no longer exist.
+// keptPods is the number of ended pods that podrun keeps of a Job. A cluster, too, removes
+// ended pods above a threshold. Without a limit, a Job with many completions or ignored failures would
+// fill the disk, and its record would become too large.
+const keptPods = 500
+
+// withoutStopped returns the pods without those that podrun has removed, and without the oldest of the ended
+// ones, which the supervisor then removes.
 func (d *jobDecision) withoutStopped() []store.JobPod {
+	excess := d.count(store.JobPodSucceeded) + d.count(store.JobPodFailed) - keptPods
 	return slices.DeleteFunc(slices.Clone(d.Record.Pods), func(p store.JobPod) bool {
-		return p.State == store.JobPodStopping && d.in.Pods[p.Name].Absent
+		switch p.State {
+		case store.JobPodStopping:
+			return d.in.Pods[p.Name].Absent
+		case store.JobPodSucceeded, store.JobPodFailed:
+			excess--
+			return excess >= 0
+		}
+		return false
 	})
 }
 

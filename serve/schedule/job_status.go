@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,46 +114,64 @@ func indexed(j *batchv1.Job) bool {
 	return j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion
 }
 
-// firstPendingIndex returns the lowest index without a completion.
-func (d *jobDecision) firstPendingIndex() int32 {
-	done := map[int32]bool{}
-	for _, i := range d.Record.Indexes {
-		done[i] = true
-	}
-	for i := int32(0); ; i++ {
-		if !done[i] {
-			return i
+// interval is a set of consecutive completion indexes.
+type interval struct{ first, last int32 }
+
+// completed returns the completed indexes of a Job, in ascending order. It is not a list of all indexes,
+// because there may be millions.
+func (d *jobDecision) completed() (out []interval) {
+	for text := range strings.SplitSeq(d.status.CompletedIndexes, ",") {
+		from, to, more := strings.Cut(text, "-")
+		if !more {
+			to = from
+		}
+		first, errFirst := strconv.ParseInt(from, 10, 32)
+		last, errLast := strconv.ParseInt(to, 10, 32)
+		if errFirst == nil && errLast == nil { // podrun wrote it
+			out = append(out, interval{int32(first), int32(last)})
 		}
 	}
+	return joined(out)
+}
+
+// joined joins sorted intervals between which no index is missing.
+func joined(sorted []interval) (out []interval) {
+	for _, i := range sorted {
+		if n := len(out); n > 0 && i.first <= out[n-1].last+1 {
+			out[n-1].last = max(out[n-1].last, i.last)
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// firstPendingIndex returns the lowest index without a completion.
+func (d *jobDecision) firstPendingIndex() int32 {
+	if done := d.completed(); len(done) > 0 && done[0].first == 0 {
+		return done[0].last + 1
+	}
+	return 0
 }
 
 // noteIndex records that the pod's completion index has succeeded.
 func (d *jobDecision) noteIndex(p *store.JobPod) {
-	if p.Index == nil || slices.Contains(d.Record.Indexes, *p.Index) {
+	if p.Index == nil {
 		return
 	}
-	d.Record.Indexes = append(d.Record.Indexes, *p.Index)
-	slices.Sort(d.Record.Indexes)
-	d.status.CompletedIndexes = intervals(d.Record.Indexes)
-}
-
-// intervals returns sorted numbers in the API's format: 0-2,4.
-func intervals(sorted []int32) string {
+	all := append(d.completed(), interval{*p.Index, *p.Index})
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.first, b.first) })
 	var out []string
-	for i := 0; i < len(sorted); {
-		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
-			j++
-		}
-		text := strconv.Itoa(int(sorted[i]))
-		if j > i {
+	for _, i := range joined(all) {
+		text := strconv.Itoa(int(i.first))
+		if i.last > i.first {
 			separator := "-"
-			if j == i+1 {
-				separator = ","
+			if i.last == i.first+1 {
+				separator = "," // as the API writes two indexes
 			}
-			text += separator + strconv.Itoa(int(sorted[j]))
+			text += separator + strconv.Itoa(int(i.last))
 		}
-		out, i = append(out, text), j+1
+		out = append(out, text)
 	}
-	return strings.Join(out, ",")
+	d.status.CompletedIndexes = strings.Join(out, ",")
 }

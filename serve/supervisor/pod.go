@@ -110,6 +110,9 @@ func (p *pod) run(ctx context.Context) {
 		}
 		if step.Do == Forget {
 			p.report(store.RemoveSource(p.node().Layout(), p.id))
+			if p.s.options.Forgotten != nil {
+				p.s.options.Forgotten()
+			}
 			if p.s.forget(p) {
 				return
 			}

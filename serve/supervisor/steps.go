@@ -34,6 +34,12 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 			return err
 		}
 	}
+	if has := p.s.options.HasPod; in.Once && has != nil && !has(p.id) {
+		// The record of the source is written before this question, so the Job, which first stops the pod and
+		// then reads the record, cannot regard the pod as removed while it starts.
+		_ = p.await(ctx, nil, time.Now().Add(sourceLag))
+		return errChanged
+	}
 	if !in.Exists && p.s.options.Starting != nil {
 		p.s.options.Starting(p.id)
 	}
@@ -65,6 +71,9 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	}
 	return result.Err
 }
+
+// sourceLag is how long the supervisor waits until it reads the sources again, if a Job has stopped a pod meanwhile.
+const sourceLag = 100 * time.Millisecond
 
 // definition returns the definition to apply, which is that of the source. If the source cannot be read, or if the
 // pod keeps the definition of a command, it returns the definition in the pod's checkpoint, or nil if the checkpoint

@@ -24,6 +24,10 @@ type Options struct {
 	Changed <-chan struct{}
 	// Jobs runs Jobs and CronJobs until its context ends; nil for none.
 	Jobs func(context.Context)
+	// HasPod reports whether a Job still has a pod, at the time of the call. Forgotten is called after the
+	// supervisor has forgotten a pod that no source defines; it must not block. Both may be nil.
+	HasPod    func(identity.Pod) bool
+	Forgotten func()
 	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
 	// the supervisor polls the state.
 	StateChanges <-chan identity.Pod
