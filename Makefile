@@ -83,7 +83,7 @@ torture: ## all interleavings of two commands, simulated days of serve, the faul
 	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v ./test/fault
 	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
 	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
-	$(MAKE) crash-sweep crash-random
+	$(MAKE) crash-sweep crash-random job-kills
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME=10s, two at a time
@@ -121,6 +121,10 @@ soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOA
 .PHONY: crash-sweep
 crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten
 	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestCrashSweep -count=1 -v -timeout 3h
+
+.PHONY: job-kills
+job-kills: ## podrun serve killed at each step of a CronJob's run, and at random times while Jobs run, on real containerd: KILLS=20
+	PODRUN_JOB_KILLS=$(or $(KILLS),20) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run 'TestJobKills|TestJobsUnderKills' -count=1 -v -timeout 1h
 
 .PHONY: crash-random
 crash-random: ## podrun killed at random times, on real containerd: KILLS=500

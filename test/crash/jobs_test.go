@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // jobSteps are the steps between the definition of a CronJob and the end of its first run: the record
@@ -49,16 +52,7 @@ func TestJobKills(t *testing.T) {
 			if after.code != 0 {
 				t.Errorf("code %d: %s", after.code, last(after.out, 10))
 			}
-			data, err := os.ReadFile(filepath.Join(runs, "log"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			count := map[string]int{}
-			for name := range strings.FieldsSeq(string(data)) {
-				if count[name]++; count[name] > 1 {
-					t.Errorf("the Job %s ran %d times", name, count[name])
-				}
-			}
+			ranOnce(t, runs, "log")
 			if r := h.podrun(nil, "gc"); r.code != 0 {
 				t.Error(r.out)
 			}
@@ -67,6 +61,104 @@ func TestJobKills(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestJobsUnderKills kills `podrun serve` PODRUN_JOB_KILLS times (default 5) at random times, while a Job with
+// many completions and a CronJob run. No pod may run twice, no Job of the CronJob may run twice, and the
+// Job must have exactly its completions. PODRUN_CRASH_SEED selects the times.
+func TestJobsUnderKills(t *testing.T) {
+	o, dir := onRuntime(t)
+	kills, seed := number("PODRUN_JOB_KILLS", 5), uint64(number("PODRUN_CRASH_SEED", 1))
+	random := rand.New(rand.NewPCG(seed, seed))
+	h := newHost(dir, 950)
+	o.leaks(t.Context(), h)
+	runs, manifests := filepath.Join(h.dir, "runs"), filepath.Dir(h.source())
+	completions := 2*kills + 3
+	if err := errors.Join(os.MkdirAll(manifests, 0o755), os.MkdirAll(runs, 0o755), os.WriteFile(h.source(), []byte(cronJobFor(h, runs)+"---\n"+jobFor(h, runs, completions)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range kills {
+		h.killAfter = 200*time.Millisecond + time.Duration(random.Int64N(int64(4*time.Second)))
+		if r := h.podrun(nil, "serve", manifests); !r.killed {
+			t.Fatalf("kill %d: code %d: %s", i, r.code, last(r.out, 10))
+		}
+	}
+	h.killAfter = 0
+	var succeeded, failed string
+	after := h.during(nil, func(ctx context.Context) {
+		status := func(field string) string {
+			return strings.TrimSpace(h.podrun(nil, "get", "job", h.pod+"-steps", "-o", "jsonpath={.status."+field+"}").out)
+		}
+		if err := until(ctx, func() error {
+			if r := status("conditions[*].type"); !strings.Contains(r, "Complete") {
+				return errors.New("the Job has not ended: " + r)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		succeeded, failed = status("succeeded"), status("failed")
+		if err := os.Remove(h.source()); err != nil {
+			t.Error(err)
+		}
+		if err := until(ctx, func() error { return forgotten(h) }); err != nil {
+			t.Error(err)
+		}
+	}, "serve", manifests)
+	if after.code != 0 {
+		t.Errorf("code %d: %s", after.code, last(after.out, 10))
+	}
+	jobs, pods := ranOnce(t, runs, "log"), ranOnce(t, runs, "steps")
+	// A kill can cut the start of a container whose process has run: its pod counts as failed.
+	lost, _ := strconv.Atoi(failed)
+	if succeeded != strconv.Itoa(completions) || pods < completions || pods > completions+lost {
+		t.Errorf("%s of %d completions, %d pods failed, %d pods ran", succeeded, completions, lost, pods)
+	}
+	if r := h.podrun(nil, "gc"); r.code != 0 {
+		t.Error(r.out)
+	}
+	if left := o.leaks(t.Context(), h); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	fmt.Printf("jobs under kills: %d kills, %d completions of a Job in %d pods that ran (%d failed), %d Jobs of a CronJob; none ran twice\n", kills, completions, pods, lost, jobs)
+}
+
+// ranOnce reports the names that a file in runs has twice, and returns the number of names.
+func ranOnce(t *testing.T, runs, file string) int {
+	data, err := os.ReadFile(filepath.Join(runs, file))
+	if err != nil {
+		t.Error(err)
+	}
+	count := map[string]int{}
+	for name := range strings.FieldsSeq(string(data)) {
+		if count[name]++; count[name] > 1 {
+			t.Errorf("%s ran %d times", name, count[name])
+		}
+	}
+	return len(count)
+}
+
+// jobFor returns a Job whose pods append their names to the file steps in runs.
+func jobFor(h *host, runs string, completions int) string {
+	return fmt.Sprintf(`apiVersion: batch/v1
+kind: Job
+metadata: {name: %s-steps, namespace: crash}
+spec:
+  completions: %d
+  backoffLimit: 1000
+  template:
+    spec:
+      dnsPolicy: Default
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      volumes: [{name: runs, hostPath: {path: %s}}]
+      containers:
+      - name: app
+        image: %s
+        command: [sh, -c, "echo $POD >> /runs/steps; sleep 0.3"]
+        env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        volumeMounts: [{name: runs, mountPath: /runs}]
+`, h.pod, completions, runs, os.Getenv("PODRUN_TEST_IMAGE"))
 }
 
 // cronJobFor returns a CronJob whose Jobs append their names to the file log in runs. A Job's name has
