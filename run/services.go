@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
@@ -43,6 +45,8 @@ type ServiceOptions struct {
 	Origins map[string]string
 	// RecordsOnly writes only the records: the next synchronization updates names and rules.
 	RecordsOnly bool
+	// Partial records the other Services if this host cannot provide some of them, which are in the error.
+	Partial bool
 }
 
 // ApplyServices records Services, with their virtual IPs and node ports, and synchronizes names and
@@ -70,9 +74,9 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	if err != nil {
 		return nil, undo, serviceError("", err)
 	}
-	after, changes, err := e.assignServices(services, before, ranges, o.Origins)
-	if err != nil {
-		return nil, undo, err
+	after, changes, refused := e.assignServices(ctx, services, before, ranges, o.Origins)
+	if refused != nil && !o.Partial {
+		return nil, undo, refused
 	}
 	undo = func() error { return e.restoreServices(ctx, before, after) }
 	for _, r := range after {
@@ -81,14 +85,14 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 		}
 	}
 	if o.RecordsOnly {
-		return changes, undo, nil
+		return changes, undo, refused
 	}
-	return changes, undo, e.syncServices(ctx)
+	return changes, undo, errors.Join(refused, e.syncServices(ctx))
 }
 
-// assignServices returns the records of Services that must be written, and the outcome for each
-// Service.
-func (e *Engine) assignServices(services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string) (after []store.ServiceRecord, changes []ServiceChange, err error) {
+// assignServices returns the records of Services that must be written, and all changes. The error names the
+// Services that this host cannot provide; the results are those of the others.
+func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string) (after []store.ServiceRecord, changes []ServiceChange, err error) {
 	records := map[string]store.ServiceRecord{}
 	for _, r := range before {
 		records[service.Key(r.Service)] = r
@@ -97,6 +101,11 @@ func (e *Engine) assignServices(services map[string]*corev1.Service, before []st
 	if err != nil {
 		return nil, nil, err
 	}
+	var all []*corev1.Service
+	for _, s := range services {
+		all = append(all, s)
+	}
+	used := e.withListeners(ctx, hostPorts, all...)
 	var refused []error
 	keys := make([]string, 0, len(services))
 	for key := range services {
@@ -115,7 +124,7 @@ func (e *Engine) assignServices(services map[string]*corev1.Service, before []st
 				others = append(others, r.Service)
 			}
 		}
-		next, err := service.Assign(services[key], previous, others, ranges)
+		next, err := service.Assign(services[key], previous, others, ranges, used)
 		if err == nil {
 			err = hostPorts.conflict(next)
 		}
@@ -145,7 +154,7 @@ func (e *Engine) assignServices(services map[string]*corev1.Service, before []st
 	return after, changes, errors.Join(refused...)
 }
 
-// usedPorts maps host ports (port/PROTOCOL) to the names of the pods that use them.
+// usedPorts describe what occupies ports of the host, by port/PROTOCOL.
 type usedPorts map[string]string
 
 // hostPorts reads the host ports of all pods.
@@ -161,7 +170,7 @@ func (e *Engine) hostPorts() (usedPorts, error) {
 			continue // the commands that act on the pod report it
 		}
 		for _, p := range host.HostPorts(c.Pod) {
-			out[fmt.Sprintf("%d/%s", p.Port, p.Protocol)] = id.String()
+			out[fmt.Sprintf("%d/%s", p.Port, p.Protocol)] = "a host port of the pod " + id.String()
 		}
 	}
 	return out, nil
@@ -170,10 +179,54 @@ func (e *Engine) hostPorts() (usedPorts, error) {
 func (u usedPorts) conflict(s *corev1.Service) error {
 	for _, port := range service.NodePorts(s) {
 		if by := u[port]; by != "" {
-			return fmt.Errorf("the node port %s is a host port of the pod %s", port, by)
+			return fmt.Errorf("the node port %s is %s", port, by)
 		}
 	}
 	return nil
+}
+
+// withListeners adds the ports on which processes of this host listen, if one of the Services has node ports.
+// Sockets on loopback addresses do not count, because a node port does not receive their packets.
+func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...*corev1.Service) usedPorts {
+	var wanted []host.HostPort
+	some := false
+	for _, s := range services {
+		some = some || s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
+		for _, p := range s.Spec.Ports {
+			if p.NodePort > 0 {
+				wanted = append(wanted, host.HostPort{Port: p.NodePort, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
+			}
+		}
+	}
+	if !some || !e.ownsNetwork() {
+		return used
+	}
+	listeners, err := discover.Listeners(ctx, wanted)
+	if err != nil {
+		e.WarnOnce(problem.WarningOf(err))
+		return used
+	}
+	used = maps.Clone(used)
+	for _, l := range listeners {
+		port := fmt.Sprintf("%d/%s", l.Port, l.Protocol)
+		if ip, err := netip.ParseAddr(l.IP); err != nil || ip.Unmap().IsLoopback() || used[port] != "" {
+			continue
+		}
+		used[port] = "in use by a process of this host"
+		if l.PID != 0 {
+			used[port] = fmt.Sprintf("in use by process %d (%s)", l.PID, l.Process)
+		}
+	}
+	return used
+}
+
+// usedPorts returns what occupies ports of the host, for a Service that gets node ports.
+func (e *Engine) usedPorts(ctx context.Context, s *corev1.Service) usedPorts {
+	used, err := e.hostPorts()
+	if err != nil {
+		return nil // the next synchronization reports it
+	}
+	return e.withListeners(ctx, used, s)
 }
 
 // restoreServices undoes the changes of an ApplyServices, unless another command has changed a Service

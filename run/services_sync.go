@@ -12,6 +12,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
@@ -48,7 +49,11 @@ func (e *Engine) syncServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(e.syncNames(ctx, service.Names(services, pods)), e.syncRules(ctx, services, pods))
+	faultpoint.At("services/names")
+	err = e.syncNames(ctx, service.Names(services, pods))
+	answered := faultpoint.Call("services/rules")
+	err = errors.Join(err, e.syncRules(ctx, services, pods))
+	answered()
 	if err == nil && len(records) == 0 && corrupt == nil {
 		err = e.removeServiceState()
 	}
@@ -77,7 +82,7 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 			all[i] = s.DeepCopy()
 			all[i].Spec.ClusterIP, all[i].Spec.ClusterIPs = "", nil
 		case len(s.Spec.ClusterIPs) == 0:
-			next, err := service.Assign(s, nil, slices.Delete(slices.Clone(all), i, i+1), ranges)
+			next, err := service.Assign(s, nil, slices.Delete(slices.Clone(all), i, i+1), ranges, e.usedPorts(ctx, s))
 			if err == nil {
 				err = store.WriteService(e.Layout(), store.ServiceRecord{Service: next, Origin: records[i].Origin})
 			}
@@ -94,6 +99,7 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 // step: while a file remains, there is still something to synchronize.
 func (e *Engine) removeServiceState() error {
 	for _, path := range []string{e.Layout().ServiceNames(), e.Layout().ServiceRanges()} {
+		faultpoint.At("services/forget")
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return serviceError("", err)
 		}
@@ -170,6 +176,7 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
 	domain := service.Domain(e.Settings.ClusterDomain)
 	var errs []error
 	for _, id := range ids {
+		faultpoint.At("services/hosts")
 		err := volume.ChangeHosts(e.Layout(), id.UID, func(file string) string { return service.WithNames(file, id.Namespace, domain, names) })
 		if err != nil {
 			errs = append(errs, &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err})

@@ -56,14 +56,8 @@ func (s *services) apply(ctx context.Context, snapshot *source.Snapshot, want *s
 	wanted := want.Shared.Services
 	notes := run.ServiceNotes(wanted)
 	s.engine.SendWarnings(notes[:min(len(notes), maxServiceNotes)])
-	var errs []error
-	for key, one := range wanted {
-		// Apply each Service separately: if this host refuses one, the others are not affected.
-		_, undo, err := s.engine.ApplyServices(ctx, map[string]*corev1.Service{key: one}, run.ServiceOptions{Origins: want.ServicePaths, RecordsOnly: true})
-		if err != nil {
-			errs = append(errs, err, undo())
-		}
-	}
+	// A Service that this host refuses does not affect the others.
+	_, _, refused := s.engine.ApplyServices(ctx, wanted, run.ServiceOptions{Origins: want.ServicePaths, RecordsOnly: true, Partial: true})
 	_, err := s.engine.RemoveServiceRecords(ctx, func(one *corev1.Service, origin string) bool {
 		if origin == "" || wanted[one.Namespace+"/"+one.Name] != nil {
 			return false
@@ -71,7 +65,7 @@ func (s *services) apply(ctx context.Context, snapshot *source.Snapshot, want *s
 		may, _ := snapshot.MayDefine(origin)
 		return !may
 	})
-	s.report(ctx, errors.Join(append(errs, err)...))
+	s.report(ctx, errors.Join(refused, err))
 }
 
 // maxServiceNotes is the maximum number of warnings for one read of the directories.

@@ -24,12 +24,12 @@ const Max = 1000
 // Key returns namespace/name.
 func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
-// Assign returns a copy of a Service with virtual IPs and node ports. It keeps those of previous,
-// the record of the same Service (nil if there is none). others are the records of all other
-// Services. ranges are the ranges of virtual IPs, at most one of each address family; without a
-// range, the Service gets neither a virtual IP nor a node port. The error states what this host does
-// not support, or which port is in use.
-func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix) (*corev1.Service, error) {
+// Assign returns a copy of a Service with its virtual IPs and node ports. It keeps those of
+// previous, the record of the same name (nil if there is none). others are the records of all other
+// Services. ranges are the ranges of virtual IPs, at most one of each family; without a range, the
+// Service gets no virtual IP and no node port. used has what occupies ports of the host, by the text of
+// NodePorts. The error explains what this host does not support or which port is taken.
+func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix, used map[string]string) (*corev1.Service, error) {
 	out := s.DeepCopy()
 	spec := &out.Spec
 	headless := IsHeadless(s)
@@ -69,7 +69,7 @@ func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []neti
 	if len(spec.ClusterIPs) > 0 {
 		spec.ClusterIP = spec.ClusterIPs[0]
 	}
-	return out, assignNodePorts(out, previous, others, len(ranges) > 0)
+	return out, assignNodePorts(out, previous, others, used, len(ranges) > 0)
 }
 
 func familyOf(ip netip.Addr) corev1.IPFamily {
@@ -159,9 +159,12 @@ type portKey struct {
 	port     int32
 }
 
-// assignNodePorts assigns a node port to each port of the Service that does not specify one. It
-// checks the node ports that the Service specifies.
-func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, forwards bool) error {
+// text returns a text such as "30080/TCP".
+func (k portKey) text() string { return fmt.Sprintf("%d/%s", k.port, k.protocol) }
+
+// assignNodePorts sets the node ports that the Service does not specify. A port that the record has stays, even
+// if a process uses it meanwhile: clients know it.
+func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, used map[string]string, forwards bool) error {
 	spec := &s.Spec
 	wants := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
 	if !wants || !forwards {
@@ -189,7 +192,10 @@ func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, forw
 			return fmt.Errorf("spec.ports[%d].nodePort: %d is not in the range %d-%d", i, p.NodePort, firstNodePort, lastNodePort)
 		}
 		if by := taken[key]; by != "" {
-			return fmt.Errorf("spec.ports[%d].nodePort: Service %s uses %d/%s", i, by, p.NodePort, key.protocol)
+			return fmt.Errorf("spec.ports[%d].nodePort: Service %s uses %s", i, by, key.text())
+		}
+		if by := used[key.text()]; by != "" && (previous == nil || !slices.Contains(NodePorts(previous), key.text())) {
+			return fmt.Errorf("spec.ports[%d].nodePort: %s is %s", i, key.text(), by)
 		}
 		taken[key] = Key(s)
 	}
@@ -202,7 +208,7 @@ func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, forw
 		protocol := protocolOf(p.Protocol)
 		start := hashOf(fmt.Sprintf("%s:%d/%s", Key(s), p.Port, protocol)) % count
 		for n := range uint32(count) {
-			if key := (portKey{protocol, firstNodePort + int32((start+n)%count)}); taken[key] == "" {
+			if key := (portKey{protocol, firstNodePort + int32((start+n)%count)}); taken[key] == "" && used[key.text()] == "" {
 				p.NodePort, taken[key] = key.port, Key(s)
 				break
 			}
@@ -230,7 +236,7 @@ func previousNodePort(previous *corev1.Service, port corev1.ServicePort, taken m
 func NodePorts(s *corev1.Service) (out []string) {
 	for _, p := range s.Spec.Ports {
 		if p.NodePort > 0 {
-			out = append(out, fmt.Sprintf("%d/%s", p.NodePort, protocolOf(p.Protocol)))
+			out = append(out, portKey{protocolOf(p.Protocol), p.NodePort}.text())
 		}
 	}
 	return out

@@ -56,7 +56,7 @@ func pod(name, app string, ips ...string) Pod {
 
 func assign(t *testing.T, s *corev1.Service, ranges []netip.Prefix) *corev1.Service {
 	t.Helper()
-	out, err := Assign(s, nil, nil, ranges)
+	out, err := Assign(s, nil, nil, ranges, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestAssign(t *testing.T) {
 		{"an address of another cluster", with(object("web", "80"), func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "10.96.0.7", []string{"10.96.0.7"} }), dual, []corev1.IPFamily{"IPv4"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Assign(tt.service, nil, nil, tt.ranges)
+			got, err := Assign(tt.service, nil, nil, tt.ranges, nil)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("error %v, want %q", err, tt.err)
@@ -123,7 +123,7 @@ func TestAddressesAreStableAndUnique(t *testing.T) {
 	var have []*corev1.Service
 	seen := map[string]bool{}
 	for i := range 14 {
-		s, err := Assign(object(fmt.Sprintf("s%d", i), "80"), nil, have, small)
+		s, err := Assign(object(fmt.Sprintf("s%d", i), "80"), nil, have, small, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,10 +134,10 @@ func TestAddressesAreStableAndUnique(t *testing.T) {
 		seen[ip] = true
 		have = append(have, s)
 	}
-	if _, err := Assign(object("more", "80"), nil, have, small); err == nil {
+	if _, err := Assign(object("more", "80"), nil, have, small, nil); err == nil {
 		t.Error("a Service got an address of a full range")
 	}
-	again, err := Assign(with(object("s3", "81"), func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "10.9.0.1", []string{"10.9.0.1"} }), have[3], slices.Delete(slices.Clone(have), 3, 4), small)
+	again, err := Assign(with(object("s3", "81"), func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "10.9.0.1", []string{"10.9.0.1"} }), have[3], slices.Delete(slices.Clone(have), 3, 4), small, nil)
 	if err != nil || again.Spec.ClusterIP != have[3].Spec.ClusterIP {
 		t.Errorf("%v, %v: the Service does not keep %s", again, err, have[3].Spec.ClusterIP)
 	}
@@ -156,21 +156,36 @@ func TestNodePorts(t *testing.T) {
 	if got := web.Spec.Ports; got[0].NodePort != 30080 || got[1].NodePort < 30000 || got[1].NodePort > 32767 || got[1].NodePort == 30080 {
 		t.Errorf("%v", got)
 	}
-	again, err := Assign(nodePort("web"), web, nil, dual)
+	again, err := Assign(nodePort("web"), web, nil, dual, nil)
 	if err != nil || !slices.Equal(NodePorts(again), NodePorts(web)) {
 		t.Errorf("%v, %v: the Service does not keep its node ports", again, err)
 	}
-	if _, err := Assign(nodePort("other", 30080), nil, []*corev1.Service{web}, dual); err == nil || !strings.Contains(err.Error(), "Service default/web uses 30080/TCP") {
+	if _, err := Assign(nodePort("other", 30080), nil, []*corev1.Service{web}, dual, nil); err == nil || !strings.Contains(err.Error(), "Service default/web uses 30080/TCP") {
 		t.Errorf("%v", err)
 	}
 	for _, port := range []int32{22, 29999, 32768} {
-		if _, err := Assign(nodePort("other", port), nil, nil, dual); err == nil {
+		if _, err := Assign(nodePort("other", port), nil, nil, dual, nil); err == nil {
 			t.Errorf("node port %d is accepted", port)
 		}
 	}
 	udp := nodePort("udp", 30080)
 	udp.Spec.Ports[0].Protocol = "UDP"
-	if _, err := Assign(udp, nil, []*corev1.Service{web}, dual); err != nil {
+	used := map[string]string{"30080/TCP": "in use by nginx", "30081/TCP": "in use by nginx"}
+	if _, err := Assign(nodePort("other", 30081), nil, nil, dual, used); err == nil || !strings.Contains(err.Error(), "spec.ports[0].nodePort: 30081/TCP is in use by nginx") {
+		t.Errorf("a port that a process uses: %v", err)
+	}
+	if kept, err := Assign(nodePort("web"), web, nil, dual, used); err != nil || kept.Spec.Ports[0].NodePort != web.Spec.Ports[0].NodePort {
+		t.Errorf("the Service does not keep its port: %v, %v", kept, err)
+	}
+	free, err := Assign(nodePort("web"), nil, nil, dual, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := Assign(nodePort("web"), nil, nil, dual, map[string]string{NodePorts(free)[0]: "in use"})
+	if err != nil || next.Spec.Ports[0].NodePort == free.Spec.Ports[0].NodePort {
+		t.Errorf("podrun assigns a port that a process uses: %v, %v", next, err)
+	}
+	if _, err := Assign(udp, nil, []*corev1.Service{web}, dual, nil); err != nil {
 		t.Errorf("another protocol: %v", err)
 	}
 	if balanced := assign(t, with(nodePort("lb"), func(s *corev1.ServiceSpec) { s.Type = "LoadBalancer" }), dual); len(NodePorts(balanced)) != 2 {

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -28,6 +29,13 @@ const (
 	diagMessageLen = 72
 	diagSKV6Only   = 11
 )
+
+// Listeners lists the TCP and UDP sockets of the host that occupy a port. It names the processes that occupy
+// the wanted ports.
+func Listeners(ctx context.Context, wanted []host.HostPort) ([]host.Listener, error) {
+	out, _, err := machine{ctx: ctx, root: "/"}.readListeners(wanted)
+	return out, err
+}
 
 // readListeners lists the sockets that occupy a port. It names the processes that occupy the
 // wanted ports. If an SCTP port is wanted, it also reads SCTP sockets, and reports whether the

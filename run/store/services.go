@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -59,7 +60,10 @@ func ReadServices(layout identity.Layout) (out []ServiceRecord, corrupt error, e
 // caller holds the lock of Services.
 func WriteService(layout identity.Layout, r ServiceRecord) error {
 	id := identity.Pod{Namespace: r.Service.Namespace, Name: r.Service.Name}
-	if err := KeepState(layout.Service(id), r, true); err != nil {
+	faultpoint.At("service/write")
+	err := KeepState(layout.Service(id), r, true)
+	faultpoint.At("service/written")
+	if err != nil {
 		return fmt.Errorf("service %s: write its record: %w", id, err)
 	}
 	return nil
@@ -69,7 +73,10 @@ func WriteService(layout identity.Layout, r ServiceRecord) error {
 // Services.
 func RemoveService(layout identity.Layout, namespace, name string) error {
 	id := identity.Pod{Namespace: namespace, Name: name}
-	if err := os.Remove(layout.Service(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	faultpoint.At("service/remove")
+	err := os.Remove(layout.Service(id))
+	faultpoint.At("service/removed")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("service %s: remove its record: %w", id, err)
 	}
 	return nil
