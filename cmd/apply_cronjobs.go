@@ -49,7 +49,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 		c.Name = strings.TrimPrefix(p.From, "CronJob ")
 		problems := manifest.CronJob{Object: c, Template: p}.Problems()
 		r.warn(problems.Warnings())
-		if why := notGiven(e.Supervised(), problems.Errors()); why.Err != nil {
+		if why := whyNotApplied(e.Supervised(), problems.Errors()); why.Err != nil {
 			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
 			if len(objects.Pods) > 0 {
 				r.warn(problem.List{problem.WarningOf(&why)})
@@ -71,8 +71,9 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 	return errors.Join(errs...)
 }
 
-// notGiven returns why podrun cannot give a CronJob to the supervisor; its Err is nil if it can.
-func notGiven(supervised bool, problems problem.List) problem.Error {
+// whyNotApplied returns the reason why podrun cannot pass a CronJob to the supervisor. Err is nil
+// if it can.
+func whyNotApplied(supervised bool, problems problem.List) problem.Error {
 	const hint = "copy the file to a manifest directory of 'podrun serve'"
 	if !supervised {
 		return problem.Error{Err: errors.New("not applied: CronJobs require 'podrun serve', which is not running"),

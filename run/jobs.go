@@ -132,7 +132,7 @@ func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string)
 // record, with the CronJob's status, may be larger (store.WriteCronJob).
 const maxCronJob = 3 << 20
 
-// ApplyCronJob gives a CronJob, with the objects to which its pods refer, to `podrun serve`, or updates it.
+// ApplyCronJob creates or updates a CronJob, with the objects to which its pods refer, for `podrun serve` to run.
 // If a file defines a CronJob of this name, or the record would be too large, the error is of kind Refused.
 func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependencies *manifest.Dependencies) (Outcome, error) {
 	refuse := func(hint, format string, args ...any) error {
@@ -160,7 +160,7 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependenc
 		r := records.CronJobs[i]
 		switch {
 		case r.Path != "":
-			return "", refuse("change that file", "%s defines it", r.Path)
+			return "", refuse("change that file", "it is defined in %s", r.Path)
 		case r.Deleting():
 			return "", refuse("try again when 'podrun get cronjob "+c.Name+"' does not list it", "podrun is deleting it")
 		case equality.Semantic.DeepEqual(r.CronJob.Spec, c.Spec) && equality.Semantic.DeepEqual(r.CronJob.Labels, c.Labels) && equality.Semantic.DeepEqual(r.CronJob.Annotations, c.Annotations) &&
