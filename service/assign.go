@@ -163,7 +163,7 @@ type portKey struct {
 func (k portKey) text() string { return fmt.Sprintf("%d/%s", k.port, k.protocol) }
 
 // assignNodePorts sets the node ports that the Service does not specify. A port that the record has stays, even
-// if a process uses it meanwhile: clients know it.
+// if a process uses it now: clients know it.
 func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, used map[string]string, forwards bool) error {
 	spec := &s.Spec
 	wants := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)

@@ -287,7 +287,7 @@ func (c *Controller) states(ctx context.Context, records *store.Records) (out ma
 }
 
 // byJob returns the states that were read, by the UID of the Job and the name of the pod. A pod that was not
-// stopping when podrun read its state may exist meanwhile: the supervisor may have started it.
+// stopping when podrun read its state may exist now: the supervisor may have started it.
 func (c *Controller) byJob(records *store.Records) map[string]map[string]schedule.PodState {
 	out := map[string]map[string]schedule.PodState{}
 	for _, r := range records.Jobs {

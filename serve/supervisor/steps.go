@@ -72,7 +72,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	return result.Err
 }
 
-// sourceLag is how long the supervisor waits until it reads the sources again, if a Job has stopped a pod meanwhile.
+// sourceLag is how long the supervisor waits until it reads the sources again, if a Job has stopped a pod since the last read.
 const sourceLag = 100 * time.Millisecond
 
 // definition returns the definition to apply, which is that of the source. If the source cannot be read, or if the

@@ -81,6 +81,17 @@ func TestServices(t *testing.T) {
 	r.write("taken.yaml", strings.Replace(fmt.Sprintf(podText, imageName, nodePort), "{name: web}", "{name: taken}", 1))
 	r.fails(122, "is taken by the node port of Service default/web", "apply", "taken.yaml")
 
+	// A node port on which a process listens.
+	used, listener := 0, net.Listener(nil)
+	for port := 30000; listener == nil && port <= 32767; port++ {
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil && port != nodePort {
+			used, listener = port, l
+		}
+	}
+	r.write("used.yaml", fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: used}\nspec: {type: NodePort, selector: {a: b}, ports: [{port: 80, nodePort: %d}]}\n---\n", used)+fmt.Sprintf(podText, imageName, 0))
+	r.fails(122, fmt.Sprintf("spec.ports[0].nodePort: %d/TCP is in use by process %d", used, os.Getpid()), "apply", "used.yaml")
+	_ = listener.Close()
+
 	// A change of the readiness.
 	r.must("exec", "web", "--", "busybox", "rm", "/d/ready")
 	r.refuses(virtual)
@@ -97,6 +108,49 @@ func TestServices(t *testing.T) {
 	r.serves(node)
 
 	r.must("delete", "-f", "shop.yaml")
+	r.hasNoService()
+}
+
+// TestJobsWithServices runs a CronJob and a Job that connect to a Service, all in one file of podrun serve. The
+// removal of the file leaves nothing.
+func TestJobsWithServices(t *testing.T) {
+	r := newRig(t)
+	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const client = `{spec: {restartPolicy: Never, containers: [{name: c, image: %[1]s, command: [sh, -c, "printf 'GET / HTTP/1.0\r\n\r\n' | busybox nc web 80 | busybox tail -n 1 | busybox grep hello"]}]}}`
+	r.write("manifests/shop.yaml", fmt.Sprintf(shopText, imageName, 30000+os.Getpid()%2700)+fmt.Sprintf(`---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: three}
+spec: {completions: 3, backoffLimit: 20, template: `+client+`}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: often}
+spec: {schedule: '@every 1s', jobTemplate: {spec: {backoffLimit: 20, template: `+client+`}}}
+`, imageName))
+	s := r.serve(bundle)
+	r.until("the Job has ended", func() bool {
+		out, err := r.run(bundle, "get", "job", "three", "-o", "jsonpath={.status.succeeded}")
+		return err == nil && out == "3"
+	})
+	if out := r.must("logs", "job/three"); !strings.Contains(out, "hello") {
+		t.Errorf("the Job received %q", out)
+	}
+	r.until("a Job of the CronJob has ended", func() bool {
+		out, err := r.run(bundle, "get", "cronjob", "often", "-o", "jsonpath={.status.lastSuccessfulTime}")
+		return err == nil && out != ""
+	})
+	if err := os.Remove(filepath.Join(r.dir, "manifests", "shop.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.until("everything is removed", func() bool {
+		out, err := r.run(bundle, "get", "all")
+		return err == nil && strings.Contains(out, "no objects found")
+	})
+	s.stop()
+	r.must("gc")
 	r.hasNoService()
 }
 
