@@ -162,6 +162,8 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if err != nil {
 		return errors.Join(err, undo())
 	}
+	surplus, err := engine.RemoveSurplus(c.Context(), objects)
+	f.invalid = errors.Join(f.invalid, err)
 	if noneLeft(engine, results) {
 		services, err = nil, undo()
 	} else {
@@ -183,6 +185,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.Wait == lifecycle.GoalCompleted {
 		return a.reportCompleted(f, objects, results)
 	}
+	results = append(results, surplus...)
 	if !engine.Supervised() && !f.quiet {
 		a.warnUnwatched(r, objects, results)
 		a.warnServicesKept(r, services)

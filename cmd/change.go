@@ -300,9 +300,14 @@ func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objec
 // result.
 func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]*corev1.Pod, d definitionChange, suffix string) error {
 	var shown []corev1.Pod
+	// the objects that have a line, and those of which a pod has changed
+	printed, changed := map[string]bool{}, map[string]bool{}
+	for _, k := range pods {
+		changed[f.shown(k.ID)] = changed[f.shown(k.ID)] || results[k.ID.String()] != nil
+	}
 	for _, k := range pods {
 		pod, ok := results[k.ID.String()]
-		text := d.none
+		text, name := d.none, f.shown(k.ID)
 		switch {
 		case !ok:
 			continue
@@ -311,15 +316,20 @@ func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]
 		case k.Pod != nil:
 			pod = manifest.Editable(k.Pod)
 		}
+		lines := a.output == "" || a.output == "name"
+		if lines && (printed[name] || changed[name] && results[k.ID.String()] == nil) {
+			continue // another replica of the same workload
+		}
+		printed[name] = true
 		switch {
 		case a.output == "name":
-			fmt.Fprintln(a.streams.Out, f.shown(k.ID))
+			fmt.Fprintln(a.streams.Out, name)
 		case a.output != "" && pod != nil:
 			out := *pod
 			out.APIVersion, out.Kind = "v1", "Pod"
 			shown = append(shown, out)
 		case a.output == "" && text != "":
-			fmt.Fprintf(a.streams.Out, "%s %s%s\n", f.shown(k.ID), text, suffix)
+			fmt.Fprintf(a.streams.Out, "%s %s%s\n", name, text, suffix)
 		}
 	}
 	return a.printDefinitions(shown)
@@ -339,17 +349,8 @@ func (a *app) printDefinitions(pods []corev1.Pod) error {
 // shown returns the name of the object by which the user selected a pod, as kubectl prints it:
 // pod/web or deployment.apps/web.
 func (f *pickFlags) shown(id identity.Pod) string {
-	return resourceOf(f.kindOf(id)) + "/" + id.Name
-}
-
-// kindOf returns the kind of the object by which the user selected a pod.
-func (f *pickFlags) kindOf(id identity.Pod) string {
-	for _, ref := range f.named {
-		if ref.Name == id.Name && ref.Kind != "" {
-			return ref.Kind
-		}
-	}
-	return "Pod"
+	ref := f.refOf(id)
+	return resourceOf(ref.Kind) + "/" + ref.Name
 }
 
 // listPods prints lines about the definitions of the selected pods.

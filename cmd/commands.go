@@ -22,7 +22,7 @@ var constructors = []constructor{
 	{"image", newImage}, {"serve", newServe}, {"service", newService}, {"version", newVersion},
 	{"options", newOptions}, {"top", newTop}, {"explain", newExplain}, {"debug", newDebug},
 	{"runtime", newRuntime}, {"set", newSet}, {"label", newLabel}, {"annotate", newAnnotate}, {"patch", newPatch},
-	{"edit", newEdit}, {"rollout", newRollout},
+	{"edit", newEdit}, {"rollout", newRollout}, {"scale", newScale},
 }
 
 // addAllCommands adds all commands and help topics.

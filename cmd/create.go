@@ -148,7 +148,7 @@ func newCreateDeployment(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "deployment NAME --image=IMAGE [-- COMMAND...]",
 		Aliases: []string{"deploy"},
-		Short:   "Create a Deployment; podrun runs one pod for it",
+		Short:   "Create a Deployment",
 		Example: `  podrun create deployment web --image=nginx:1.27 --port=80`,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -159,7 +159,7 @@ func newCreateDeployment(a *app) *cobra.Command {
 		},
 	}
 	w.add(c, a)
-	c.Flags().Int32VarP(&w.Replicas, "replicas", "r", 1, "replicas in the manifest; podrun runs one pod")
+	c.Flags().Int32VarP(&w.Replicas, "replicas", "r", 1, "replicas in the manifest; podrun runs one pod without the setting 'replicas: honour'")
 	c.Flags().Int32Var(&w.Port, "port", 0, "port of the container")
 	return c
 }

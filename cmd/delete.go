@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
 )
@@ -25,9 +27,11 @@ type deleteFlags struct {
 	graceSeconds              int64
 	fileServices              map[string]*corev1.Service // in the files
 	labels                    string
-	jobs                      map[string][]run.Ref // Jobs and CronJobs that the manifests define, by namespace
-	jobOf                     map[string]run.Ref   // those whose pod has this namespace/name
-	foundJobs                 map[jobRef]bool      // the Jobs and CronJobs that were deleted
+	fileWorkloads             map[identity.Pod]string // kinds of the workloads in the files
+	foundWorkloads            bool                    // whether a dry run found a workload without pods
+	jobs                      map[string][]run.Ref    // Jobs and CronJobs that the manifests define, by namespace
+	jobOf                     map[string]run.Ref      // those whose pod has this namespace/name
+	foundJobs                 map[jobRef]bool         // the Jobs and CronJobs that were deleted
 }
 
 // jobRef identifies a Job or CronJob.
@@ -131,15 +135,12 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return errors.Join(a.report(c.Context(), jobs), err)
 	}
-	var missing error
-	for _, ref := range named {
-		name, err := ref.Resolve(engine.Layout(), a.namespaceOrDefault("default"))
-		if err != nil {
-			missing = errors.Join(missing, f.missingRef(a, ref, err))
-			continue
-		}
-		selectors = append(selectors, run.Selector{Namespace: a.namespaceOrDefault("default"), Names: []string{name}})
+	workloads, forget, err := a.deleteWorkloads(ctx, engine, f, kinds, named, match)
+	if err != nil {
+		return errors.Join(a.report(c.Context(), jobs), err)
 	}
+	replicas, missing := f.replicas(a, engine, named, workloads)
+	selectors = append(selectors, replicas...)
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if f.all || f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return !kinds.selects(k, f.labels, match) })
 	}
-	if len(pods)+len(jobs) == 0 && (f.all || f.labels != "") {
+	if len(pods)+len(jobs)+len(workloads) == 0 && (f.all || f.labels != "") {
 		r.note("no pods found")
 	}
 	selectsServices := f.servicesOf(given, match, a.namespaceOrDefault("default"))
@@ -160,6 +161,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return err
 	}
+	if err := forget(); err != nil {
+		missing = errors.Join(missing, err)
+	}
+	a.noteWorkloads(r, workloads, pods)
 	if a.services, err = engine.DeleteServices(ctx, selectsServices); err != nil {
 		missing = errors.Join(missing, err)
 	}
@@ -171,7 +176,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		}
 	}
 	results = append(jobs, results...)
-	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0) {
+	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0 || f.foundWorkloads || len(workloads) > 0) {
 		return missing
 	}
 	return a.report(c.Context(), results, missing)
@@ -264,12 +269,19 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 		return nil, err
 	}
 	f.fileServices, f.jobs, f.jobOf = objects.Services, map[string][]run.Ref{}, map[string]run.Ref{}
+	f.fileWorkloads = map[identity.Pod]string{}
+	for _, w := range objects.Workloads {
+		f.fileWorkloads[w.ID()] = w.Kind
+	}
 	var out []run.Selector
 	for _, p := range objects.Pods {
 		if kind, name, ok := strings.Cut(p.From, " "); ok && (kind == "Job" || kind == "CronJob") {
 			namespace, ref := p.Object.Namespace, run.Ref{Kind: kind, Name: name}
 			f.jobs[namespace] = append(f.jobs[namespace], ref)
 			f.jobOf[namespace+"/"+p.Object.Name] = ref
+		}
+		if kind, name, _ := strings.Cut(p.From, " "); manifest.IsReplicated(kind) {
+			f.fileWorkloads[identity.Pod{Namespace: p.Object.Namespace, Name: name}] = kind
 		}
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 	}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,7 +20,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// describeObjects describes the selected objects: for a workload, its pod.
+// describeObjects describes the selected objects: for a workload, its pods.
 func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) error {
 	match, err := parseSelector(f.selector)
 	if err != nil {
@@ -65,8 +66,18 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(object, o.service.Slices, o.service.Origin) })
 		case *discoveryv1.EndpointSlice:
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(o.service.Service, o.service.Slices, o.service.Origin) })
-		default:
+		case *corev1.Pod:
 			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
+		default:
+			if len(o.pods) == 0 {
+				err = describe(a.raw.Out, screen, now, func(d *description) { d.scaledDown(o.meta) })
+			}
+			for i, p := range o.pods {
+				if i > 0 {
+					fmt.Fprint(a.streams.Out, "\n\n")
+				}
+				err = errors.Join(err, describePod(a.raw.Out, screen, p, readEvents(engine, r, f.events, p), a.observedAt[p.UID], now))
+			}
 		}
 		if err != nil {
 			return err
@@ -88,6 +99,12 @@ func describe(w io.Writer, s screen, now time.Time, write func(*description)) er
 }
 
 // configMap writes what 'kubectl describe configmap' (v1.36) prints; keys are sorted.
+// scaledDown describes a workload without pods.
+func (d *description) scaledDown(meta metav1.Object) {
+	d.metadata(&metav1.ObjectMeta{Namespace: meta.GetNamespace(), Name: meta.GetName(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()})
+	d.row(0, "Pods:", "<none>")
+}
+
 func (d *description) configMap(m *corev1.ConfigMap) {
 	d.metadata(&m.ObjectMeta)
 	d.row(0, "\nData\n====")

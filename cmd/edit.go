@@ -39,10 +39,10 @@ error. If you do not save the file, nothing changes.
 				return err
 			}
 			return a.withPods(c, f, false, func(_ context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
-				if len(pods) > 1 {
+				if len(f.perWorkload(pods)) > 1 {
 					return usageHint(fmt.Errorf("%d pods are selected", len(pods)), "edit one pod at a time, or use 'podrun patch' for several")
 				}
-				return a.edit(c.Context(), f, r, e, pods[0])
+				return a.edit(c.Context(), f, r, e, pods)
 			})
 		},
 	}
@@ -58,9 +58,10 @@ const editHead = `# Please edit the object below. Lines beginning with a '#' wil
 #
 `
 
-// edit opens the editor until the result is valid or unchanged, and applies it.
-func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, k run.Known) error {
-	original, err := editedText(e, k)
+// edit opens the editor with the definition of the first pod until the result is valid or unchanged, and
+// applies the change to all pods, which are replicas of one workload.
+func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, pods []run.Known) error {
+	original, err := editedText(e, pods[0])
 	if err != nil {
 		return err
 	}
@@ -86,10 +87,10 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engi
 		}
 		d, err := editChange(original, edited)
 		if err == nil {
-			err = a.checkEdit(ctx, f, r, e, k, d)
+			err = a.checkEdit(ctx, f, r, e, pods[0], d)
 		}
 		if err == nil {
-			if err := a.changePods(ctx, f, r, e, []run.Known{k}, d); err != nil {
+			if err := a.changePods(ctx, f, r, e, pods, d); err != nil {
 				return editor.keep(err)
 			}
 			editor.remove()
@@ -134,15 +135,20 @@ func editChange(original, edited []byte) (definitionChange, error) {
 	}
 	return definitionChange{
 		change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			before, err := generate.Manifest(pod)
-			if err != nil {
-				return nil, nil, err
-			}
-			after, err := change.Patch(before, change.Strategic, patch)
+			after, err := patched(pod, patch)
 			return after, nil, err
 		},
 		done: always("edited"), none: "skipped",
 	}, nil
+}
+
+// patched returns a definition with a strategic merge patch.
+func patched(pod *corev1.Pod, patch []byte) ([]byte, error) {
+	before, err := generate.Manifest(pod)
+	if err != nil {
+		return nil, err
+	}
+	return change.Patch(before, change.Strategic, patch)
 }
 
 // checkEdit returns an error if the changed definition is invalid, or this host cannot run it.

@@ -41,9 +41,6 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 			rest = rest[1:]
 		}
 		if hint, ok := useInstead[words]; ok && (words != first || !isHelpTopic(root, first, rest)) {
-			if _, replicas := withoutFlag(rest, "replicas", true); words == "scale" && replicas == "0" {
-				hint = "use 'podrun stop NAME'"
-			}
 			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: fillHint(hint, rest)}
 		}
 		if err := kubeApplyOfPod(words, rest); err != nil {

@@ -75,7 +75,8 @@ const (
 	useManifest = "change the manifest and run 'podrun apply FILE'"
 	noCluster   = "podrun has no API server; to check this host, run 'podrun doctor'"
 	noContexts  = "podrun has no kubeconfig: it manages the pods of this host, and -n or PODRUN_NAMESPACE sets the namespace; 'podrun help config' describes its settings file"
-	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
+	noReplicas  = "for several pods, set spec.replicas and the annotation podrun.dev/replicas: honour of the workload, or use 'podrun scale'"
+	noScaler    = "podrun does not scale by load: use 'podrun scale deploy/NAME --replicas=2'"
 	noPause     = "changes take effect at once: there is nothing to pause"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or set hostPort for a port of the container"
 	noServices  = "define a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward POD PORT', or set hostPort for a port of the container"
@@ -111,8 +112,7 @@ var useInstead = map[string]string{
 	"proxy":         useForward,
 	"rename":        useManifest,
 	"update":        useManifest,
-	"scale":         noReplicas,
-	"autoscale":     noReplicas,
+	"autoscale":     noScaler,
 	"kustomize":     useKustom,
 	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
 	"config":        noContexts,

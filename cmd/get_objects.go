@@ -122,7 +122,10 @@ type found struct {
 	kind string
 	runtime.Object
 	meta metav1.Object
-	pod  *corev1.Pod // the pod of a workload, or the object itself; nil for a Job or CronJob of 'podrun serve'
+	// the first pod of a workload, or the object itself; nil for a Job or CronJob of 'podrun serve' and for
+	// a workload without pods
+	pod  *corev1.Pod
+	pods []*corev1.Pod // all pods of a workload
 	// the Service itself, or that of an EndpointSlice; otherwise nil
 	service *run.ServiceView
 	lost    error // the Secret's data is lost (run.Referred)
@@ -206,17 +209,18 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 		if !v.KnownAt.IsZero() {
 			a.observedAt[v.Object.UID] = v.KnownAt
 		}
-		if ofJobs[v.ID.String()] {
-			// The Job itself is one of jobs.
-			continue
+	}
+	// The Jobs themselves are in jobs.
+	workloads, err := e.Workloads(slices.DeleteFunc(views, func(v run.View) bool { return ofJobs[v.ID.String()] }), namespace, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range workloads {
+		one := found{kind: w.Kind, Object: w.Object, meta: w.Object, pods: w.Pods}
+		if len(w.Pods) > 0 {
+			one.pod = w.Pods[0]
 		}
-		o, err := v.Workload(now)
-		if err != nil {
-			return nil, nil, err
-		}
-		if o != nil {
-			all[v.Definition.Kind] = append(all[v.Definition.Kind], found{kind: v.Definition.Kind, Object: o, meta: o.(metav1.Object), pod: v.Object})
-		}
+		all[w.Kind] = append(all[w.Kind], one)
 	}
 	if err := readServices(ctx, e, namespace, s, all); err != nil {
 		return nil, nil, err

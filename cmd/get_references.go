@@ -26,20 +26,26 @@ func ofPods(pods []corev1.Pod) (out []found) {
 func (a *app) printWithReferences(e *run.Engine, objects []found) error {
 	referred := &manifest.Objects{}
 	for _, o := range objects {
-		if o.pod == nil {
-			continue
+		pods := o.pods
+		if o.kind == podKind {
+			pods = []*corev1.Pod{o.pod}
 		}
-		id := identity.Pod{Namespace: o.pod.Namespace, Name: o.pod.Name, UID: string(o.pod.UID)}
-		of, err := e.References(id)
-		if err != nil {
-			return err
+		for _, p := range pods {
+			of, err := e.References(identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+			if err != nil {
+				return err
+			}
+			referred.Add(of)
 		}
-		referred.Add(of)
 	}
 	for _, o := range objects {
 		set, ok := o.Object.(*appsv1.StatefulSet)
 		for i := 0; ok && i < len(set.Spec.VolumeClaimTemplates); i++ {
-			delete(referred.Claims, set.Namespace+"/"+set.Spec.VolumeClaimTemplates[i].Name+"-"+set.Name+"-0") // its template defines this claim
+			for _, p := range o.pods {
+				// its template defines this claim
+				index, _ := manifest.ReplicaIndex(set.Name, p.Name)
+				delete(referred.Claims, set.Namespace+"/"+manifest.ClaimName(set.Spec.VolumeClaimTemplates[i].Name, set.Name, index))
+			}
 		}
 	}
 	list := resourceList{APIVersion: "v1", Kind: "List", Items: referred.Resources()}
@@ -69,5 +75,5 @@ func isIn(referred *manifest.Objects, o found) bool {
 
 // isDefinedIn reports whether an object is a pod that a workload in objects defines.
 func isDefinedIn(objects []found, o found) bool {
-	return o.kind == podKind && slices.ContainsFunc(objects, func(w found) bool { return w.kind != podKind && w.pod == o.pod })
+	return o.kind == podKind && slices.ContainsFunc(objects, func(w found) bool { return slices.Contains(w.pods, o.pod) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
@@ -121,7 +122,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 			return nil, &problem.Error{Kind: problem.Usage, Object: "--relative-host-paths", Err: err}
 		}
 	}
-	objects, err := f.parse(a, sources, dir, warn)
+	objects, err := f.parse(a, settings, sources, dir, warn)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +186,7 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 
 // parse validates the sources. With continueOnError it omits files with errors; only if no file
 // remains does it return their errors.
-func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
+func (f *inputFlags) parse(a *app, settings nodeconfig.Settings, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
 	for {
 		objects, problems := manifest.Load(sources, manifest.Options{
 			Namespace:           a.namespace,
@@ -200,6 +201,8 @@ func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn f
 			ToEnd:               f.toCompletion,
 			Env:                 f.env,
 			Images:              f.images,
+			HonourReplicas:      settings.Replicas == nodeconfig.ReplicasHonour,
+			Scaled:              run.Scaled(settings.Layout()),
 		})
 		if f.allowEmpty {
 			problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == manifest.ReasonNoPod })

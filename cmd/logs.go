@@ -27,6 +27,7 @@ type logsFlags struct {
 	limitBytes    int64
 	selector      string
 	maxRequests   int
+	allPods       bool
 }
 
 // selectedTail is the number of lines that podrun prints from each log if -l selects the pods
@@ -50,6 +51,7 @@ unless --tail is set.`,
 	}
 	flags := c.Flags()
 	flags.StringVarP(&f.container, "container", "c", "", "only this `container`")
+	flags.BoolVar(&f.allPods, "all-pods", false, "all pods of the workload, with --prefix")
 	flags.BoolVar(&f.allContainers, "all-containers", false, "all containers, including init containers")
 	flags.BoolVar(&f.prefix, "prefix", false, "prefix each line with pod and container")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "print new lines until the containers end")
@@ -92,10 +94,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers}
 	var logs []run.Log
 	if named.Name != "" {
-		if request.Name, err = named.Resolve(engine.Layout(), request.Namespace); err != nil {
-			return err
-		}
-		logs, err = a.podLogs(c.Context(), engine, request)
+		logs, err = a.namedLogs(c.Context(), f, engine, named, request)
 	} else {
 		logs, err = a.selectedLogs(c.Context(), engine, request, match)
 	}
@@ -128,6 +127,37 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 		return nil, usage(c, err)
 	}
 	return match, nil
+}
+
+// namedLogs finds the logs of a pod, or of the first pod of a workload; with --all-pods, of all its pods.
+func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named run.Ref, r run.LogsRequest) (logs []run.Log, err error) {
+	replicas, err := named.Replicas(e.Layout(), r.Namespace)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(replicas) < 2:
+		if r.Name, err = named.Resolve(e.Layout(), r.Namespace); err != nil {
+			return nil, err
+		}
+		return a.podLogs(ctx, e, r)
+	case !f.allPods:
+		// kubectl reports its choice, too.
+		fmt.Fprintf(a.streams.Err, "Found %d pods, using pod/%s\n", len(replicas), replicas[0])
+		replicas = replicas[:1]
+	}
+	f.prefix = f.prefix || f.allPods
+	var failed error
+	for _, r.Name = range replicas {
+		one, err := a.podLogs(ctx, e, r)
+		logs, failed = append(logs, one...), errors.Join(failed, err)
+	}
+	if len(logs) == 0 {
+		return nil, failed
+	}
+	if failed != nil {
+		fmt.Fprintln(a.streams.Err, "warning:", failed)
+	}
+	return logs, nil
 }
 
 // podLogs finds the logs of a pod, or of a container whose ID the user typed instead of the

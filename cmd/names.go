@@ -59,12 +59,12 @@ func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
 // errors for workloads that do not define a pod of that name.
 func resolve(layout identity.Layout, namespace string, refs []run.Ref) (names []string, missing error) {
 	for _, ref := range refs {
-		name, err := ref.Resolve(layout, namespace)
+		all, err := ref.ResolveAll(layout, namespace)
 		if err != nil {
 			missing = errors.Join(missing, err)
 			continue
 		}
-		names = append(names, name)
+		names = append(names, all...)
 	}
 	return names, missing
 }
@@ -172,7 +172,7 @@ var otherTypes = []otherType{
 	{[]string{"networkpolicies", "networkpolicy", "netpol"}, "podrun does not enforce network policies: set hostIP: 127.0.0.1 to limit a hostPort to this host, or filter the pod's IP ('podrun get -o wide') with nft"},
 	{[]string{"certificatesigningrequests", "certificatesigningrequest", "csr"}, noCSRs},
 	{[]string{"customresourcedefinitions", "customresourcedefinition", "crd", "crds"}, "podrun has no API server"},
-	{[]string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}, "podrun runs one pod and does not scale"},
+	{[]string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}, "podrun does not scale by load: use 'podrun scale deploy/NAME --replicas=2'"},
 	{[]string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}, "podrun does not enforce disruption budgets"},
 	{[]string{"storageclasses", "storageclass", "sc"}, "to bind one claim to a directory, run 'podrun apply -f pod.yaml --pvc NAME=DIR'; to bind all claims, add --pvc-dir DIR"},
 	{[]string{"roles", "role", "rolebindings", "clusterroles", "clusterrolebindings"}, "podrun has no API server and no accounts"},

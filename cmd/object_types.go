@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -46,8 +47,8 @@ var workloadTypes = []objectType{
 	{kind: "ReplicationController", names: []string{"replicationcontrollers", "replicationcontroller", "rc"}, resource: "replicationcontroller",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
 		cells: func(o any, _ time.Time) []string {
-			s := o.(*corev1.ReplicationController).Status
-			return numbers(s.Replicas, s.Replicas, s.ReadyReplicas)
+			rc := o.(*corev1.ReplicationController)
+			return numbers(desired(rc, rc.Spec.Replicas, rc.Status.Replicas), rc.Status.Replicas, rc.Status.ReadyReplicas)
 		},
 		template: func(o any) (*corev1.PodSpec, string) {
 			rc := o.(*corev1.ReplicationController)
@@ -68,8 +69,9 @@ var workloadTypes = []objectType{
 	{kind: "Deployment", names: []string{"deployments", "deployment", "deploy"}, resource: "deployment.apps",
 		headings: []string{"READY", "UP-TO-DATE", "AVAILABLE"}, wide: selectorHeadings,
 		cells: func(o any, _ time.Time) []string {
-			s := o.(*appsv1.Deployment).Status
-			return append([]string{ready(s.ReadyReplicas, s.Replicas)}, numbers(s.UpdatedReplicas, s.AvailableReplicas)...)
+			d := o.(*appsv1.Deployment)
+			s := d.Status
+			return append([]string{ready(s.ReadyReplicas, desired(d, d.Spec.Replicas, s.Replicas))}, numbers(s.UpdatedReplicas, s.AvailableReplicas)...)
 		},
 		template: func(o any) (*corev1.PodSpec, string) {
 			d := o.(*appsv1.Deployment)
@@ -78,8 +80,8 @@ var workloadTypes = []objectType{
 	{kind: "ReplicaSet", names: []string{"replicasets", "replicaset", "rs"}, resource: "replicaset.apps",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
 		cells: func(o any, _ time.Time) []string {
-			s := o.(*appsv1.ReplicaSet).Status
-			return numbers(s.Replicas, s.Replicas, s.ReadyReplicas)
+			rs := o.(*appsv1.ReplicaSet)
+			return numbers(desired(rs, rs.Spec.Replicas, rs.Status.Replicas), rs.Status.Replicas, rs.Status.ReadyReplicas)
 		},
 		template: func(o any) (*corev1.PodSpec, string) {
 			rs := o.(*appsv1.ReplicaSet)
@@ -88,8 +90,8 @@ var workloadTypes = []objectType{
 	{kind: "StatefulSet", names: []string{"statefulsets", "statefulset", "sts"}, resource: "statefulset.apps",
 		headings: []string{"READY"}, wide: wideHeadings,
 		cells: func(o any, _ time.Time) []string {
-			s := o.(*appsv1.StatefulSet).Status
-			return []string{ready(s.ReadyReplicas, s.Replicas)}
+			set := o.(*appsv1.StatefulSet)
+			return []string{ready(set.Status.ReadyReplicas, desired(set, set.Spec.Replicas, set.Status.Replicas))}
 		},
 		template: func(o any) (*corev1.PodSpec, string) { return &o.(*appsv1.StatefulSet).Spec.Template.Spec, "" }},
 	{kind: "CronJob", names: []string{"cronjobs", "cronjob", "cj"}, resource: "cronjob.batch",
@@ -205,6 +207,15 @@ func numbers(values ...int32) (out []string) {
 		out = append(out, strconv.Itoa(int(n)))
 	}
 	return out
+}
+
+// desired returns the number of pods that a workload must have. If podrun does not honour the number in
+// the specification, it runs one pod.
+func desired(o metav1.Object, specified *int32, running int32) int32 {
+	if specified == nil || o.GetAnnotations()[identity.AnnotationReplicas] != identity.ReplicasHonour {
+		return running
+	}
+	return *specified
 }
 
 func ready(n, of int32) string { return fmt.Sprintf("%d/%d", n, of) }

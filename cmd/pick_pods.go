@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 )
 
@@ -20,6 +21,8 @@ type pickFlags struct {
 	named []run.Ref
 	kinds kindFilter
 	match func(map[string]string) bool
+	// workloads are the names of the workloads by which the user selected pods, by the names of these pods
+	workloads map[string]run.Ref
 }
 
 // kindFilter restricts the selection to pods that objects of these kinds define, as in 'stop deploy
@@ -100,9 +103,17 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 	if len(f.named) > 0 {
 		selectors = nil
 	}
-	names, missing := resolve(e.Layout(), namespace, refs)
-	for _, name := range names {
-		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
+	var missing error
+	f.workloads = map[string]run.Ref{}
+	for _, ref := range refs {
+		names, err := resolve(e.Layout(), namespace, []run.Ref{ref})
+		missing = errors.Join(missing, err)
+		for _, name := range names {
+			selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
+			if ref.Kind != "" && ref.Kind != podKind {
+				f.workloads[name] = ref
+			}
+		}
 	}
 	pods, err := findAll(ctx, e, selectors, func(sel run.Selector) {
 		if len(sel.Names) > 0 {
@@ -120,6 +131,30 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 		missing = nil
 	}
 	return pods, missing
+}
+
+// refOf returns the name of the object by which the user selected a pod.
+func (f *pickFlags) refOf(id identity.Pod) run.Ref {
+	if ref, ok := f.workloads[id.Name]; ok {
+		return ref
+	}
+	return run.Ref{Kind: podKind, Name: id.Name}
+}
+
+// perWorkload groups pods by the object by which the user selected them, in the order of the pods.
+func (f *pickFlags) perWorkload(pods []run.Known) [][]run.Known {
+	var out [][]run.Known
+	at := map[run.Ref]int{}
+	for _, k := range pods {
+		ref := f.refOf(k.ID)
+		i, ok := at[ref]
+		if !ok {
+			i, at[ref] = len(out), len(out)
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], k)
+	}
+	return out
 }
 
 // namespaceOrDefault returns the namespace of the flags or settings, or other if neither is set.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
+	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 )
@@ -78,7 +80,7 @@ both definitions refer to a ConfigMap or Secret, it keeps its current data.`,
 				return err
 			}
 			return a.withPods(c, f, false, func(ctx context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
-				return a.changePods(ctx, f, r, e, pods, undoChange(e, revision))
+				return a.changePods(ctx, f, r, e, pods, undoReplicas(f, e, pods, undoChange(e, revision)))
 			})
 		},
 	}
@@ -102,6 +104,52 @@ func undoChange(e *run.Engine, revision int64) definitionChange {
 			return data, referred, err
 		},
 	}
+}
+
+// undoReplicas makes the replicas of a workload return to the revision of the first one: a replica that
+// was added later has fewer revisions.
+func undoReplicas(f *changeFlags, e *run.Engine, pods []run.Known, d definitionChange) definitionChange {
+	undo := d.change
+	type rollback struct {
+		patch    []byte // nil if nothing changes
+		referred *manifest.Objects
+	}
+	rollbacks := map[string]func() (rollback, error){} // by the name of the other replicas
+	for _, replicas := range f.perWorkload(pods) {
+		first := sync.OnceValues(func() (rollback, error) {
+			c, err := e.StoredCheckpoint(replicas[0].ID)
+			if err != nil || c == nil {
+				return rollback{}, err
+			}
+			before := manifest.Editable(c.Pod)
+			after, referred, err := undo(before, c)
+			if err != nil || after == nil {
+				return rollback{}, err
+			}
+			data, err := generate.Manifest(before)
+			if err != nil {
+				return rollback{}, err
+			}
+			patch, err := change.Edited(data, after)
+			return rollback{patch: patch, referred: referred}, err
+		})
+		for _, k := range replicas[1:] {
+			rollbacks[k.ID.Name] = first
+		}
+	}
+	d.change = func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+		of := rollbacks[pod.Name]
+		if of == nil {
+			return undo(pod, c)
+		}
+		to, err := of()
+		if err != nil || to.patch == nil {
+			return nil, nil, err
+		}
+		after, err := patched(pod, to.patch)
+		return after, to.referred, err
+	}
+	return d
 }
 
 func newRolloutHistory(a *app) *cobra.Command {
@@ -139,7 +187,8 @@ annotation kubernetes.io/change-cause of the definition.`,
 func (a *app) printHistories(f *changeFlags, e *run.Engine, pods []run.Known, revision int64) error {
 	var failed error
 	var shown []corev1.Pod
-	for _, k := range pods {
+	for _, replicas := range f.perWorkload(pods) {
+		k := replicas[0]
 		revisions, err := e.History(k.ID)
 		if err == nil && len(revisions) == 0 {
 			err = errors.New("its checkpoint was not found")
@@ -244,24 +293,44 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 	if err != nil {
 		return err
 	}
-	for _, k := range pods {
-		views, err := engine.Pods(ctx, run.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
-		if err != nil {
+	for _, replicas := range pick.perWorkload(pods) {
+		if err := a.rolloutOf(ctx, pick, engine, replicas, watch); err != nil {
 			return err
 		}
-		ready := len(views) == 1 && podutil.IsPodReady(views[0].Object)
-		if !ready {
-			fmt.Fprintf(a.streams.Out, "Waiting for %s %q rollout to finish: 0 of 1 updated replicas are available...\n", strings.ToLower(pick.kindOf(k.ID)), k.ID.Name)
-		}
-		if !ready && !watch {
-			continue
-		}
-		if watch {
-			if result := engine.Wait(ctx, k, run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
-				return result.Err
-			}
-		}
-		fmt.Fprintf(a.streams.Out, "%s %q successfully rolled out\n", strings.ToLower(pick.kindOf(k.ID)), k.ID.Name)
 	}
 	return nil
+}
+
+// rolloutOf waits until the replicas of a workload, or a pod, are ready.
+func (a *app) rolloutOf(ctx context.Context, pick *pickFlags, e *run.Engine, replicas []run.Known, watch bool) error {
+	ref := pick.refOf(replicas[0].ID)
+	name := fmt.Sprintf("%s %q", strings.ToLower(ref.Kind), ref.Name)
+	reported, waited := -1, map[string]bool{}
+	for {
+		var waiting []run.Known
+		for _, k := range replicas {
+			views, err := e.Pods(ctx, run.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+			if err != nil {
+				return err
+			}
+			if !waited[k.ID.UID] && (len(views) != 1 || !podutil.IsPodReady(views[0].Object)) {
+				waiting = append(waiting, k)
+			}
+		}
+		if ready := len(replicas) - len(waiting); len(waiting) > 0 && ready != reported {
+			reported = ready
+			fmt.Fprintf(a.streams.Out, "Waiting for %s rollout to finish: %d of %d updated replicas are available...\n", name, ready, len(replicas))
+		}
+		if len(waiting) == 0 {
+			fmt.Fprintf(a.streams.Out, "%s successfully rolled out\n", name)
+			return nil
+		}
+		if !watch {
+			return nil
+		}
+		if result := e.Wait(ctx, waiting[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
+			return result.Err
+		}
+		waited[waiting[0].ID.UID] = true
+	}
 }

@@ -164,7 +164,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 	}
 	return serve.Options{
 		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
-		Manifest: manifest.Options{Services: true, Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
+		Manifest: manifest.Options{Services: true, HonourReplicas: settings.Replicas == nodeconfig.ReplicasHonour, Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat, Runtime: func() serve.RuntimeState { return s.runtimeState(ctx) },
 		Ready: func() {

@@ -41,7 +41,7 @@ func (a *app) suggestCommand(e *problem.Error) {
 		}
 	case *run.OtherDefinition:
 		if from, to := a.workloadAt(cause.Named); to > 0 {
-			e.Hint = fmt.Sprintf("a %s defines the pod %s: use %s", cause.Defined.Kind, cause.Defined.Name, a.withWords(from, to, cause.Defined.String()))
+			e.Hint = fmt.Sprintf("a %s defines the pod %s: use %s", cause.Defined.Kind, cause.Named.Name, a.withWords(from, to, cause.Defined.String()))
 		}
 	}
 }

@@ -52,7 +52,7 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	if len(l.objects.Skipped) > 0 {
 		l.add(skippedWarning(l.objects.Skipped))
 	}
-	if len(l.objects.Pods)+len(l.objects.Services)+len(l.objects.Jobs)+len(l.objects.CronJobs) == 0 && len(l.problems.Errors()) == 0 {
+	if len(l.objects.Pods)+len(l.objects.Workloads)+len(l.objects.Services)+len(l.objects.Jobs)+len(l.objects.CronJobs) == 0 && len(l.problems.Errors()) == 0 {
 		l.add(noPod(sources, l.objects))
 	}
 	if len(l.problems.Errors()) == 0 {

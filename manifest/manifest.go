@@ -5,6 +5,7 @@
 package manifest
 
 import (
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,6 +57,11 @@ type Options struct {
 	ToEnd bool
 	// Env adds these variables to every container and init container, or replaces them.
 	Env []corev1.EnvVar
+	// HonourReplicas makes Load return as many pods as a workload requests, unless an annotation of the
+	// workload says otherwise. Scaled returns the number of pods of a workload that does not specify
+	// it; false means the default. It may be nil.
+	HonourReplicas bool
+	Scaled         func(kind string, id identity.Pod) (int32, bool)
 	// Controllers makes Load return Jobs and CronJobs as such, instead of one pod for each: the
 	// caller runs their controllers.
 	Controllers bool
@@ -102,6 +108,8 @@ type Objects struct {
 	Services        map[string]*corev1.Service // as in the file: without virtual IPs of podrun
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
+	// Workloads are those whose replicas podrun honours. Pods contains their pods.
+	Workloads []Workload
 	// Jobs and CronJobs are in the order of the input. They are empty without Options.Controllers.
 	Jobs     []Job
 	CronJobs []CronJob

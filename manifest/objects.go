@@ -214,6 +214,7 @@ func generated(base, suffix string) string {
 // existing one, Add keeps the existing one.
 func (o *Objects) Add(more *Objects) {
 	o.Pods, o.Jobs, o.CronJobs = append(o.Pods, more.Pods...), append(o.Jobs, more.Jobs...), append(o.CronJobs, more.CronJobs...)
+	o.Workloads = append(o.Workloads, more.Workloads...)
 	addTo(&o.ConfigMaps, more.ConfigMaps)
 	addTo(&o.Secrets, more.Secrets)
 	addTo(&o.Claims, more.Claims)

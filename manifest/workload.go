@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -78,6 +79,7 @@ func (l *loader) workload(it item, h header) {
 		l.add(it.problem(l.objectName(h), w.template, "FieldValueRequired", "a pod template is required"))
 		return
 	}
+	honours := l.honours(it, h, obj, meta)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace,
 		Labels: template.Labels, Annotations: template.Annotations,
@@ -92,7 +94,12 @@ func (l *loader) workload(it item, h header) {
 	it.rename = [][2]string{{"spec", w.template + ".spec"}, {"metadata.labels", w.template + ".metadata.labels"}, {"metadata.annotations", w.template + ".metadata.annotations"}}
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		l.claimTemplates(it, set, pod)
+		if honours {
+			pod.Labels = maps.Clone(pod.Labels)
+			setOrdinal(&pod.ObjectMeta, &pod.Spec, set.Name, set.Spec.ServiceName, 0)
+		}
 	}
+	taken := len(l.objects.Pods)
 	if l.opts.Controllers && hasController(h.Kind) {
 		l.takePod(it, pod, by)
 		l.controlled(obj)
@@ -102,8 +109,13 @@ func (l *loader) workload(it item, h header) {
 			note.Message = fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind)
 		}
 		note.Warning = true
+		at := len(l.problems)
 		l.add(note)
 		l.takePod(it, pod, by)
+		if honours && len(l.objects.Pods) > taken {
+			l.replicas(it, h, obj)
+			l.problems[at].Message = fmt.Sprintf("podrun runs %[2]s from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind, podCount(len(l.objects.Pods)-taken))
+		}
 	}
 	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
 }
@@ -113,7 +125,7 @@ func (l *loader) workload(it item, h header) {
 func (l *loader) claimTemplates(it item, set *appsv1.StatefulSet, pod *corev1.Pod) {
 	for i, claim := range set.Spec.VolumeClaimTemplates {
 		name := claim.Name
-		claim.Name, claim.Namespace = fmt.Sprintf("%s-%s-0", name, set.Name), set.Namespace
+		claim.Name, claim.Namespace = ClaimName(name, set.Name, 0), set.Namespace
 		at := fmt.Sprintf("spec.volumeClaimTemplates[%d]", i)
 		raw, err := json.Marshal(claim)
 		if err != nil {
@@ -127,4 +139,15 @@ func (l *loader) claimTemplates(it item, set *appsv1.StatefulSet, pod *corev1.Po
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 		pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
 	}
+}
+
+// podCount returns a number of pods in words.
+func podCount(n int) string {
+	switch n {
+	case 0:
+		return "no pod"
+	case 1:
+		return "one pod"
+	}
+	return fmt.Sprintf("%d pods", n)
 }

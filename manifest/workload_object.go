@@ -27,9 +27,12 @@ func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
 	if template == nil {
 		return nil, fmt.Errorf("read the %s %s: it has no pod template", by.Kind, pod.Name)
 	}
-	meta.Namespace, meta.Name, meta.CreationTimestamp = pod.Namespace, pod.Name, pod.CreationTimestamp
+	meta.Namespace, meta.Name, meta.CreationTimestamp = pod.Namespace, by.WorkloadName(pod.Name), pod.CreationTimestamp
 	*template = templateOf(pod)
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
+		if by.Honours() {
+			withoutOrdinal(template)
+		}
 		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool {
 			return slices.ContainsFunc(set.Spec.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == v.Name })
 		})

@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"errors"
 	"sync"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -28,7 +30,18 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 			return nil, reconcile.ReadHostError(ctx, err)
 		}
 	}
-	return e.applyLocked(ctx, objects, locks, o)
+	ended, err := e.recordWorkloads(ctx, objects)
+	if err != nil {
+		return nil, errors.Join(err, ended(true))
+	}
+	results, err := e.applyLocked(ctx, objects, locks, o)
+	if err != nil {
+		return nil, errors.Join(err, ended(true))
+	}
+	if err := ended(false); err != nil {
+		e.WarnOnce(problem.WarningOf(err))
+	}
+	return results, nil
 }
 
 // applyLocked implements Apply; the pods' locks must be held.

@@ -2,8 +2,11 @@ package run
 
 import (
 	"context"
+	"errors"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Prune removes podrun's pods whose labels match and that objects does not contain, for `apply
@@ -19,7 +22,11 @@ func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, namespace
 		namespaces[p.Object.Namespace] = true
 		keep[p.Object.Namespace+"/"+p.Object.Name] = true
 	}
-	if len(objects.Pods) == 0 {
+	workloads := map[identity.Pod]bool{}
+	for _, w := range objects.Workloads {
+		namespaces[w.ID().Namespace], workloads[w.ID()] = true, true
+	}
+	if len(objects.Pods)+len(objects.Workloads) == 0 {
 		namespaces[namespace] = true
 	}
 	var pruned []Known
@@ -28,8 +35,13 @@ func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, namespace
 			pruned = append(pruned, k)
 		}
 	}
-	if len(pruned) == 0 {
-		return nil, nil
+	_, forget, err := e.DeleteWorkloads(ctx, func(r store.WorkloadRecord) bool {
+		c, err := r.Checkpoint()
+		return err == nil && c != nil && namespaces[r.ID.Namespace] && !workloads[r.ID] && match(c.Pod.Labels)
+	})
+	if err != nil || len(pruned) == 0 {
+		return nil, errors.Join(err, forget())
 	}
-	return e.Delete(ctx, pruned, o)
+	results, err := e.Delete(ctx, pruned, o)
+	return results, errors.Join(err, forget())
 }

@@ -10,20 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
-
-// Workload returns the workload that defines the pod, with its status; nil if no workload defines it.
-func (v View) Workload(now time.Time) (runtime.Object, error) {
-	o, err := manifest.WorkloadObject(v.Pod, v.Definition)
-	if o == nil || err != nil {
-		return nil, err
-	}
-	lifecycle.SetWorkloadStatus(o, v.Object, now)
-	return o, nil
-}
 
 // Referred is a ConfigMap or a Secret that pods refer to.
 type Referred struct {

@@ -46,6 +46,11 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 	if name, err := podOfJob(layout, namespace, r); name != "" || err != nil {
 		return name, err
 	}
+	if all, err := r.Replicas(layout, namespace); err != nil {
+		return "", err
+	} else if len(all) > 0 {
+		return all[0], nil
+	}
 	stored, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: r.Name})
 	if err != nil {
 		return "", err
@@ -56,10 +61,12 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 			continue
 		}
 		k := observe.ReadKnown(layout, id)
-		if k.Definition.DefinedBy(r.Kind) {
+		defined := Ref{Kind: r.Kind, Name: k.Definition.WorkloadName(r.Name)}
+		if k.Definition.DefinedBy(r.Kind) && defined == r {
 			return r.Name, nil
 		}
-		other := &OtherDefinition{Named: r, Defined: Ref{Kind: k.Definition.Kind, Name: r.Name}}
+		defined.Kind = k.Definition.Kind
+		other := &OtherDefinition{Named: r, Defined: defined}
 		err = &problem.Error{Kind: problem.Failed, Object: strings.ToLower(r.Kind) + " " + r.Name, Err: other,
 			Hint: fmt.Sprintf("a %s defines the pod %s: use %s", k.Definition.Kind, r.Name, other.Defined)}
 	}
@@ -73,6 +80,44 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 		return "", err
 	}
 	return r.Name, nil
+}
+
+// Replicas returns the names of the pods of a workload whose replicas podrun honours. Namespace "" means all
+// namespaces; Replicas then returns none. The names are in the order of the replicas.
+func (r Ref) Replicas(layout identity.Layout, namespace string) (names []string, err error) {
+	if !manifest.IsReplicated(r.Kind) || namespace == "" {
+		return nil, nil
+	}
+	stored, err := store.StoredReplicas(layout, r.Kind, identity.Pod{Namespace: namespace, Name: r.Name})
+	for _, one := range stored {
+		names = append(names, one.ID.Name)
+	}
+	return names, err
+}
+
+// NoReplicas is the error for a workload that has been scaled to 0.
+type NoReplicas struct{}
+
+func (*NoReplicas) Error() string { return "has no pods: it is scaled to 0" }
+
+// ResolveAll does what Resolve does, but returns all pods that a workload defines. The error of a
+// workload that has been scaled to 0 is a *NoReplicas.
+func (r Ref) ResolveAll(layout identity.Layout, namespace string) ([]string, error) {
+	names, err := r.Replicas(layout, namespace)
+	if len(names) > 0 || err != nil {
+		return names, err
+	}
+	if manifest.IsReplicated(r.Kind) && namespace != "" {
+		record, err := store.ReadWorkload(layout, identity.Pod{Namespace: namespace, Name: r.Name})
+		if err == nil && record != nil && record.Kind == r.Kind && !record.Deleted && record.Replicas == 0 {
+			return nil, &problem.Error{Kind: problem.Failed, Object: r.String(), Err: &NoReplicas{}, Hint: fmt.Sprintf("run 'podrun scale %s --replicas=1' to start a pod", r)}
+		}
+	}
+	name, err := r.Resolve(layout, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return []string{name}, nil
 }
 
 // definedIn reports whether a pod with the name of the reference exists, and an object of its kind

@@ -19,8 +19,9 @@ import (
 // withJobs is a source of supervisor: the manifest directories, if there are any, and the pods of
 // Jobs.
 type withJobs struct {
-	files *sources // nil if there are no directories
-	jobs  *jobs.Controller
+	engine *run.Engine
+	files  *sources // nil if there are no directories
+	jobs   *jobs.Controller
 }
 
 // Read reads the directories, and adds the pods of Jobs.
@@ -31,6 +32,9 @@ func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired,
 		if snapshot, want, err = w.files.Read(ctx); err != nil {
 			return nil, nil, err
 		}
+	}
+	if w.files == nil {
+		want = withReplicas(ctx, w.engine, snapshot, want)
 	}
 	snapshot, want = w.jobs.Merge(snapshot, want)
 	return snapshot, want, nil

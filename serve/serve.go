@@ -53,7 +53,14 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	services := newServices(e)
-	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e, services.signal)}
+	changed := make(chan struct{}, 1)
+	reread := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // a signal is already pending
+		}
+	}
+	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e, services.signal, reread)}
 	options.RotateLogs, options.RotateLogsEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = supervisor.NewStats(&e.Node), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
 	options.Shutdowns = func(ctx context.Context) (supervisor.Shutdowns, error) {
@@ -83,13 +90,12 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 			o.Progress(line)
 		}
 	}
-	changed := make(chan struct{}, 1)
 	controller, err := newJobs(e, changed)
 	if err != nil {
 		return err
 	}
 	noteJobs(controller, &e.Node)
-	read := &withJobs{jobs: controller}
+	read := &withJobs{engine: e, jobs: controller}
 	options.Sources, options.Changed, options.Jobs = read, changed, controller.Run
 	options.HasPod, options.Forgotten = controller.Has, controller.Wake
 	if len(o.Dirs) > 0 {
@@ -139,11 +145,12 @@ func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *p
 }
 
 // stateChanges watches the owner records and claims of pods. When one of them changes, it calls changed
-// and sends the pod to the returned channel. If the directories cannot be watched, it prints a warning
-// and returns nil.
-func stateChanges(ctx context.Context, e *run.Engine, changed func()) <-chan identity.Pod {
+// and sends the pod to the returned channel. It calls replicas when the number of pods of a workload
+// changes, or if a pod of a workload may be missing. If the directories cannot be watched, it prints a
+// warning and returns nil.
+func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
-	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {
+	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims(), e.Layout().Workloads()} {
 		if err == nil {
 			err = errors.Join(store.MakeStateDir(dir), w.Add(dir))
 		}
@@ -168,6 +175,13 @@ func stateChanges(ctx context.Context, e *run.Engine, changed func()) <-chan ide
 				id, ok := store.NamedPod(filepath.Base(ev.Name))
 				if !ok {
 					continue
+				}
+				if filepath.Dir(ev.Name) == e.Layout().Workloads() {
+					replicas()
+					continue
+				}
+				if ev.Has(fsnotify.Remove) && store.HasWorkloads(e.Layout()) {
+					replicas() // a replica may have been deleted
 				}
 				changed()
 				select {

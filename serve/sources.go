@@ -140,6 +140,7 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 		return nil, nil, err
 	}
 	want := source.Merge(snapshot)
+	want = withReplicas(ctx, s.engine, snapshot, want)
 	// Unused claims may belong to pods that will be added later.
 	_ = want.All().ServeClaims(s.options.Claims)
 	if !s.swept {

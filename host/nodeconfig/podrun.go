@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // PodrunConfiguration (podrun.dev/v1alpha1) has the settings that a KubeletConfiguration does not
@@ -53,6 +55,8 @@ type PodrunConfiguration struct {
 	StrictSources   *bool   `json:"strictSources"`
 	ReadOnlyAPI     *bool   `json:"readOnlyAPI"`
 	UserNamespaces  *string `json:"userNamespaces"` // pod or prefer
+
+	Replicas *string `json:"replicas"` // ignore or honour
 
 	Namespace *string `json:"namespace"` // for pods that specify none
 	Verbose   *bool   `json:"verbose"`
@@ -115,6 +119,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	if o := deref(pc.StartOrder, StartInOrder); !slices.Contains(StartOrders, o) {
 		f.invalid("startOrder", fmt.Sprintf("%q is not kubelet, strict or parallel", o), "")
 	}
+	if r := deref(pc.Replicas, ReplicasIgnore); !slices.Contains(ReplicasModes, r) {
+		f.invalid("replicas", fmt.Sprintf("%q is not %s", r, strings.Join(ReplicasModes, " or ")), "")
+	}
 	if n := pc.Profile; n != nil && !slices.Contains(Profiles, *n) {
 		f.invalid("profile", fmt.Sprintf("unknown profile %q", *n), strings.Join(Profiles, ", "))
 	}
@@ -159,6 +166,17 @@ const (
 
 // SecretsPlaces are the values of secrets.
 var SecretsPlaces = []string{SecretsOnDisk, SecretsInMemory}
+
+// How podrun handles the number of pods of a workload.
+const (
+	// podrun runs one pod for each workload without the annotation podrun.dev/replicas: honour.
+	ReplicasIgnore = identity.ReplicasIgnore
+	// podrun runs as many pods as the workload requests.
+	ReplicasHonour = identity.ReplicasHonour
+)
+
+// ReplicasModes are the values of replicas.
+var ReplicasModes = []string{ReplicasIgnore, ReplicasHonour}
 
 // The app containers of a pod can start in these orders.
 const (
@@ -274,7 +292,7 @@ func (f *file) tooMany(field string, n int) bool {
 // mergePodrun overrides base with a valid PodrunConfiguration.
 func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
-		&s.Color: pc.Color, &s.Profile: pc.Profile, &s.UserNamespaces: pc.UserNamespaces, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
+		&s.Color: pc.Color, &s.Profile: pc.Profile, &s.UserNamespaces: pc.UserNamespaces, &s.Replicas: pc.Replicas, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
 		&s.ClaimDir: pc.PersistentVolumeClaimDir, &s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {

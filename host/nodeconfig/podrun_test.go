@@ -40,6 +40,7 @@ podSecurity: baseline
 preempt: false
 allowKubelet: true
 strictSources: true
+replicas: honour
 namespace: edge
 verbose: true
 `, func(s *Settings) {
@@ -52,7 +53,7 @@ verbose: true
 			limit := 5 * time.Minute
 			s.RetryPullAlways, s.PullTimeout, s.PullStall = true, &limit, 0
 			s.AllowPrivileged, s.PodSecurity, s.Preempt, s.AllowKubelet = false, "baseline", false, true
-			s.StrictSources = true
+			s.StrictSources, s.Replicas = true, ReplicasHonour
 			s.Namespace, s.Verbose = "edge", true
 		}},
 		"beside a KubeletConfiguration": {"# the node\n---\n" + begin + "maxPods: 7\n--- # podrun's own\n" + beginPodrun + "rootDir: /r\n...\n", func(s *Settings) {
@@ -106,6 +107,8 @@ func TestParsePodrunProblems(t *testing.T) {
 		"limit without unit":     {"pullStallTimeout: '3'\n", "pullStallTimeout: time: missing unit in duration", 3},
 		"profile":                {"profile: hard\n", `profile: unknown profile "hard"`, 3},
 		"user namespaces":        {"userNamespaces: always\n", `userNamespaces: "always" is not pod or prefer`, 3},
+		"replicas":               {"replicas: 3\n", `replicas`, 3},
+		"replicas' mode":         {"replicas: honor\n", `replicas: "honor" is not ignore or honour`, 3},
 		"security level":         {"podSecurity: strict\n", `podSecurity: "strict" is not a level`, 3},
 		"namespace":              {"namespace: a.b\n", `namespace: "a.b" is not a valid namespace`, 3},
 		"twice":                  {"---\n" + beginPodrun, "kind: PodrunConfiguration is already defined at line 2", 5},

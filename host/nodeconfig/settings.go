@@ -41,6 +41,8 @@ type Settings struct {
 	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run next to a kubelet on the same runtime
 	Verbose       bool   `json:"verbose,omitempty"`
 	StartOrder    string `json:"startOrder,omitempty"` // kubelet (the default for ""), strict or parallel
+	// Replicas is ignore (the default for "") or honour.
+	Replicas string `json:"replicas,omitempty"`
 	// ReadOnlyAPI removes exec, attach and port-forward from the HTTP API of serve.
 	ReadOnlyAPI bool   `json:"readOnlyAPI,omitempty"`
 	Color       string `json:"-"` // auto, always or never; empty for auto

@@ -156,7 +156,7 @@ func TestClaims(t *testing.T) {
 		"cronjob.spec.schedule":                                 "",
 		"cronjob.spec.jobTemplate.spec.template.spec.priority":  "supported: critical pods preempt other podrun pods",
 		"podtemplate.template.spec.schedulerName":               "no effect: there is no scheduler",
-		"deployment":                                            oneOfTemplate,
+		"deployment":                                            severalOfTemplate,
 		"deployment.spec.template.spec.volumes.csi.driver":      "refused: mount the storage on the host and use hostPath",
 		"configmap.data":                                        "",
 		"persistentvolumeclaim.spec.accessModes":                "",

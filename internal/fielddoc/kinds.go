@@ -24,6 +24,9 @@ type Kind struct {
 
 const oneOfTemplate = "podrun runs one pod from its template, with the object's name"
 
+// severalOfTemplate is the note of the workloads that have a number of pods.
+const severalOfTemplate = oneOfTemplate + ", and spec.replicas pods if it has the annotation podrun.dev/replicas: honour"
+
 // Kinds lists all kinds that podrun reads, the Pod first.
 var Kinds = []Kind{
 	{"Pod", "", "v1", []string{"pods", "pod", "po"}, "", "", reflect.TypeFor[corev1.Pod]()},
@@ -32,10 +35,10 @@ var Kinds = []Kind{
 	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or to a directory with --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
 	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "podrun binds claims of the input to it if its source is hostPath, local or nfs", "", reflect.TypeFor[corev1.PersistentVolume]()},
 	{"PodTemplate", "", "v1", []string{"podtemplates", "podtemplate"}, oneOfTemplate, "template.", reflect.TypeFor[corev1.PodTemplate]()},
-	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
+	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, severalOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
 	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
-	{"StatefulSet", "apps", "v1", []string{"statefulsets", "statefulset", "sts"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.StatefulSet]()},
-	{"ReplicaSet", "apps", "v1", []string{"replicasets", "replicaset", "rs"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.ReplicaSet]()},
+	{"StatefulSet", "apps", "v1", []string{"statefulsets", "statefulset", "sts"}, severalOfTemplate, "spec.template.", reflect.TypeFor[appsv1.StatefulSet]()},
+	{"ReplicaSet", "apps", "v1", []string{"replicasets", "replicaset", "rs"}, severalOfTemplate, "spec.template.", reflect.TypeFor[appsv1.ReplicaSet]()},
 	{"Job", "batch", "v1", []string{"jobs", "job"}, oneOfTemplate + "; podrun serve runs the Job", "spec.template.", reflect.TypeFor[batchv1.Job]()},
 	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, "podrun serve runs its Jobs; podrun run runs its template once", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
 	{"RuntimeClass", "node.k8s.io", "v1", []string{"runtimeclasses", "runtimeclass"}, "its handler, overhead and scheduling apply to pods that refer to it", "", reflect.TypeFor[nodev1.RuntimeClass]()},

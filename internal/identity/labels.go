@@ -39,6 +39,11 @@ const (
 	// of each pod subnet, separated by commas.
 	AnnotationIP = "podrun.dev/ip"
 
+	// AnnotationReplicas on a workload has precedence over the setting replicas.
+	AnnotationReplicas = "podrun.dev/replicas"
+	ReplicasHonour     = "honour"
+	ReplicasIgnore     = "ignore"
+
 	// AnnotationRestartedAt is the annotation that kubectl rollout restart sets.
 	AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 

@@ -147,6 +147,17 @@ func (l Layout) ServicesLock() string { return filepath.Join(l.Locks(), "service
 // ServiceNamesLock is described at ServicesLock.
 func (l Layout) ServiceNamesLock() string { return filepath.Join(l.Locks(), "service-names") }
 
+// Workloads is the directory of the numbers of replicas, one file per namespace/name of a workload.
+func (l Layout) Workloads() string { return filepath.Join(l.RootDir, "workloads") }
+
+// Workload is the file with the number of replicas of a workload, and the definition of its pods.
+func (l Layout) Workload(id Pod) string {
+	return filepath.Join(l.Workloads(), id.Namespace+"_"+id.Name)
+}
+
+// WorkloadsLock is held while podrun changes such a file.
+func (l Layout) WorkloadsLock() string { return filepath.Join(l.Locks(), "workloads") }
+
 // Histories is the directory of the pods' histories, one file per namespace/name.
 func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") }
 

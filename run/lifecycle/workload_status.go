@@ -8,67 +8,83 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // SetWorkloadStatus sets the status of a workload to what its controller would report if the
-// given pod were the workload's only pod.
-func SetWorkloadStatus(workload runtime.Object, pod *corev1.Pod, now time.Time) {
+// given pods were the workload's only pods. A Job or CronJob has one pod.
+func SetWorkloadStatus(workload runtime.Object, pods []*corev1.Pod, now time.Time) {
+	total := int32(len(pods))
 	switch o := workload.(type) {
 	case *appsv1.Deployment:
-		n := countsOf(pod, o.Spec.MinReadySeconds, now)
-		o.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: n.ready, AvailableReplicas: n.available,
-			UnavailableReplicas: 1 - n.available, Conditions: []appsv1.DeploymentCondition{deploymentAvailable(n)}}
+		n := countsOf(pods, o.Spec.MinReadySeconds, now)
+		o.Status = appsv1.DeploymentStatus{Replicas: total, UpdatedReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available,
+			UnavailableReplicas: total - n.available, Conditions: []appsv1.DeploymentCondition{deploymentAvailable(n, max(total, requested(o)))}}
 	case *appsv1.StatefulSet:
-		n := countsOf(pod, o.Spec.MinReadySeconds, now)
-		o.Status = appsv1.StatefulSetStatus{Replicas: 1, CurrentReplicas: 1, UpdatedReplicas: 1, ReadyReplicas: n.ready, AvailableReplicas: n.available}
+		n := countsOf(pods, o.Spec.MinReadySeconds, now)
+		o.Status = appsv1.StatefulSetStatus{Replicas: total, CurrentReplicas: total, UpdatedReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available}
 	case *appsv1.DaemonSet:
-		n := countsOf(pod, o.Spec.MinReadySeconds, now)
+		n := countsOf(pods, o.Spec.MinReadySeconds, now)
 		o.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1,
 			NumberReady: n.ready, NumberAvailable: n.available, NumberUnavailable: 1 - n.available}
 	case *appsv1.ReplicaSet:
-		n := countsOf(pod, o.Spec.MinReadySeconds, now)
-		o.Status = appsv1.ReplicaSetStatus{Replicas: 1, FullyLabeledReplicas: 1, ReadyReplicas: n.ready, AvailableReplicas: n.available}
+		n := countsOf(pods, o.Spec.MinReadySeconds, now)
+		o.Status = appsv1.ReplicaSetStatus{Replicas: total, FullyLabeledReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available}
 	case *corev1.ReplicationController:
-		n := countsOf(pod, o.Spec.MinReadySeconds, now)
-		o.Status = corev1.ReplicationControllerStatus{Replicas: 1, FullyLabeledReplicas: 1, ReadyReplicas: n.ready, AvailableReplicas: n.available}
+		n := countsOf(pods, o.Spec.MinReadySeconds, now)
+		o.Status = corev1.ReplicationControllerStatus{Replicas: total, FullyLabeledReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available}
 	case *batchv1.Job:
-		o.Status = jobStatus(pod)
+		o.Status = jobStatus(pods[0])
 	case *batchv1.CronJob:
 		o.Status = batchv1.CronJobStatus{}
-		if !hasEnded(pod) {
+		if pod := pods[0]; !hasEnded(pod) {
 			o.Status.Active = []corev1.ObjectReference{{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
 		}
 	}
 }
 
-// replicaCounts are the numbers of pods of a workload: 0 or 1.
-type replicaCounts struct {
-	ready, available int32
-	since            metav1.Time // when the pod became ready, or not ready
+// requested returns the number of pods that a Deployment requests, if podrun honours it.
+func requested(o *appsv1.Deployment) int32 {
+	if o.Annotations[identity.AnnotationReplicas] != identity.ReplicasHonour || o.Spec.Replicas == nil {
+		return 0
+	}
+	return *o.Spec.Replicas
 }
 
-func countsOf(pod *corev1.Pod, minReadySeconds int32, now time.Time) (n replicaCounts) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodReady {
-			continue
+// replicaCounts are the numbers of pods of a workload.
+type replicaCounts struct {
+	ready, available int32
+	since            metav1.Time // when a pod last became ready, or not ready
+}
+
+func countsOf(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (n replicaCounts) {
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type != corev1.PodReady {
+				continue
+			}
+			if n.since.Before(&c.LastTransitionTime) {
+				n.since = c.LastTransitionTime
+			}
+			if c.Status != corev1.ConditionTrue {
+				continue
+			}
+			n.ready++
+			if !now.Before(c.LastTransitionTime.Add(time.Duration(minReadySeconds) * time.Second)) {
+				n.available++
+			}
 		}
-		n.since = c.LastTransitionTime
-		if c.Status == corev1.ConditionTrue {
-			n.ready = 1
-		}
-	}
-	if n.ready == 1 && !now.Before(n.since.Add(time.Duration(minReadySeconds)*time.Second)) {
-		n.available = 1
 	}
 	return n
 }
 
 // deploymentAvailable returns the condition of the deployment controller
-// (pkg/controller/deployment/sync.go).
-func deploymentAvailable(n replicaCounts) appsv1.DeploymentCondition {
+// (pkg/controller/deployment/sync.go) for a Deployment that requires this number of pods.
+func deploymentAvailable(n replicaCounts, required int32) appsv1.DeploymentCondition {
 	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, LastUpdateTime: n.since, LastTransitionTime: n.since,
 		Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}
-	if n.available == 1 {
+	if n.available >= required {
 		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "MinimumReplicasAvailable", "Deployment has minimum availability."
 	}
 	return c
@@ -94,7 +110,7 @@ func jobStatus(pod *corev1.Pod) batchv1.JobStatus {
 		out.Failed = 1
 		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
 	default:
-		ready := countsOf(pod, 0, time.Time{}).ready
+		ready := countsOf([]*corev1.Pod{pod}, 0, time.Time{}).ready
 		out.Active, out.Ready = 1, &ready
 	}
 	return out

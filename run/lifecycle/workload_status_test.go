@@ -30,29 +30,34 @@ func TestSetWorkloadStatus(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		workload runtime.Object
-		pod      *corev1.Pod
+		pods     []*corev1.Pod
 		after    int // seconds since the start
 		want     string
 	}{
-		{"deployment", &appsv1.Deployment{}, running, 11,
+		{"deployment", &appsv1.Deployment{}, []*corev1.Pod{running}, 11,
 			`{"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[{"type":"Available","status":"True","lastUpdateTime":"2026-01-02T03:04:15Z","lastTransitionTime":"2026-01-02T03:04:15Z","reason":"MinimumReplicasAvailable","message":"Deployment has minimum availability."}]}`},
-		{"minReadySeconds", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{MinReadySeconds: 5}}, running, 14,
+		{"minReadySeconds", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{MinReadySeconds: 5}}, []*corev1.Pod{running}, 14,
 			`{"replicas":1,"fullyLabeledReplicas":1,"readyReplicas":1}`},
-		{"after minReadySeconds", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{MinReadySeconds: 5}}, running, 15,
+		{"after minReadySeconds", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{MinReadySeconds: 5}}, []*corev1.Pod{running}, 15,
 			`{"replicas":1,"fullyLabeledReplicas":1,"readyReplicas":1,"availableReplicas":1}`},
-		{"not ready", &appsv1.DaemonSet{}, starting, 11,
+		{"not ready", &appsv1.DaemonSet{}, []*corev1.Pod{starting}, 11,
 			`{"currentNumberScheduled":1,"numberMisscheduled":0,"desiredNumberScheduled":1,"numberReady":0,"updatedNumberScheduled":1,"numberUnavailable":1}`},
-		{"stateful set", &appsv1.StatefulSet{}, running, 11, `{"replicas":1,"readyReplicas":1,"currentReplicas":1,"updatedReplicas":1,"availableReplicas":1}`},
-		{"controller", &corev1.ReplicationController{}, starting, 11, `{"replicas":1,"fullyLabeledReplicas":1}`},
-		{"running job", &batchv1.Job{}, running, 11, `{"startTime":"2026-01-02T03:04:05Z","active":1,"ready":1}`},
-		{"complete job", &batchv1.Job{}, pod(corev1.PodSucceeded, corev1.ConditionFalse), 40,
+		{"stateful set", &appsv1.StatefulSet{}, []*corev1.Pod{running}, 11, `{"replicas":1,"readyReplicas":1,"currentReplicas":1,"updatedReplicas":1,"availableReplicas":1}`},
+		{"controller", &corev1.ReplicationController{}, []*corev1.Pod{starting}, 11, `{"replicas":1,"fullyLabeledReplicas":1}`},
+		{"two of three replicas", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"podrun.dev/replicas": "honour"}}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3))}}, []*corev1.Pod{running, starting, running}, 11,
+			`{"replicas":3,"updatedReplicas":3,"readyReplicas":2,"availableReplicas":2,"unavailableReplicas":1,"conditions":[{"type":"Available","status":"False","lastUpdateTime":"2026-01-02T03:04:15Z","lastTransitionTime":"2026-01-02T03:04:15Z","reason":"MinimumReplicasUnavailable","message":"Deployment does not have minimum availability."}]}`},
+		{"a replica is missing", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"podrun.dev/replicas": "honour"}}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}, []*corev1.Pod{running}, 11,
+			`{"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[{"type":"Available","status":"False","lastUpdateTime":"2026-01-02T03:04:15Z","lastTransitionTime":"2026-01-02T03:04:15Z","reason":"MinimumReplicasUnavailable","message":"Deployment does not have minimum availability."}]}`},
+		{"no replica", &appsv1.StatefulSet{}, nil, 11, `{"replicas":0,"availableReplicas":0}`},
+		{"running job", &batchv1.Job{}, []*corev1.Pod{running}, 11, `{"startTime":"2026-01-02T03:04:05Z","active":1,"ready":1}`},
+		{"complete job", &batchv1.Job{}, []*corev1.Pod{pod(corev1.PodSucceeded, corev1.ConditionFalse)}, 40,
 			`{"conditions":[{"type":"Complete","status":"True","lastProbeTime":"2026-01-02T03:04:35Z","lastTransitionTime":"2026-01-02T03:04:35Z","reason":"CompletionsReached","message":"Reached expected number of succeeded pods"}],"startTime":"2026-01-02T03:04:05Z","completionTime":"2026-01-02T03:04:35Z","succeeded":1}`},
-		{"failed job", &batchv1.Job{}, pod(corev1.PodFailed, corev1.ConditionFalse), 40,
+		{"failed job", &batchv1.Job{}, []*corev1.Pod{pod(corev1.PodFailed, corev1.ConditionFalse)}, 40,
 			`{"conditions":[{"type":"Failed","status":"True","lastProbeTime":"2026-01-02T03:04:35Z","lastTransitionTime":"2026-01-02T03:04:35Z","reason":"BackoffLimitExceeded","message":"Job has reached the specified backoff limit"}],"startTime":"2026-01-02T03:04:05Z","failed":1}`},
-		{"active cron job", &batchv1.CronJob{}, running, 11, `{"active":[{"kind":"Pod","namespace":"shop","name":"web","uid":"u","apiVersion":"v1"}]}`},
-		{"ended cron job", &batchv1.CronJob{}, pod(corev1.PodSucceeded, corev1.ConditionFalse), 40, `{}`},
+		{"active cron job", &batchv1.CronJob{}, []*corev1.Pod{running}, 11, `{"active":[{"kind":"Pod","namespace":"shop","name":"web","uid":"u","apiVersion":"v1"}]}`},
+		{"ended cron job", &batchv1.CronJob{}, []*corev1.Pod{pod(corev1.PodSucceeded, corev1.ConditionFalse)}, 40, `{}`},
 	} {
-		SetWorkloadStatus(test.workload, test.pod, began.Add(time.Duration(test.after)*time.Second))
+		SetWorkloadStatus(test.workload, test.pods, began.Add(time.Duration(test.after)*time.Second))
 		data, err := json.Marshal(test.workload)
 		if err != nil {
 			t.Fatal(err)

@@ -21,6 +21,15 @@ type Pod struct {
 	// Own are objects of this pod only, which take precedence over those of the directories; nil if there
 	// are none.
 	Own *manifest.Dependencies
+	// Referred are the objects to which the pod refers. It is set for a missing replica of a workload that
+	// a command applied, and nil for other pods, which refer to Desired.Shared.
+	Referred *manifest.Objects
+}
+
+// Workload is a workload of a file whose replicas podrun honours, and the File.Path of that file.
+type Workload struct {
+	manifest.Workload
+	Path string
 }
 
 // Job is a Job that a file defines, and the File.Path of that file.
@@ -42,6 +51,11 @@ func (p *Pod) Key() string { return keyOf(&p.Pod) }
 // objects with the Snapshot.
 type Desired struct {
 	Pods []Pod // ordered by directory, file and position in the file
+	// Workloads are ordered like Pods, which contain their replicas.
+	Workloads []Workload
+	// Replicas are the numbers of pods that workloads must have, by kind and namespace/name, separated by
+	// a space. Other pods of these workloads must be removed.
+	Replicas map[string]int32
 	// Jobs and CronJobs are ordered like Pods.
 	Jobs     []Job
 	CronJobs []CronJob
@@ -58,7 +72,11 @@ type Desired struct {
 // Objects returns pod i with all objects to which it can refer. The results for different pods
 // share their maps.
 func (d *Desired) Objects(i int) *manifest.Objects {
-	out := d.Pods[i].Own.Over(d.Shared)
+	shared := d.Shared
+	if d.Pods[i].Referred != nil {
+		shared = d.Pods[i].Referred
+	}
+	out := d.Pods[i].Own.Over(shared)
 	out.Pods = []manifest.Pod{d.Pods[i].Pod}
 	return out
 }
@@ -125,6 +143,14 @@ func (m *merger) file(f *File) {
 			continue
 		}
 		m.desired.Pods = append(m.desired.Pods, Pod{Pod: p, Path: f.Path})
+	}
+	for _, w := range f.Objects.Workloads {
+		// A workload without pods claims the name of its first pod, too.
+		name := "Pod " + keyOf(&w.First)
+		if w.Replicas == 0 && !m.claim(f, "Pod", keyOf(&w.First), w.First.Position) || m.owners[name] != w.First.Position {
+			continue
+		}
+		m.desired.Workloads = append(m.desired.Workloads, Workload{Workload: w, Path: f.Path})
 	}
 	for _, j := range f.Objects.Jobs {
 		if m.claim(f, "Job", keyOf(&j.Template), j.Template.Position) {

@@ -12,7 +12,7 @@ func count(o *manifest.Objects) int {
 	if o == nil {
 		return 0
 	}
-	return len(o.Pods) + len(o.ConfigMaps) + len(o.Secrets) + len(o.Claims) + len(o.Volumes) + len(o.Services) + len(o.RuntimeClasses) + len(o.PriorityClasses) + len(o.Jobs) + len(o.CronJobs)
+	return len(o.Pods) + len(o.ConfigMaps) + len(o.Secrets) + len(o.Claims) + len(o.Volumes) + len(o.Services) + len(o.RuntimeClasses) + len(o.PriorityClasses) + len(o.Jobs) + len(o.CronJobs) + len(o.Workloads)
 }
 
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }

@@ -46,6 +46,8 @@ type Situation struct {
 	Stopped bool
 	// Doomed is true if a command has begun to remove the pod permanently.
 	Doomed bool
+	// Surplus is true if the pod is a replica of a workload that must have fewer pods.
+	Surplus bool
 	// Ended is true if the pod has terminated permanently. This process observed that, or the
 	// status of a pod with a corrupt checkpoint records it.
 	Ended bool
@@ -142,9 +144,9 @@ func Decide(s Situation) Step {
 		return Step{Do: Forget}
 	case s.Run:
 		return Step{Do: Wait, Why: "podrun run created the pod"}
-	case s.Source == Gone && !s.FromSource && !s.Doomed:
+	case s.Source == Gone && !s.FromSource && !s.Doomed && !s.Surplus:
 		return Step{Do: Release}
-	case s.Doomed, s.Source == Gone:
+	case s.Doomed, s.Surplus, s.Source == Gone:
 		if s.Now.Before(s.RetryDelete) {
 			return Step{Do: Wait, Until: s.RetryDelete, Why: whyNotRemoved}
 		}

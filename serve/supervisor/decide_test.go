@@ -63,6 +63,8 @@ func applied(s *Situation) { exists(s); s.FromSource = false }
 var stateTable = []row{
 	{"new", "", func(*Situation) {}, [4]cell{apply, forget, waits, forget}},
 	{"running", "", exists, [4]cell{attend, remove, attend, attend}},
+	{"is a surplus replica", "", func(s *Situation) { exists(s); s.Surplus = true }, [4]cell{remove, remove, remove, remove}},
+	{"is a surplus replica", "which a command applied", func(s *Situation) { applied(s); s.Surplus = true }, [4]cell{remove, remove, remove, remove}},
 	{"ended", "found by this process", func(s *Situation) { exists(s); s.Ended = true }, [4]cell{waits, remove, waits, waits}},
 	{"ended", "not known yet: attending it finds that", exists, [4]cell{attend, remove, attend, attend}},
 	{"failed", "could not be made", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },

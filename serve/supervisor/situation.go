@@ -28,6 +28,9 @@ type stepInput struct {
 	// pod itself has not changed since it was applied. The pod then keeps the definition on disk.
 	documents map[string]string
 	kept      bool
+	// replica is true if the source is the record of a workload. It defines the pod only until the pod
+	// exists, and has no source record.
+	replica bool
 }
 
 // containers returns the containers of the source's definition.
@@ -88,6 +91,7 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	}
 	known := observe.ReadKnown(layout, in.id)
 	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
+	in.Surplus = p.s.surplus(known)
 	unknown := owner == nil || owner.Origin == nil
 	// podrun does not supervise a pod with a corrupt checkpoint, so no worker determines whether the pod
 	// has ended.
@@ -125,13 +129,26 @@ func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	return id, err
 }
 
+// surplus reports whether a pod is a replica of a workload that must have fewer pods.
+func (s *Supervisor) surplus(k observe.Known) bool {
+	if !k.Definition.Honours() {
+		return false
+	}
+	workload := k.Definition.WorkloadName(k.ID.Name)
+	index, ok := manifest.ReplicaIndex(workload, k.ID.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, known := s.want.Replicas[k.Definition.Kind+" "+k.ID.Namespace+"/"+workload]
+	return ok && known && index >= int(n)
+}
+
 // wanted returns whether the manifest directories define a pod.
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInput {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
-		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once}, path: s.want.Pods[i].Path, objects: objects}
+		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once}, path: s.want.Pods[i].Path, objects: objects, replica: s.want.Pods[i].Referred != nil}
 		if in.Once && record != nil && record.Hash != "" {
 			// Later changes of the objects to which it refers do not concern it.
 			in.Hash = record.Hash

@@ -27,7 +27,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	}
 	// If this is true, the pod was evicted, and its file cannot be read now.
 	fromCheckpoint := in.Source != Present
-	if !fromCheckpoint && in.recorded == "" {
+	if !fromCheckpoint && in.recorded == "" && !in.replica {
 		// Record the source before creating the pod. If the supervisor is killed after that, the next
 		// supervisor knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
@@ -49,7 +49,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 		Admitted: func() error {
 			// The pod has a new checkpoint.
 			p.noteCorrupt(stepInput{})
-			if fromCheckpoint {
+			if fromCheckpoint || in.replica {
 				// The recorded state of the source remains valid.
 				return nil
 			}

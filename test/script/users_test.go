@@ -177,7 +177,7 @@ func TestUsersLinesThatWork(t *testing.T) {
 	stays := `image: "${IMAGE}", command: [sh, -c, 'trap "exit 0" TERM; sleep 600 & wait']`
 	web := fmt.Sprintf("containers: [{name: app, %s}, {name: side, %s}]", stays, stays)
 	for _, file := range []string{"web.yaml", "manifests/web.yaml"} {
-		fmt.Fprintf(&s, "-- %s --\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {dnsPolicy: Default, %s}}}\n", file, web)
+		fmt.Fprintf(&s, "-- %s --\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {dnsPolicy: Default, %s}}}\n", file, web)
 	}
 	s.WriteString("-- overlays/prod/kustomization.yaml --\nresources: [pod.yaml]\nnamePrefix: prod-\n")
 	pod("overlays/prod/pod.yaml", "db", fmt.Sprintf("containers: [{name: app, %s}]", stays))

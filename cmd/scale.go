@@ -1,0 +1,225 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+type scaleFlags struct {
+	inputFlags
+	replicas, current int32
+	all               bool
+	labels            string
+	dryRun            string
+	timeout           time.Duration
+}
+
+func newScale(a *app) *cobra.Command {
+	f := &scaleFlags{}
+	c := &cobra.Command{
+		Use:   "scale TYPE/NAME... | -f FILE --replicas=N",
+		Short: "Change the number of pods of a workload",
+		Long: `Change the number of pods of Deployments, StatefulSets, ReplicaSets and
+ReplicationControllers, and wait until new pods are started. podrun runs several pods of
+a workload only if the workload has the annotation podrun.dev/replicas: honour, or with
+the setting 'replicas: honour'. The first pod has the name of the workload, the others
+are NAME-1, NAME-2 and so on. With --replicas=0, podrun removes all pods, and keeps the
+workload.`,
+		Example: `  podrun scale deploy/web --replicas=3
+  podrun scale statefulset/db --current-replicas=1 --replicas=2
+  podrun scale -f web.yaml --replicas=0`,
+		RunE: func(c *cobra.Command, given []string) error { return a.runScale(c, f, given) },
+	}
+	set := c.Flags()
+	set.Int32Var(&f.replicas, "replicas", 0, "the new `number` of pods; required")
+	set.Int32Var(&f.current, "current-replicas", -1, "fail if the workload does not have this `number` of pods; -1 for any number")
+	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL with the workloads; repeatable")
+	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization with the workloads")
+	set.BoolVar(&f.all, "all", false, "all workloads of the type in the namespace")
+	set.StringVarP(&f.labels, "selector", "l", "", "all workloads of the type that match the label selector (app=web)")
+	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run the pods")
+	set.Lookup("dry-run").NoOptDefVal = dryClient
+	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	set.StringVarP(&a.output, "output", "o", "", "print the names of the workloads with name")
+	a.addQuiet(c)
+	f.validate, f.relativePaths, f.services, f.allowEmpty, f.ignoreKinds = string(manifest.Ignore), true, true, true, true
+	return c
+}
+
+// target is a workload to scale.
+type target struct {
+	kind string
+	id   identity.Pod
+}
+
+func (a *app) runScale(c *cobra.Command, f *scaleFlags, given []string) error {
+	if err := f.check(c, a); err != nil {
+		return err
+	}
+	kinds, named, err := parseSelected(given, f.all || f.labels != "")
+	if err != nil {
+		return err
+	}
+	if err := f.checkSelection(c, kinds, named); err != nil {
+		return err
+	}
+	r := a.messageRenderer()
+	r.severalPods = true
+	use := run.RuntimeUse(run.RuntimeStarts)
+	if f.dryRun != dryNone {
+		use = run.RuntimeReads
+	}
+	var targets []target
+	if f.hasFiles() {
+		if targets, err = f.inFiles(a, c); err != nil {
+			return err
+		}
+	}
+	engine, closeAll, err := a.rootEngine(c.Context(), r, use)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for _, ref := range named {
+		targets = append(targets, target{kind: ref.Kind, id: identity.Pod{Namespace: a.namespaceOrDefault("default"), Name: ref.Name}})
+	}
+	if len(kinds) > 0 {
+		if targets, err = f.selected(c.Context(), a, engine, kinds); err != nil {
+			return err
+		}
+		if len(targets) == 0 {
+			r.note("no workloads found")
+			return nil
+		}
+	}
+	var failed error
+	for _, t := range targets {
+		failed = errors.Join(failed, a.scale(c.Context(), f, r, engine, t))
+	}
+	return failed
+}
+
+// check rejects contradictory flags.
+func (f *scaleFlags) check(c *cobra.Command, a *app) error {
+	switch {
+	case !c.Flags().Changed("replicas"):
+		return usageHint(errors.New("--replicas is required"), "use '"+c.CommandPath()+" deploy/NAME --replicas=2'")
+	case f.replicas < 0:
+		return usage(c, fmt.Errorf("--replicas=%d is negative", f.replicas))
+	case f.current < -1:
+		return usage(c, fmt.Errorf("--current-replicas=%d is negative", f.current))
+	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
+		return usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
+	}
+	return checkOutput(a.output, "name")
+}
+
+// checkSelection rejects an empty selection, and objects without a number of pods.
+func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []run.Ref) error {
+	hint := "use '" + c.CommandPath() + " deploy/NAME --replicas=2'; run 'podrun get all' to list the workloads"
+	switch several := f.all || f.labels != ""; {
+	case f.hasFiles() && (several || len(named) > 0):
+		return usage(c, errors.New("-f cannot be used with names, --all or -l"))
+	case several && len(named) > 0:
+		return usageHint(errors.New("--all and -l cannot be used with names"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
+	case several && len(kinds) == 0:
+		return usageHint(errors.New("--all and -l require a type of workload"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
+	case !several && !f.hasFiles() && len(named) == 0:
+		return usageHint(errors.New("specify a workload by its type and name, or -f FILE"), hint)
+	}
+	for _, kind := range kinds {
+		named = append(named, run.Ref{Kind: kind})
+	}
+	for _, ref := range named {
+		if !manifest.IsReplicated(ref.Kind) {
+			kind := ref.Kind
+			if kind == "" {
+				kind = podKind
+			}
+			return usageHint(fmt.Errorf("a %s has no number of pods that could be changed", kind), hint)
+		}
+	}
+	return nil
+}
+
+// inFiles returns the workloads in the files.
+func (f *scaleFlags) inFiles(a *app, c *cobra.Command) (out []target, err error) {
+	objects, err := f.load(c.Context(), a, c, nil, func(problem.List) {})
+	if err != nil {
+		return nil, err
+	}
+	seen := map[target]bool{}
+	add := func(t target) {
+		if !seen[t] {
+			seen[t] = true
+			out = append(out, t)
+		}
+	}
+	for _, w := range objects.Workloads {
+		add(target{kind: w.Kind, id: w.ID()})
+	}
+	for _, p := range objects.Pods {
+		if kind, name, _ := strings.Cut(p.From, " "); manifest.IsReplicated(kind) {
+			add(target{kind: kind, id: identity.Pod{Namespace: p.Object.Namespace, Name: name}})
+		}
+	}
+	if len(out) == 0 {
+		return nil, usageHint(errors.New("the files have no workload whose number of pods could be changed"), "use a Deployment, StatefulSet, ReplicaSet or ReplicationController")
+	}
+	return out, nil
+}
+
+// selected returns the workloads of the namespace that --all or -l selects.
+func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Engine, kinds kindFilter) (out []target, err error) {
+	match, err := parseSelector(f.labels)
+	if err != nil {
+		return nil, err
+	}
+	objects, _, err := a.readObjects(ctx, e, a.namespaceOrDefault("default"), selection{kinds: kinds})
+	for _, o := range objects {
+		if match(o.meta.GetLabels()) {
+			out = append(out, target{kind: o.kind, id: identity.Pod{Namespace: o.meta.GetNamespace(), Name: o.meta.GetName()}})
+		}
+	}
+	return out, err
+}
+
+// scale scales one workload, and prints the result.
+func (a *app) scale(ctx context.Context, f *scaleFlags, r *renderer, e *run.Engine, t target) error {
+	o := run.ScaleOptions{DryRun: f.dryRun != dryNone, Admit: f.dryRun == dryServer}
+	o.Timeout, o.AllowKubelet = f.timeout, a.allowKubelet
+	if f.current >= 0 {
+		o.Current = &f.current
+	}
+	a.trackWork(r, e, []identity.Pod{t.id}, run.UndoTimeout)
+	results, err := e.Scale(ctx, t.kind, t.id, f.replicas, o)
+	for _, res := range results {
+		err = errors.Join(err, res.Err)
+	}
+	if err != nil {
+		return err
+	}
+	name := resourceOf(t.kind) + "/" + t.id.Name
+	switch {
+	case a.output == "name":
+		fmt.Fprintln(a.streams.Out, name)
+	case f.dryRun == dryClient:
+		fmt.Fprintln(a.streams.Out, name+" scaled (dry run)")
+	case f.dryRun == dryServer:
+		fmt.Fprintln(a.streams.Out, name+" scaled (server dry run)")
+	default:
+		fmt.Fprintln(a.streams.Out, name+" scaled")
+	}
+	return nil
+}

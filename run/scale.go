@@ -1,0 +1,237 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// ScaleOptions are the options of Scale.
+type ScaleOptions struct {
+	ApplyOptions
+	// Current is the number of pods that the workload must have before, unless it is nil.
+	Current *int32
+	// DryRun makes Scale change nothing. Admit then also checks whether this host would run the pods.
+	DryRun, Admit bool
+}
+
+// scaleAttempts is how often Scale starts missing pods and removes surplus ones, while other commands
+// change them.
+const scaleAttempts = 5
+
+// Scale changes the number of pods of a workload. It records the number before it starts or removes a
+// pod, so that podrun serve, or the same command, completes an interrupted Scale. If it returns an
+// error without results, the number has not changed. Pods that exist are not changed. The results are
+// those of the pods that were started and removed.
+func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int32, o ScaleOptions) ([]Result, error) {
+	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
+	defer cancel()
+	w, err := e.readWorkload(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if is := w.desired(); o.Current != nil && *o.Current != is {
+		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: fmt.Errorf("expected replicas to be %d, was %d", *o.Current, is),
+			Hint: "run 'podrun get " + w.String() + "' to show the number, or omit --current-replicas"}
+	}
+	objects, err := w.scaled(n)
+	if err != nil {
+		return nil, err
+	}
+	if o.DryRun {
+		return nil, e.checkScale(ctx, w, objects, o)
+	}
+	if w.origin != "" {
+		// podrun serve removes them with the file.
+		o.Origin.Command = store.OriginServe
+	}
+	record, restore, err := e.recordScale(ctx, w, objects.Workloads[0], n)
+	if err != nil {
+		return nil, err
+	}
+	results, err := e.converge(ctx, w, record.Change, n, o.ApplyOptions)
+	if err != nil && len(results) == 0 && !isOtherScale(err) {
+		return nil, errors.Join(err, restore())
+	}
+	return results, err
+}
+
+// checkScale is the part of a dry run that checks the missing pods against this host.
+func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.Objects, o ScaleOptions) error {
+	if objects = w.missing(objects); !o.Admit || len(objects.Pods) == 0 {
+		return nil
+	}
+	_, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet})
+	if err != nil {
+		return err
+	}
+	return problem.Refuse(problem.Refused, problems)
+}
+
+// converge starts the missing pods and removes the surplus ones, until the workload has n pods, or
+// another command changes the number.
+func (e *Engine) converge(ctx context.Context, w *workload, change string, n int32, o ApplyOptions) (results []Result, err error) {
+	for range scaleAttempts {
+		if w, err = e.readWorkload(w.kind, w.id); err != nil {
+			return results, err
+		}
+		if w.record == nil || w.record.Change != change {
+			removed, err := e.removeSurplus(ctx, w.kind, w.id)
+			return append(results, removed...), errors.Join(&otherScale{of: w.String()}, err)
+		}
+		objects, err := w.scaled(n)
+		if err != nil {
+			return results, err
+		}
+		again := false
+		if objects = w.missing(objects); len(objects.Pods) > 0 {
+			started, err := e.Apply(ctx, objects, o)
+			if err != nil {
+				return results, err
+			}
+			for _, r := range started {
+				again = again || reconcile.IsSuperseded(r.Err)
+			}
+			results = append(results, started...)
+		}
+		removed, err := e.removeSurplus(ctx, w.kind, w.id)
+		if results = append(results, removed...); err != nil || !again {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
+// otherScale is the error of a Scale whose number another command has changed.
+type otherScale struct{ of string }
+
+func (e *otherScale) Error() string {
+	return e.of + ": another command has changed the number of replicas"
+}
+
+func isOtherScale(err error) bool {
+	_, ok := errors.AsType[*otherScale](err)
+	return ok
+}
+
+// workload is the state of a workload whose replicas podrun honours.
+type workload struct {
+	kind     string
+	id       identity.Pod
+	record   *store.WorkloadRecord // nil if there is none
+	replicas []store.Replica       // those that exist
+	origin   string                // the file of podrun serve that defines it; "" if there is none
+}
+
+// String returns the name as kubectl prints it: deployment/web.
+func (w *workload) String() string { return Ref{Kind: w.kind, Name: w.id.Name}.String() }
+
+// readWorkload reads a workload. The error is of kind Failed if the workload does not exist, or if
+// podrun runs only one pod for it.
+func (e *Engine) readWorkload(kind string, id identity.Pod) (*workload, error) {
+	w := &workload{kind: kind, id: identity.Pod{Namespace: id.Namespace, Name: id.Name}}
+	var err error
+	if w.record, err = store.ReadWorkload(e.Layout(), id); err != nil {
+		return nil, &problem.Error{Kind: problem.Runtime, Object: w.String(), Err: err, Hint: "apply the manifest again"}
+	}
+	if w.record != nil && w.record.Kind != kind {
+		w.record = nil
+	}
+	if w.replicas, err = store.StoredReplicas(e.Layout(), kind, w.id); err != nil {
+		return nil, err
+	}
+	if w.record != nil && !w.record.Deleted || len(w.replicas) > 0 {
+		w.origin, err = e.originOf(w)
+		return w, err
+	}
+	ref := Ref{Kind: kind, Name: id.Name}
+	if _, err := ref.Resolve(e.Layout(), id.Namespace); err != nil {
+		return nil, err
+	}
+	if _, exists := ref.definedIn(e.Layout(), id.Namespace); exists {
+		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: errors.New("podrun runs one pod for it"),
+			Hint: "add the annotation " + identity.AnnotationReplicas + ": " + identity.ReplicasHonour + " to the " + kind + " and apply it again; to stop its pod, run 'podrun stop " + w.String() + "'"}
+	}
+	return nil, &problem.Error{Kind: problem.Failed, Object: strings.ToLower(kind) + " " + id.Name, Err: problem.ErrNotFound, Hint: "run 'podrun get all -A' to list the workloads"}
+}
+
+// originOf returns the file of podrun serve that defines a workload.
+func (e *Engine) originOf(w *workload) (string, error) {
+	if w.record != nil {
+		return w.record.Origin, nil
+	}
+	for _, r := range w.replicas {
+		s, err := store.ReadSource(e.Layout(), r.ID)
+		if err != nil {
+			return "", err
+		}
+		if s != nil && filepath.Dir(s.Path) != e.Layout().Workloads() {
+			return s.Path, nil
+		}
+	}
+	return "", nil
+}
+
+// desired returns the number of pods that the workload must have.
+func (w *workload) desired() int32 {
+	if w.record != nil {
+		return w.record.Replicas
+	}
+	if n := w.replicas[0].Checkpoint.Definition.Replicas(); n != nil {
+		return *n
+	}
+	return 1
+}
+
+// template returns the definition of the workload's pods.
+func (w *workload) template() (manifest.Checkpoint, error) {
+	if len(w.replicas) > 0 {
+		return w.replicas[0].Checkpoint, nil
+	}
+	c, err := w.record.Checkpoint()
+	switch {
+	case err == nil && c == nil:
+		err = errors.New("it has no definition")
+	case err == nil:
+		return *c, nil
+	}
+	return manifest.Checkpoint{}, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: err, Hint: "apply the manifest again"}
+}
+
+// scaled returns the objects of n pods. The error is of kind Manifest if the workload cannot have so
+// many.
+func (w *workload) scaled(n int32) (*manifest.Objects, error) {
+	c, err := w.template()
+	if err != nil {
+		return nil, err
+	}
+	if c.SecretsLost && n > 0 {
+		return nil, store.LostSecrets(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name})
+	}
+	objects, problems := manifest.Scale(c, n)
+	return objects, problem.Refuse(problem.Manifest, problems)
+}
+
+// missing returns the objects with only those pods that do not exist.
+func (w *workload) missing(objects *manifest.Objects) *manifest.Objects {
+	exists := map[string]bool{}
+	for _, r := range w.replicas {
+		exists[r.ID.Name] = !r.Ending
+	}
+	out := *objects
+	out.Pods, out.Workloads = nil, nil
+	for _, p := range objects.Pods {
+		if !exists[p.Object.Name] {
+			out.Pods = append(out.Pods, p)
+		}
+	}
+	return &out
+}

@@ -1,0 +1,296 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/store"
+)
+
+// recordScale writes the number of pods. restore writes the previous record, unless another command has
+// changed it.
+func (e *Engine) recordScale(ctx context.Context, w *workload, of manifest.Workload, n int32) (r store.WorkloadRecord, restore func() error, err error) {
+	r = store.WorkloadRecord{ID: w.id, Kind: w.kind, Replicas: n, Written: of.Written, Origin: w.origin, Change: store.RandomHex(8)}
+	if w.record != nil {
+		r.Written = w.record.Written
+	}
+	c, err := w.template()
+	if err == nil {
+		err = r.SetTemplate(c)
+	}
+	if err != nil {
+		return r, nil, err
+	}
+	restore, err = e.writeWorkload(ctx, r)
+	return r, restore, err
+}
+
+// writeWorkload writes a record. restore undoes that, unless another command has changed the record.
+func (e *Engine) writeWorkload(ctx context.Context, r store.WorkloadRecord) (restore func() error, err error) {
+	lock, err := e.lockWorkloads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	was, err := store.ReadWorkload(e.Layout(), r.ID)
+	if err != nil {
+		e.WarnOnce(problem.WarningOf(fmt.Errorf("%w; this command replaces the record", err)))
+	}
+	if err := store.WriteWorkload(e.Layout(), r); err != nil {
+		return nil, err
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+		defer cancel()
+		lock, err := e.lockWorkloads(ctx)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock()
+		is, err := store.ReadWorkload(e.Layout(), r.ID)
+		switch {
+		case err != nil || is == nil || is.Change != r.Change:
+			return err
+		case was == nil:
+			return store.RemoveWorkload(e.Layout(), r.ID)
+		}
+		return store.WriteWorkload(e.Layout(), *was)
+	}, nil
+}
+
+func (e *Engine) lockWorkloads(ctx context.Context) (*store.FileLock, error) {
+	return store.Lock(ctx, e.Layout().WorkloadsLock(), e.Holder(), nil)
+}
+
+// removeSurplus removes the pods of a workload that are more than its record allows. Without a record,
+// it removes none.
+func (e *Engine) removeSurplus(ctx context.Context, kind string, id identity.Pod) ([]Result, error) {
+	record, err := store.ReadWorkload(e.Layout(), id)
+	if record == nil || err != nil {
+		return nil, err
+	}
+	return e.removeReplicas(ctx, kind, id, record.Replicas)
+}
+
+// removeReplicas removes the pods of a workload whose index is at least n.
+func (e *Engine) removeReplicas(ctx context.Context, kind string, id identity.Pod, n int32) ([]Result, error) {
+	replicas, err := store.StoredReplicas(e.Layout(), kind, id)
+	if err != nil {
+		return nil, err
+	}
+	var surplus []Known
+	for _, r := range replicas {
+		if r.Index >= int(n) {
+			surplus = append(surplus, Known{ID: r.ID, Pod: r.Checkpoint.Pod, Definition: r.Checkpoint.Definition})
+		}
+	}
+	if len(surplus) == 0 {
+		return nil, nil
+	}
+	return e.Delete(ctx, surplus, DeleteOptions{Found: true})
+}
+
+// recordWorkloads writes the numbers of pods of the workloads that objects defines. ended restores the
+// previous records of those for which no pod exists, or of all of them.
+func (e *Engine) recordWorkloads(ctx context.Context, objects *manifest.Objects) (ended func(all bool) error, err error) {
+	var undo []func(all bool) error
+	ended = func(all bool) error {
+		var errs []error
+		for _, one := range undo {
+			errs = append(errs, one(all))
+		}
+		return errors.Join(errs...)
+	}
+	for _, w := range objects.Workloads {
+		r, err := e.newRecord(w, objects)
+		if err != nil {
+			return ended, err
+		}
+		restore, err := e.writeWorkload(ctx, r)
+		if err != nil {
+			return ended, err
+		}
+		undo = append(undo, func(all bool) error {
+			if !all && w.Replicas > 0 {
+				replicas, err := store.StoredReplicas(e.Layout(), w.Kind, w.ID())
+				if err != nil {
+					return err
+				}
+				all = len(replicas) == 0
+			}
+			if all {
+				return restore()
+			}
+			return nil
+		})
+	}
+	return ended, nil
+}
+
+// RecordWorkload writes the number of pods of a workload that a file of podrun serve defines. It does
+// nothing if another command has changed the record, which was read before; was has no ID if there was
+// none.
+func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, objects *manifest.Objects, origin string, n int32, was store.WorkloadRecord) error {
+	r, err := e.newRecord(w, objects)
+	if err != nil {
+		return err
+	}
+	r.Replicas, r.Origin = n, origin
+	if was.Kind == r.Kind && was.Replicas == n && !was.Deleted && sameNumber(was.Written, r.Written) {
+		// It is the same number, and a running Scale must not regard it as another one.
+		r.Change = was.Change
+		if was.Origin == r.Origin && was.Template == r.Template {
+			return nil
+		}
+	}
+	lock, err := e.lockWorkloads(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	is, err := store.ReadWorkload(e.Layout(), w.ID())
+	if err == nil && (is == nil && was.Change != "" || is != nil && is.Change != was.Change) {
+		return nil
+	}
+	return store.WriteWorkload(e.Layout(), r)
+}
+
+func sameNumber(a, b *int32) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// newRecord returns the record of a workload of the input.
+func (e *Engine) newRecord(w manifest.Workload, objects *manifest.Objects) (store.WorkloadRecord, error) {
+	r := store.WorkloadRecord{ID: w.ID(), Kind: w.Kind, Replicas: w.Replicas, Written: w.Written, Change: store.RandomHex(8)}
+	c := manifest.Referred(w.First.Object, objects)
+	c.Definition = w.First.Definition
+	c.InMemory = w.First.SecretsInMemory || e.Settings.Secrets == nodeconfig.SecretsInMemory
+	return r, r.SetTemplate(c)
+}
+
+// RemoveSurplus removes pods that earlier definitions of the workloads in objects have requested, and
+// the current ones do not. It must follow Apply.
+func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (results []Result, err error) {
+	honoured := map[identity.Pod]bool{}
+	for _, w := range objects.Workloads {
+		honoured[w.ID()] = true
+		removed, failed := e.removeSurplus(ctx, w.Kind, w.ID())
+		results, err = append(results, removed...), errors.Join(err, failed)
+	}
+	for _, p := range objects.Pods {
+		kind, name, _ := strings.Cut(p.From, " ")
+		id := identity.Pod{Namespace: p.Object.Namespace, Name: name}
+		if !manifest.IsReplicated(kind) || honoured[id] {
+			continue
+		}
+		// The workload has one pod now.
+		r, failed := store.ReadWorkload(e.Layout(), id)
+		if r != nil {
+			removed, f := e.removeReplicas(ctx, r.Kind, id, 1)
+			results, failed = append(results, removed...), errors.Join(f, e.ForgetWorkload(ctx, id, r.Change))
+		}
+		err = errors.Join(err, failed)
+	}
+	return results, err
+}
+
+// MissingReplicas returns the pods that a workload must have and that do not exist, with the objects to
+// which they refer.
+func (e *Engine) MissingReplicas(r store.WorkloadRecord) (*manifest.Objects, error) {
+	w, err := e.readWorkload(r.Kind, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if w.complete(r.Replicas) {
+		return &manifest.Objects{}, nil
+	}
+	objects, err := w.scaled(r.Replicas)
+	if err != nil {
+		return nil, err
+	}
+	return w.missing(objects), nil
+}
+
+// complete reports whether the first n pods exist.
+func (w *workload) complete(n int32) bool {
+	count := 0
+	for _, r := range w.replicas {
+		if r.Index < int(n) && !r.Ending {
+			count++
+		}
+	}
+	return count == int(n)
+}
+
+// ForgetWorkload removes a record, unless another command has changed it.
+func (e *Engine) ForgetWorkload(ctx context.Context, id identity.Pod, change string) error {
+	lock, err := e.lockWorkloads(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	r, err := store.ReadWorkload(e.Layout(), id)
+	if err != nil || r == nil || r.Change != change {
+		return err
+	}
+	return store.RemoveWorkload(e.Layout(), id)
+}
+
+// Scaled returns a function for manifest.Options, which reads the numbers of pods that commands have
+// set.
+func Scaled(layout identity.Layout) func(kind string, id identity.Pod) (int32, bool) {
+	return func(kind string, id identity.Pod) (int32, bool) {
+		r, err := store.ReadWorkload(layout, id)
+		if err != nil || r == nil || r.Kind != kind || r.Deleted {
+			return 0, false
+		}
+		return r.Replicas, true
+	}
+}
+
+// DeleteWorkloads marks the selected workloads as deleted, so that podrun serve does not start their
+// pods again. ended removes the marks of those that have no pod any more.
+func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.WorkloadRecord) bool) (marked []store.WorkloadRecord, ended func() error, err error) {
+	ended = func() error { return nil }
+	if !store.HasWorkloads(e.Layout()) {
+		return nil, ended, nil
+	}
+	records, unreadable, err := store.ReadWorkloads(e.Layout(), "")
+	if unreadable != nil {
+		e.WarnOnce(problem.WarningOf(unreadable))
+	}
+	if err != nil {
+		return nil, ended, err
+	}
+	ended = func() error {
+		var errs []error
+		for _, r := range marked {
+			replicas, err := store.StoredReplicas(e.Layout(), r.Kind, r.ID)
+			if err == nil && len(replicas) == 0 {
+				err = e.ForgetWorkload(context.WithoutCancel(ctx), r.ID, r.Change)
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	for _, r := range records {
+		if !selected(r) {
+			continue
+		}
+		r.Deleted, r.Replicas, r.Change = true, 0, store.RandomHex(8)
+		if _, err := e.writeWorkload(ctx, r); err != nil {
+			return marked, ended, err
+		}
+		marked = append(marked, r)
+	}
+	return marked, ended, nil
+}

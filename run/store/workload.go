@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+)
+
+// WorkloadRecord is the number of pods that a workload must have (docs/design/replicas.md). Commands
+// write it before they start or remove a pod.
+type WorkloadRecord struct {
+	ID       identity.Pod `json:"-"` // namespace and name
+	Kind     string       `json:"kind"`
+	Replicas int32        `json:"replicas"`
+	// Written is the number in the manifest; nil if the manifest omits it.
+	Written *int32 `json:"written,omitempty"`
+	// Origin is the source.File of podrun serve that defines the workload; "" if a command applied it.
+	Origin string `json:"origin,omitempty"`
+	// Deleted is true if a command has begun to delete the workload.
+	Deleted bool `json:"deleted,omitempty"`
+	// Change is a random text for each change of the record.
+	Change string `json:"change"`
+	// Template is the checkpoint of one of the pods. It has no Secrets if SecretsInMemory is set.
+	Template        string `json:"template,omitempty"`
+	SecretsInMemory bool   `json:"secretsInMemory,omitempty"`
+}
+
+// SetTemplate stores the checkpoint of a pod as the definition of the workload's pods.
+func (r *WorkloadRecord) SetTemplate(c manifest.Checkpoint) error {
+	if r.SecretsInMemory = c.InMemory && len(c.Secrets) > 0; r.SecretsInMemory {
+		c = c.WithoutSecrets()
+	}
+	data, err := c.Marshal()
+	r.Template = string(data)
+	return err
+}
+
+// Checkpoint returns the stored definition, with defaults; nil if the record has none.
+func (r *WorkloadRecord) Checkpoint() (*manifest.Checkpoint, error) {
+	if r.Template == "" {
+		return nil, nil
+	}
+	c, err := manifest.Unmarshal([]byte(r.Template))
+	if err != nil {
+		return nil, err
+	}
+	c.Default()
+	c.InMemory, c.SecretsLost = r.SecretsInMemory, r.SecretsInMemory
+	return &c, nil
+}
+
+// ReadWorkload reads the record of a workload; nil if there is none. The error is of an unreadable
+// record.
+func ReadWorkload(layout identity.Layout, id identity.Pod) (*WorkloadRecord, error) {
+	path := layout.Workload(id)
+	data, err := hostfile.ReadNoFollow(context.Background(), path, 2*identity.MaxCheckpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var r WorkloadRecord
+	if err == nil {
+		content, version := identity.CutSchema(data)
+		if err = identity.CheckSchema(path, version); err == nil {
+			err = json.Unmarshal(content, &r)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the replicas of %s: %w", id, InFile(path, err))
+	}
+	r.ID = identity.Pod{Namespace: id.Namespace, Name: id.Name}
+	return &r, nil
+}
+
+// ReadWorkloads reads the records of a namespace, by namespace and name; "" means all namespaces.
+// Unreadable joins the errors of records that it omits.
+func ReadWorkloads(layout identity.Layout, namespace string) (out []WorkloadRecord, unreadable, err error) {
+	entries, err := os.ReadDir(layout.Workloads())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("list the replicas of workloads: %w", err)
+	}
+	for _, e := range entries {
+		id, ok := NamedPod(e.Name())
+		if !ok || namespace != "" && id.Namespace != namespace {
+			continue
+		}
+		r, err := ReadWorkload(layout, id)
+		if unreadable = errors.Join(unreadable, err); r != nil {
+			out = append(out, *r)
+		}
+	}
+	slices.SortFunc(out, func(a, b WorkloadRecord) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	return out, unreadable, nil
+}
+
+// HasWorkloads reports whether there is a record.
+func HasWorkloads(layout identity.Layout) bool {
+	entries, err := os.ReadDir(layout.Workloads())
+	return err == nil && len(entries) > 0
+}
+
+// WriteWorkload writes and syncs a record, which only root can read: it may have Secrets. The caller
+// holds the lock of workloads.
+func WriteWorkload(layout identity.Layout, r WorkloadRecord) error {
+	data, err := json.Marshal(r)
+	if err == nil {
+		err = hostfile.MakeDirsDurable(layout.Workloads(), 0o750)
+	}
+	if err == nil {
+		err = WriteState(layout.Workload(r.ID), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the replicas of %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// RemoveWorkload removes a record, if there is one. The caller holds the lock of workloads.
+func RemoveWorkload(layout identity.Layout, id identity.Pod) error {
+	if err := os.Remove(layout.Workload(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the replicas of %s: %w", id, err)
+	}
+	return nil
+}
+
+// StoredReplicas returns the pods of a workload that have a checkpoint, in the order of their indexes,
+// with their checkpoints. It omits those whose checkpoints cannot be read.
+func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) ([]Replica, error) {
+	entries, err := os.ReadDir(layout.Owners())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the pods of %s: %w", layout.Owners(), err)
+	}
+	var out []Replica
+	for _, e := range entries {
+		id, ok := NamedPod(e.Name())
+		if !ok || id.Namespace != workload.Namespace {
+			continue
+		}
+		index, ok := manifest.ReplicaIndex(workload.Name, id.Name)
+		if !ok {
+			continue
+		}
+		owner, err := ReadOwner(layout, id)
+		if err != nil || owner == nil || !identity.SafeUID(owner.UID) {
+			continue
+		}
+		id.UID = owner.UID
+		c, err := ViewCheckpoint(layout, id.UID)
+		if err != nil || c == nil || !c.Definition.Honours() || c.Definition.Kind != kind || c.Definition.WorkloadName(id.Name) != workload.Name {
+			continue
+		}
+		out = append(out, Replica{ID: id, Index: index, Checkpoint: *c, Ending: owner.Removes()})
+	}
+	slices.SortFunc(out, func(a, b Replica) int { return a.Index - b.Index })
+	return out, nil
+}
+
+// Replica is a pod of a workload.
+type Replica struct {
+	ID         identity.Pod
+	Index      int
+	Checkpoint manifest.Checkpoint
+	Ending     bool // a command has begun to remove it
+}
