@@ -55,11 +55,19 @@ func newJobs(e *run.Engine, changed chan<- struct{}) (*jobs.Controller, error) {
 		}})
 }
 
-// noteJobs makes a node report its events to the controller of Jobs.
+// noteJobs makes a node report its events, and changes of the state of pods, to the controller of Jobs.
+// The end of a container causes no event.
 func noteJobs(c *jobs.Controller, n *node.Node) {
+	changed := n.Observer.Changed
+	n.Observer.Changed = func(id identity.Pod) {
+		c.NoteChange(id)
+		if changed != nil {
+			changed(id)
+		}
+	}
 	emit := n.Emit
 	n.Emit = func(e event.Event) {
-		c.Note(e)
+		c.NoteChange(identity.Pod{Namespace: e.Namespace, Name: e.Pod})
 		if emit != nil {
 			emit(e)
 		}

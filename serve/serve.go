@@ -74,7 +74,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	if o.Runtime == nil {
 		o.Runtime = func() RuntimeState { return RuntimeState{} }
 	}
-	e.Observer.Changed = services.signal
+	e.Observer.Changed = func(identity.Pod) { services.signal() }
 	api := newAPI(e, o.API)
 	api.runtime = o.Runtime
 	api.observe(ctx, &options)
@@ -117,7 +117,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 			case <-ctx.Done():
 				return
 			case n := <-o.Reload:
-				n.Observer.Changed = services.signal
+				n.Observer.Changed = func(identity.Pod) { services.signal() }
 				api.tap(n)
 				noteJobs(controller, n)
 				s.Reload(n)

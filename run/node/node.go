@@ -64,7 +64,7 @@ type Observer struct {
 	Probed func(id identity.Pod, container, kind, result string)
 	// Changed is called when the sandbox, a container or the readiness of a supervised pod has changed,
 	// and the change is on disk or in the runtime.
-	Changed func()
+	Changed func(id identity.Pod)
 	// Pulled receives the size in bytes and the duration of a successful image pull.
 	Pulled func(size uint64, took time.Duration)
 }

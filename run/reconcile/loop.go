@@ -158,7 +158,7 @@ func (l *loop) announce() {
 	}
 	if text := state.String(); text != l.announced {
 		l.announced = text
-		changed()
+		changed(l.pod.Plan.ID)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
@@ -109,11 +108,12 @@ func (c *Controller) Wake() {
 	}
 }
 
-// Note makes the controller decide again if an event concerns a pod of a Job.
-func (c *Controller) Note(e event.Event) {
+// NoteChange makes the controller decide again if a pod is a pod of a Job, after it has read the state of this
+// pod. It ignores the UID.
+func (c *Controller) NoteChange(id identity.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id := identity.Pod{Namespace: e.Namespace, Name: e.Pod}
+	id.UID = ""
 	if _, ours := c.unread[id]; ours {
 		c.unread[id] = true
 		c.Wake()

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -611,7 +610,7 @@ func TestReads(t *testing.T) {
 		t.Errorf("without an event: %v", got)
 	}
 	h.phases["k"] = corev1.PodSucceeded
-	h.c.Note(event.Event{Namespace: "default", Pod: "k"})
+	h.c.NoteChange(identity.Pod{Namespace: "default", Name: "k", UID: "u"})
 	if got := read(); !slices.Equal(got, []string{"k"}) || !lifecycle.JobHas(h.job("k").Job, batchv1.JobComplete) {
 		t.Errorf("after an event of k: %v, %+v", got, h.job("k").Job.Status)
 	}

@@ -73,7 +73,7 @@ func TestJobsUnderKills(t *testing.T) {
 	h := newHost(dir, 950)
 	o.leaks(t.Context(), h)
 	runs, manifests := filepath.Join(h.dir, "runs"), filepath.Dir(h.source())
-	completions := 2*kills + 3
+	completions := kills + 3
 	if err := errors.Join(os.MkdirAll(manifests, 0o755), os.MkdirAll(runs, 0o755), os.WriteFile(h.source(), []byte(cronJobFor(h, runs)+"---\n"+jobFor(h, runs, completions)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
