@@ -48,9 +48,10 @@ terminal ('podrun get -w | cat'), podrun prints a line for each change, as
 TYPE is pods, the type of a workload (deployments, jobs…), services, endpointslices,
 configmaps or secrets, or one of kubectl's short names; 'all' means pods, Services and
 workloads. podrun prints these objects as they were applied, with kubectl's columns.
-For a workload, podrun runs and counts one pod. podrun has only the ConfigMaps and
-Secrets that pods refer to. If a single argument, such as job, is also the name of a
-pod, it selects that pod.
+The replica columns of a workload count the pod that podrun runs for it, or all of its
+pods if it has the annotation podrun.dev/replicas: honour. podrun has only the
+ConfigMaps and Secrets that pods refer to. If a single argument, such as job, is also
+the name of a pod, it selects that pod.
 
 Applying the output of -o yaml again changes nothing. With --with-references, the
 output also contains the ConfigMaps, Secrets and claims of the pods.

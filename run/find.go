@@ -127,8 +127,9 @@ func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 	return nil
 }
 
-// stored lists the pods with a directory that may match. It also returns the labels that
-// select their sandboxes, or nil to list all sandboxes.
+// stored lists pods that have a directory, including all that sel matches. It may include others,
+// so the caller must filter the result. It also returns the labels that select their sandboxes, or
+// nil to list all sandboxes.
 func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error) {
 	if sel.Namespace == "" || len(sel.Names) != 1 {
 		all, err := store.StoredPods(e.Layout())

@@ -111,8 +111,8 @@ func ForTest(t testing.TB, opts ...Option) *Runtime {
 	return rt
 }
 
-// Close ends every process, stream and late effect, and waits until they have ended. The records
-// remain, so that a test can still call Leaked.
+// Close ends every process and stream, cancels the calls that a Late fault still delays, and waits
+// until all of them have ended. The records remain, so that a test can still call Leaked.
 func (rt *Runtime) Close() {
 	rt.mu.Lock()
 	rt.closed = true

@@ -28,8 +28,8 @@ func (rt *Runtime) LeaveTask(id string) bool {
 }
 
 // CancelStart simulates a StartContainer that containerd canceled because the client was
-// killed. It leaves a created container in the state that can follow. It returns false if there
-// is no such container.
+// killed. It changes a created container to the state in which containerd can leave it:
+// exited, although it was never started. It returns false if there is no such container.
 func (rt *Runtime) CancelStart(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

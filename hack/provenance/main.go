@@ -31,7 +31,7 @@ func main() {
 	flag.StringVar(&b.Only, "only", "", "deb or rpm, if the release contains only packages of this format")
 	flag.BoolVar(&b.Bundle, "bundle", true, "the release contains podrun-bundle")
 	flag.StringVar(&b.Nfpm, "nfpm", "", "module and version of the program that makes packages")
-	flag.Func("binary", "podrun binary of one architecture, whose modules to list", b.readBinary)
+	flag.Func("binary", "path of the podrun binary for one architecture; the provenance lists its modules; repeatable", b.readBinary)
 	flag.Parse()
 	dir, b.Archs = flag.Arg(0), strings.Fields(arch)
 	if err := run(os.Stdout, b, dir); err != nil {

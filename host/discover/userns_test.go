@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// hold writes the file of a pod's user namespace.
-func hold(t *testing.T, l identity.Layout, uid, text string) {
+// writeUserNS writes the file of a pod's user namespace.
+func writeUserNS(t *testing.T, l identity.Layout, uid, text string) {
 	t.Helper()
 	file := l.UserNS(uid)
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
@@ -23,7 +23,8 @@ func hold(t *testing.T, l identity.Layout, uid, text string) {
 	}
 }
 
-// ids returns the content of the file that hold writes.
+// ids returns the ID mappings of a pod whose range starts at first, in the format of the file that
+// writeUserNS writes.
 func ids(first int) string {
 	one := fmt.Sprintf(`[{"hostId": %d, "containerId": 0, "length": 65536}]`, first)
 	return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`
@@ -40,7 +41,7 @@ func TestStoredUserNS(t *testing.T) {
 		"json": head + `"hostUsers":false}}`, "yaml": "metadata: {name: web}\nspec: {hostUsers: false}\n",
 		"corrupt": "{", "newer": "# podrun pod default/web\n# podrun schema 999\n{", "none": "",
 	} {
-		hold(t, layout, uid, ids(first))
+		writeUserNS(t, layout, uid, ids(first))
 		if want[uid] = uint32(first); text != "" {
 			writeCheckpoint(t, layout, uid, text)
 		}
@@ -58,9 +59,9 @@ func TestStoredUserNS(t *testing.T) {
 // share the host's IDs.
 func TestOthersUserNS(t *testing.T) {
 	ours, theirs, broken := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
-	hold(t, ours, "a", ids(65536))
-	hold(t, theirs, "b", ids(131072))
-	hold(t, broken, "c", "{")
+	writeUserNS(t, ours, "a", ids(65536))
+	writeUserNS(t, theirs, "b", ids(131072))
+	writeUserNS(t, broken, "c", "{")
 	m := machine{ctx: t.Context()}
 	held, err := m.userNS(ours)
 	if err != nil {

@@ -91,11 +91,11 @@ func NewMetrics(nodeName string, state func() State) *Metrics {
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_evictions",
 		Help: "Number of evicted pods, by eviction signal."}, []string{"eviction_signal"})
 	m.calls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_total",
-		Help: "Calls of the container runtime."}, []string{"operation_type"})
+		Help: "Calls to the container runtime."}, []string{"operation_type"})
 	m.callErrors = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_errors_total",
-		Help: "Calls of the container runtime that failed."}, []string{"operation_type"})
+		Help: "Calls to the container runtime that failed."}, []string{"operation_type"})
 	m.callSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "kubelet_runtime_operations_duration_seconds",
-		Help: "Duration in seconds of calls of the container runtime.", Buckets: callBuckets}, []string{"operation_type"})
+		Help: "Duration in seconds of calls to the container runtime.", Buckets: callBuckets}, []string{"operation_type"})
 	m.registry.MustRegister(m.starts, m.startedPods, m.startedContainers, m.pulls, m.relists, m.intervals, m.lastSeen, m.evictions,
 		m.calls, m.callErrors, m.callSeconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&stateCollector{metrics: m, node: nodeName, state: state})

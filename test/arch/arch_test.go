@@ -167,8 +167,8 @@ type directory struct {
 }
 
 // directories is the architecture. No directory imports a directory below it in this table, so
-// cycles are impossible. Nouns (admission to imagepull) do not import each other: package run
-// passes values from one to the next.
+// cycles are impossible. The directories from admission to imagepull, which ARCHITECTURE.md
+// calls nouns, do not import each other: package run passes values from one to the next.
 var directories = []directory{
 	{"internal", nil, nil, "shared, and without a meaning of its own"},
 	{"cri", []string{"internal/..."}, nil, "the runtime's client; knows no pods"},

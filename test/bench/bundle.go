@@ -159,7 +159,7 @@ func (b *bundleRig) startStandard(ctx context.Context, dir string) error {
 	return err
 }
 
-// startAndDelete returns the total time of podrun's start of a pod and its delete.
+// startAndDelete returns the total time that podrun takes to start a pod and then delete it.
 func (b *bundleRig) startAndDelete(ctx context.Context, p *podrun, m manifest) (time.Duration, error) {
 	_, start, err := p.apply(ctx, scenario{Name: m.Name, Pods: []manifest{m}, Parallel: 1}, []string{""})
 	if err != nil {

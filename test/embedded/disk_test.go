@@ -30,8 +30,8 @@ func unmount(t *testing.T, dir string) {
 	}
 }
 
-// reportsOnly checks that no command replaces the store, and that all of them report the reason of the
-// host.
+// reportsOnly checks that the commands report a problem of the host, such as a full disk, and do not
+// replace the store. reason is a part of the problem's message.
 func (r *rig) reportsOnly(reason string) {
 	r.Helper()
 	for range 2 * embed.DamagedStarts {

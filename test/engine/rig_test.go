@@ -350,8 +350,8 @@ func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
 	}
 }
 
-// podText returns a pod with the given name, restart policy and lines of its spec. The lines
-// have no indentation of two spaces.
+// podText returns a pod with the given name, restart policy and lines of its spec. It indents
+// the lines by two spaces.
 func podText(name, policy string, spec ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: " + policy + "\n" +
 		"  " + strings.Join(strings.Split(strings.Join(spec, "\n"), "\n"), "\n  ") + "\n"

@@ -33,7 +33,7 @@ func secretive(name, policy string) string {
 // keepSecretsInMemory sets --secrets=memory.
 func (r *rig) keepSecretsInMemory() {
 	r.settings.Secrets = nodeconfig.SecretsInMemory
-	// This is for a test that has failed.
+	// If the test fails before podrun removes the secrets, this removes them.
 	r.t.Cleanup(func() {
 		_ = unix.Unmount(r.layout().SecretsDir(), unix.MNT_DETACH)
 		_ = os.RemoveAll(r.layout().SecretsDir())

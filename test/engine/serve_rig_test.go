@@ -213,7 +213,7 @@ func (s *serving) start() {
 	case err := <-done:
 		s.t.Fatalf("serve: %v", err)
 	}
-	// This is for a test that has failed.
+	// If the test fails before it calls s.end, this stops the supervisor.
 	s.t.Cleanup(cancel)
 	s.end = func() {
 		s.t.Helper()

@@ -23,8 +23,8 @@ import (
 )
 
 // childEnv is an environment variable that makes a process of the test binary run podrun. It
-// names the file for the process's memory usage. (The value of wait4(2) would include the
-// process that forked it.)
+// names the file for the process's memory usage. (The maximum RSS that wait4(2) reports
+// can be that of the parent process.)
 const childEnv = "PODRUN_HOSTILE_CHILD"
 
 func TestMain(m *testing.M) {

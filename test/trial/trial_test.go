@@ -37,8 +37,8 @@ const (
 const maxReported = 2000
 
 // commandsFile is data of a third party, which is not part of the project. It is in a directory that contains
-// the checkout; for a worktree, this may be several levels above it. ownCommands contains the commands that
-// were added to it.
+// the checkout; for a worktree, this may be several levels above it. ownCommands is a
+// file of this project with additional commands, which the trial runs after those of commandsFile.
 const (
 	commandsFile = "shared/research/commands.tsv"
 	ownCommands  = "testdata/commands.tsv"

@@ -108,8 +108,9 @@ func (w *wholeNet) lists() (chain, whole *libcni.NetworkConfigList) {
 
 // The runtime uses its current configuration for the DEL of older attachments. After an
 // upgrade and after a downgrade, DEL leaves nothing, and pods of both releases reach each
-// other. The plugin also works in the place of upstream's bridge: an older podrun that
-// starts this release's archive configures that chain.
+// other. The plugin must also work under the name bridge: after a downgrade, an older podrun
+// that starts this release's archive configures its own chain of plugins, bridge and then
+// podrun-net, and both names are then this plugin.
 func TestUpgradeAndDowngrade(t *testing.T) {
 	dir := upstream(t)
 	inPlace := t.TempDir()
