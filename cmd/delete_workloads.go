@@ -9,17 +9,16 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/run/store"
 )
 
 // deleteWorkloads marks the workloads whose pods delete removes, so that podrun serve does not start
 // these pods again. forget removes the marks; it must be called after the pods have been removed.
-func (a *app) deleteWorkloads(ctx context.Context, e *run.Engine, f *deleteFlags, kinds kindFilter, named []run.Ref, match func(map[string]string) bool) (marked []store.WorkloadRecord, forget func() error, err error) {
+func (a *app) deleteWorkloads(ctx context.Context, e *run.Engine, f *deleteFlags, kinds kindFilter, named []run.Ref, match func(map[string]string) bool) (marked []run.WorkloadRecord, forget func() error, err error) {
 	namespace := a.namespaceOrDefault("default")
 	if f.allNamespaces {
 		namespace = ""
 	}
-	selected := func(r store.WorkloadRecord) bool {
+	selected := func(r run.WorkloadRecord) bool {
 		if f.fileWorkloads[r.ID] == r.Kind {
 			return true
 		}
@@ -42,7 +41,7 @@ func (a *app) deleteWorkloads(ctx context.Context, e *run.Engine, f *deleteFlags
 }
 
 // replicas returns selectors of the pods of the named objects, and of the workloads in the files.
-func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []store.WorkloadRecord) (out []run.Selector, missing error) {
+func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []run.WorkloadRecord) (out []run.Selector, missing error) {
 	namespace := a.namespaceOrDefault("default")
 	for id, kind := range f.fileWorkloads {
 		names, err := run.Ref{Kind: kind, Name: id.Name}.Replicas(e.Layout(), id.Namespace)
@@ -63,7 +62,7 @@ func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []
 			missing = errors.Join(missing, f.missingRef(a, ref, err))
 			continue
 		}
-		isMarked := slices.ContainsFunc(marked, func(r store.WorkloadRecord) bool {
+		isMarked := slices.ContainsFunc(marked, func(r run.WorkloadRecord) bool {
 			return r.ID == identity.Pod{Namespace: namespace, Name: ref.Name} && r.Kind == ref.Kind
 		})
 		if isMarked {
@@ -80,7 +79,7 @@ func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []
 }
 
 // noteWorkloads reports deleted workloads that had no pods.
-func (a *app) noteWorkloads(r *renderer, marked []store.WorkloadRecord, pods []run.Known) {
+func (a *app) noteWorkloads(r *renderer, marked []run.WorkloadRecord, pods []run.Known) {
 	for _, w := range marked {
 		if slices.ContainsFunc(pods, func(k run.Known) bool {
 			_, replica := manifest.ReplicaIndex(w.ID.Name, k.ID.Name)

@@ -13,6 +13,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
+// WorkloadRecord is the number of pods that a workload must have.
+type WorkloadRecord = store.WorkloadRecord
+
 // recordScale writes the number of pods. restore writes the previous record, unless another command has
 // changed it.
 func (e *Engine) recordScale(ctx context.Context, w *workload, of manifest.Workload, n int32) (r store.WorkloadRecord, restore func() error, err error) {
