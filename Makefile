@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 export PATH := $(PATH):/usr/local/go/bin
 BINARY ?= bin/podrun
+NODE_BINARY ?= bin/podrun-node
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # hack/sbom writes what version --sbom prints.
@@ -15,6 +16,10 @@ build: ## bin/podrun, one static binary (GOARCH=arm64 BINARY=… for another mac
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} GOARCH= \
 		go run ./hack/sbom -embed -version '$(VERSION)' -arch "$${GOARCH:-$$(go env GOARCH)}" -tags '$(TAGS)'
 	CGO_ENABLED=0 go build -tags grpcnotrace,podrun_sbom$(TAGS:%=,%) -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .
+
+.PHONY: build-node
+build-node: ## bin/podrun-node, the node of a cluster (GOARCH=arm64 NODE_BINARY=… for another machine)
+	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(NODE_BINARY) ./cmd/podrun-node
 
 .PHONY: bundle
 bundle: ## bin/podrun-bundle-linux-<arch>, with a container runtime inside (GOARCH=arm64)

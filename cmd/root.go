@@ -87,6 +87,8 @@ type app struct {
 	observedAt map[types.UID]time.Time
 	// work is the command's work, which signals interrupt.
 	work work
+	// joiner connects podrun-node to a cluster; nil in podrun.
+	joiner Joiner
 }
 
 // Main runs the command line and returns its exit code. It catches signals (catchSignals); a
@@ -97,7 +99,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	defer a.flushMessages()
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
-	a.began, a.version, a.commandLine = began, version, shownCommand(args)
+	a.began, a.version, a.commandLine = began, version, shownCommand("podrun", args)
 	root := newRootFor(a, args)
 	if slices.ContainsFunc(args, isCompletionRequest) {
 		a.addCompletions(root)
@@ -134,8 +136,8 @@ func Main(parent context.Context, args []string, streams Streams, version string
 
 // shownCommand returns a command line without credentials in URLs and without the
 // arguments after --, which are for a container.
-func shownCommand(args []string) string {
-	words := []string{"podrun"}
+func shownCommand(program string, args []string) string {
+	words := []string{program}
 	for _, arg := range args {
 		words = append(words, problem.ShownURL(arg))
 		if arg == "--" {
@@ -292,7 +294,7 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 var withoutSettings = []string{"help", "completion", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // loadSettings reads the settings before a command runs, so that every command reports an
-// invalid file in the same way. It copies some of the settings to the app.
+// invalid file in the same way.
 func (a *app) loadSettings(c *cobra.Command) error {
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
@@ -300,6 +302,11 @@ func (a *app) loadSettings(c *cobra.Command) error {
 	if !c.HasParent() || slices.Contains(withoutSettings, c.Name()) {
 		return nil
 	}
+	return a.useSettings(c)
+}
+
+// useSettings reads the settings, and copies some of them to the app.
+func (a *app) useSettings(c *cobra.Command) error {
 	s, _, err := a.settings.settings()
 	if err != nil {
 		return err

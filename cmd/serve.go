@@ -91,7 +91,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if f.remote.Every < time.Second {
 		return usage(c, errors.New("--http-check-frequency must be at least 1s"))
 	}
-	if err := errors.Join(f.api.check(), f.shutdown.check(c.Flags())); err != nil {
+	if err := errors.Join(f.api.check(a.joiner != nil), f.shutdown.check(c.Flags())); err != nil {
 		return usage(c, err)
 	}
 	if err := checkSources(dirs); err != nil {
@@ -119,14 +119,21 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	r.severalPods = true
 	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown, runtime: a.runtime(r, settings)}
 	s.runtime.Replaces = true
-	client, err := s.connect(c.Context(), &settings, f.api.options(settings))
+	api := f.api.options(settings)
+	cluster, err := a.join(c, r, settings, &api)
+	if err != nil {
+		return err
+	}
+	client, err := s.connect(c.Context(), &settings, api)
 	if err != nil || client == nil {
 		return err
 	}
 	defer client.Close()
 	s.client = client
 	engine := &run.Engine{Node: *s.node(settings)}
-	err = serve.Run(c.Context(), engine, s.options(c.Context(), f, settings, dirs))
+	o := s.options(c.Context(), f, settings, dirs)
+	o.API, o.Cluster = api, cluster
+	err = serve.Run(c.Context(), engine, o)
 	s.warnNotSent(notifier.Stopping())
 	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
 		return nil
@@ -163,7 +170,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return serve.Options{
-		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
+		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet,
 		Manifest: manifest.Options{Services: true, HonourReplicas: settings.Replicas == nodeconfig.ReplicasHonour, Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat, Runtime: func() serve.RuntimeState { return s.runtimeState(ctx) },

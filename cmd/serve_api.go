@@ -29,8 +29,9 @@ func (f *apiFlags) add(set *pflag.FlagSet) {
 // defaultSocket selects the socket in the root directory.
 const defaultSocket = "auto"
 
-// check rejects combinations of flags that contradict each other.
-func (f *apiFlags) check() error {
+// check rejects combinations of flags that contradict each other. joins is true for podrun-node, which
+// provides the certificates that the flags do not name.
+func (f *apiFlags) check(joins bool) error {
 	files := 0
 	for _, file := range []string{f.cert, f.key, f.clientCA} {
 		if file != "" {
@@ -38,7 +39,9 @@ func (f *apiFlags) check() error {
 		}
 	}
 	switch {
-	case f.listen != "" && files < 3:
+	case joins && (f.cert == "") != (f.key == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file require each other")
+	case f.listen != "" && files < 3 && !joins:
 		return usageHint(errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file"),
 			"--listen is for clients on other hosts, which must have certificates; on this host, use the unix socket without --listen: 'curl --unix-socket /var/lib/podrun/serve/podrun.sock http://podrun/healthz'")
 	case f.listen == "" && files > 0:

@@ -27,6 +27,10 @@ type APIOptions struct {
 	Status APISocket // for metrics and status only, accessible to StatusGroup if that group exists; none if Path is empty
 	Listen string    // TCP address, with TLS; "" for none
 	TLS    nodeapi.TLSFiles
+
+	// for clients of Listen; see nodeapi.Backend
+	Authorize func(context.Context, nodeapi.Access) error
+	LocalName func(namespace, pod string) string
 }
 
 // StatusGroup is the group whose members may read metrics and status, so that a monitoring agent
@@ -57,6 +61,7 @@ func newAPI(e *run.Engine, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
 	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.usage.read,
+		Authorize: o.Authorize, LocalName: o.LocalName,
 		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics,
 		ReadOnly: e.Settings.ReadOnlyAPI})
 	return a

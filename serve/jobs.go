@@ -16,15 +16,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// withJobs is a source of supervisor: the manifest directories, if there are any, and the pods of
-// Jobs.
+// withJobs is a source of supervisor: the manifest directories, if there are any, and the pods of Jobs and
+// of a cluster.
 type withJobs struct {
 	engine *run.Engine
 	files  *sources // nil if there are no directories
 	jobs   *jobs.Controller
+	// cluster is nil if this host is not a node of a cluster
+	cluster Cluster
 }
 
-// Read reads the directories, and adds the pods of Jobs.
+// Read reads the directories, and adds the pods of Jobs and of the cluster.
 func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
 	snapshot, want := &source.Snapshot{}, source.Merge(&source.Snapshot{})
 	if w.files != nil {
@@ -37,6 +39,9 @@ func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired,
 		want = withReplicas(ctx, w.engine, snapshot, want)
 	}
 	snapshot, want = w.jobs.Merge(snapshot, want)
+	if w.cluster != nil {
+		snapshot, want = w.cluster.Merge(snapshot, want)
+	}
 	return snapshot, want, nil
 }
 

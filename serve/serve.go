@@ -33,6 +33,8 @@ type Options struct {
 	// maximum interval between two reads of the directories; 0 means 20 s
 	Relist       time.Duration
 	AllowKubelet bool
+	// Cluster is the cluster of which this host is a node; nil for none.
+	Cluster Cluster
 	// API configures the HTTP API.
 	API APIOptions
 	// Runtime returns the state of the runtime; nil if this process does not start the runtime. It
@@ -75,6 +77,9 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		o.Runtime = func() RuntimeState { return RuntimeState{} }
 	}
 	e.Observer.Changed = func(identity.Pod) { services.signal() }
+	if o.Cluster != nil {
+		o.API.Authorize, o.API.LocalName = o.Cluster.Authorize, o.Cluster.LocalName
+	}
 	api := newAPI(e, o.API)
 	api.runtime = o.Runtime
 	api.observe(ctx, &options)
@@ -95,7 +100,11 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		return err
 	}
 	noteJobs(controller, &e.Node)
-	read := &withJobs{engine: e, jobs: controller}
+	attach(o.Cluster, e, changed, api)
+	read := &withJobs{engine: e, jobs: controller, cluster: o.Cluster}
+	if o.Cluster != nil {
+		options.Reports = o.Cluster
+	}
 	options.Sources, options.Changed, options.Jobs = read, changed, controller.Run
 	options.HasPod, options.Forgotten = controller.Has, controller.Wake
 	if len(o.Dirs) > 0 {
@@ -111,6 +120,9 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	defer loops.Wait()
 	defer cancel()
 	loops.Go(func() { services.run(ctx) })
+	if o.Cluster != nil {
+		loops.Go(func() { o.Cluster.Run(ctx) })
+	}
 	go func() {
 		for {
 			select {
@@ -120,6 +132,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 				n.Observer.Changed = func(identity.Pod) { services.signal() }
 				api.tap(n)
 				noteJobs(controller, n)
+				noteCluster(o.Cluster, n)
 				s.Reload(n)
 				read.files.reload(n.Settings)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
@@ -172,6 +173,28 @@ func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others
 		return condition(corev1.PodReady, false, readinessGatesNotReady, strings.Join(unready, ", "))
 	}
 	return condition(corev1.PodReady, true, "", "")
+}
+
+// ApplyReadinessGates sets the condition Ready of a status according to the pod's readiness gates, whose
+// conditions are in others: a cluster's controllers have set them. The transition time is kept if the
+// condition Ready in others has the same status.
+func ApplyReadinessGates(pod *corev1.Pod, s *corev1.PodStatus, others []corev1.PodCondition, now time.Time) {
+	if len(pod.Spec.ReadinessGates) == 0 {
+		return
+	}
+	find := func(list []corev1.PodCondition, kind corev1.PodConditionType) int {
+		return slices.IndexFunc(list, func(c corev1.PodCondition) bool { return c.Type == kind })
+	}
+	containers, ready := find(s.Conditions, corev1.ContainersReady), find(s.Conditions, corev1.PodReady)
+	if containers < 0 || ready < 0 || s.Conditions[containers].Status != corev1.ConditionTrue {
+		return
+	}
+	c := readyCondition(pod, s.Conditions[containers], others)
+	c.LastTransitionTime = metav1.NewTime(now)
+	if old := find(others, corev1.PodReady); old >= 0 && others[old].Status == c.Status {
+		c.LastTransitionTime = others[old].LastTransitionTime
+	}
+	s.Conditions[ready] = c
 }
 
 func condition(kind corev1.PodConditionType, ok bool, reason, message string) corev1.PodCondition {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
@@ -48,6 +50,9 @@ type Node struct {
 	// Facts returns this host's facts for pods that were admitted before. If it is nil, podrun
 	// reads the facts each time.
 	Facts func(context.Context) (host.Facts, error)
+	// ClusterServices returns the Services of a namespace for environment variables of new containers.
+	// If it is nil, podrun uses the Services that it has recorded.
+	ClusterServices func(namespace string) []*corev1.Service
 
 	// determines the order of the goroutines that wait for the node's lock
 	turn       turn
@@ -65,6 +70,8 @@ type Observer struct {
 	// Changed is called when the sandbox, a container or the readiness of a supervised pod has changed,
 	// and the change is on disk or in the runtime.
 	Changed func(id identity.Pod)
+	// Status receives a supervised pod with its status after each step of its worker.
+	Status func(*corev1.Pod)
 	// Pulled receives the size in bytes and the duration of a successful image pull.
 	Pulled func(size uint64, took time.Duration)
 }

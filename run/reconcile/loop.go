@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/start"
 	"github.com/podrun/podrun/run/stop"
@@ -139,6 +140,9 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 	}
 	if err == nil && owns && l.lease.Lock.Held != nil && l.lease.Lock.Owned() {
 		err = l.pod.KeepStatus(l.lease.Lock.Ending)
+	}
+	if status := l.pod.Node.Observer.Status; status != nil && owns && !l.lease.Removed() && !l.lease.RuntimeUnavailable() {
+		status(l.pod.View(observe.Known{ID: l.pod.Plan.ID, Pod: l.pod.Plan.Pod}, observe.IsStopped(l.pod.Plan.Layout, l.pod.Plan.ID.UID)))
 	}
 	return d, did, err
 }

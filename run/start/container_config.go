@@ -80,7 +80,7 @@ func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 	if err != nil {
 		return container.Late{}, err
 	}
-	variables, err := serviceEnv(c.pod.Plan.Layout, c.pod.Spec())
+	variables, err := serviceEnv(c.pod.Plan.Layout, c.pod.Spec(), c.pod.Node.ClusterServices)
 	if err != nil {
 		return container.Late{}, err
 	}

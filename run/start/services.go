@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/kubelet/envvars"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -15,7 +16,11 @@ import (
 )
 
 // serviceEnv returns the environment variables of the current Services in a pod's namespace.
-func serviceEnv(layout identity.Layout, object *corev1.Pod) ([]corev1.EnvVar, error) {
+// cluster is node.Node.ClusterServices.
+func serviceEnv(layout identity.Layout, object *corev1.Pod, cluster func(string) []*corev1.Service) ([]corev1.EnvVar, error) {
+	if cluster != nil {
+		return clusterEnv(object, cluster), nil
+	}
 	if off := object.Spec.EnableServiceLinks; off != nil && !*off || !store.HasServices(layout) {
 		return nil, nil
 	}
@@ -32,6 +37,31 @@ func serviceEnv(layout identity.Layout, object *corev1.Pod) ([]corev1.EnvVar, er
 		}
 	}
 	return envvars.FromServices(services), nil
+}
+
+// clusterEnv returns the variables of a cluster's Services: those of the pod's namespace, unless the pod
+// disables them, and those of the API server's Service. If both have a Service of that name, the one of
+// the pod's namespace counts.
+func clusterEnv(object *corev1.Pod, cluster func(namespace string) []*corev1.Service) []corev1.EnvVar {
+	var services []*corev1.Service
+	known := map[string]bool{}
+	add := func(list []*corev1.Service, only string) {
+		for _, s := range list {
+			ip := s.Spec.ClusterIP
+			if len(s.Spec.Ports) > 0 && ip != "" && ip != corev1.ClusterIPNone && !known[s.Name] && (only == "" || s.Name == only) {
+				known[s.Name] = true
+				services = append(services, s)
+			}
+		}
+	}
+	const apiServer = "kubernetes"
+	if off := object.Spec.EnableServiceLinks; off == nil || *off {
+		add(cluster(object.Namespace), "")
+	} else if object.Namespace == metav1.NamespaceDefault {
+		add(cluster(object.Namespace), apiServer)
+	}
+	add(cluster(metav1.NamespaceDefault), apiServer)
+	return envvars.FromServices(services)
 }
 
 // withServiceNames adds the names of Services to a pod's hosts file, and calls write with the result. It

@@ -27,7 +27,7 @@ func recorded(namespace, name, ip string) store.ServiceRecord {
 func TestServiceEnv(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
-	if env, err := serviceEnv(layout, object); err != nil || env != nil {
+	if env, err := serviceEnv(layout, object, nil); err != nil || env != nil {
 		t.Errorf("without Services: %v, %v", env, err)
 	}
 	broken := recorded("shop", "broken", "10.0.0.3")
@@ -37,7 +37,7 @@ func TestServiceEnv(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env, err := serviceEnv(layout, object)
+	env, err := serviceEnv(layout, object, nil)
 	if err != nil || !slices.Contains(env, corev1.EnvVar{Name: "WEB_APP_SERVICE_HOST", Value: "10.0.0.1"}) || !slices.Contains(env, corev1.EnvVar{Name: "WEB_APP_SERVICE_PORT_HTTP", Value: "80"}) {
 		t.Errorf("%v, %v", env, err)
 	}
@@ -48,7 +48,7 @@ func TestServiceEnv(t *testing.T) {
 	}
 	off := false
 	object.Spec.EnableServiceLinks = &off
-	if env, err := serviceEnv(layout, object); err != nil || len(env) > 0 {
+	if env, err := serviceEnv(layout, object, nil); err != nil || len(env) > 0 {
 		t.Errorf("enableServiceLinks is false: %v, %v", env, err)
 	}
 }

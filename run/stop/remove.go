@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/faultpoint"
@@ -42,6 +44,8 @@ type RemoveOptions struct {
 	// another pod has started to use.
 	DeleteClaims []string
 	Stopped      func() // called when all containers have stopped, before they are removed
+	// Report receives the pod's status after Stopped; see reconcile.Remove.
+	Report func(corev1.PodStatus)
 	// Unstarted keeps a pod if one of its containers has been started.
 	Unstarted bool
 }

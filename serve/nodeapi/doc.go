@@ -45,6 +45,12 @@ type Backend struct {
 	Exec, Attach, PortForward func(context.Context, StreamRequest) (string, error)
 	// ReadOnly disables exec, attach and port-forward.
 	ReadOnly bool
+	// Authorize decides about requests of clients with a certificate. If it is nil, these clients may
+	// read everything, but not access containers.
+	Authorize func(context.Context, Access) error
+	// LocalName returns the name on this host of a pod that a client with a certificate names. It is nil
+	// if the names are the same.
+	LocalName func(namespace, pod string) string
 	// Feed delivers new events.
 	Feed *Feed
 	// Metrics are the metrics of /metrics.

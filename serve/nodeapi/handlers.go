@@ -41,6 +41,10 @@ func (s *endpoint) handler() http.Handler {
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", s.inside(s.backend.Exec))
 	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", s.inside(s.backend.Attach))
 	mux.HandleFunc("/portForward/{namespace}/{pod}", s.inside(s.backend.PortForward))
+	// API servers add the UID of a mirror pod.
+	mux.HandleFunc("/exec/{namespace}/{pod}/{uid}/{container}", s.inside(s.backend.Exec))
+	mux.HandleFunc("/attach/{namespace}/{pod}/{uid}/{container}", s.inside(s.backend.Attach))
+	mux.HandleFunc("/portForward/{namespace}/{pod}/{uid}", s.inside(s.backend.PortForward))
 	return mux
 }
 

@@ -24,13 +24,13 @@ type StreamRequest struct {
 }
 
 // inside forwards a request to the runtime's streaming server, at the URL that ask returns. The
-// client and that server negotiate the protocol, SPDY or websockets. It permits only clients of the
-// unix socket that are outside of containers. These clients are root or in the socket's group. It
-// refuses clients of a TCP listener, because their certificates are issued for reading metrics,
+// client and that server negotiate the protocol, SPDY or websockets. It permits clients of the unix
+// socket that are outside of containers: they are root or in the socket's group. It permits clients of a
+// TCP listener only if Backend.Authorize does, because their certificates are issued for reading metrics,
 // too.
 func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		refused := connOf(r).outside
+		refused := s.containersAllowed(r)
 		switch {
 		case refused != nil:
 			fail(w, http.StatusForbidden, "exec, attach and port-forward are not allowed for this client: "+refused.Error())
@@ -49,6 +49,7 @@ func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, erro
 		}
 		s.slotted(s.streams, true, w, r, func(w http.ResponseWriter, r *http.Request) {
 			request, err := streamRequest(r)
+			request.Pod = s.podOf(r)
 			if err != nil {
 				fail(w, http.StatusBadRequest, err.Error())
 				return

@@ -57,7 +57,13 @@ func (s *Server) ServeStatus(l net.Listener) error { return s.serve(l, (*endpoin
 
 func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) error {
 	e := &endpoint{Server: s, answers: make(chan struct{}, maxAnswers), streams: make(chan struct{}, maxStreams)}
-	server := &http.Server{Handler: tracked(handler(e)), ConnContext: withConn, ReadHeaderTimeout: headerTimeout,
+	routes := handler(e)
+	permitted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.authorized(w, r) {
+			routes.ServeHTTP(w, r)
+		}
+	})
+	server := &http.Server{Handler: tracked(permitted), ConnContext: withConn, ReadHeaderTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: quiet()}
 	if !s.add(server) {
 		return l.Close()

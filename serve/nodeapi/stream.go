@@ -140,7 +140,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	request.Namespace, request.Pod, request.Container = r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
+	request.Namespace, request.Pod, request.Container = r.PathValue("namespace"), s.podOf(r), r.PathValue("container")
 	out := s.stream(w, textType)
 	err = s.backend.Logs(r.Context(), request, out)
 	switch {

@@ -11,6 +11,9 @@ import (
 // file has not been valid since podrun started.
 func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	path = encodable(path)
+	if IsAPIServerPath(path) {
+		return s.API.mayDefine(path)
+	}
 	if s.Records != "" && filepath.Dir(path) == s.Records {
 		if why := s.Unreadable[path]; why != nil {
 			return true, "podrun cannot read " + printable(path) + ": " + why.Error()

@@ -22,8 +22,12 @@ type Pod struct {
 	// are none.
 	Own *manifest.Dependencies
 	// Referred are the objects to which the pod refers. It is set for a missing replica of a workload that
-	// a command applied, and nil for other pods, which refer to Desired.Shared.
+	// a command applied and for a pod of an API server, and nil for other pods, which refer to
+	// Desired.Shared.
 	Referred *manifest.Objects
+	// Final is true for a pod that podrun never starts again after it has ended, because its owner
+	// replaces it: a pod of an API server.
+	Final bool
 }
 
 // Workload is a workload of a file whose replicas podrun honours, and the File.Path of that file.

@@ -38,6 +38,8 @@ type Snapshot struct {
 	// Undecided are the paths of files with a Job that has no record yet. The Job may keep a pod that an older
 	// podrun started from the file.
 	Undecided map[string]bool
+	// API is the state of an API server; nil if this host is not a node of a cluster.
+	API *APIServer
 }
 
 // DirState reports whether a directory could be read.

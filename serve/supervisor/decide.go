@@ -26,6 +26,8 @@ type Situation struct {
 	// Once is true if podrun applies the pod only once, because the pod's Job decides on a
 	// replacement.
 	Once bool
+	// Final is true if podrun never starts the pod again after it has ended (source.Pod.Final).
+	Final bool
 	// Restart is true if the pod has AnnotationRestart and is unchanged, but an object to which it
 	// refers has changed.
 	Restart bool
@@ -159,6 +161,8 @@ func Decide(s Situation) Step {
 		return Step{Do: Evict}
 	case s.ShutDown:
 		return Step{Do: Wait, Why: whyShutDown}
+	case s.Final && s.Ended:
+		return Step{Do: Wait, Why: whyEnded}
 	case s.changed() && !s.applyHeld():
 		return Step{Do: Apply, Force: s.Restart && !s.Ended}
 	case s.Ended && s.Evicted && s.asked():
@@ -196,10 +200,10 @@ func (s Situation) withoutCheckpoint() Step {
 	return Step{Do: Apply}
 }
 
-// asked reports whether a source defines the pod, or may define it. A Job replaces an evicted pod. Only then does podrun start
-// an evicted pod again.
+// asked reports whether a source defines the pod, or may define it. Only then does podrun start an evicted
+// pod again. A Job or the controllers of a cluster replace an evicted pod.
 func (s Situation) asked() bool {
-	return !s.Once && (s.Source == Present || s.Source == Unreachable)
+	return !s.Once && !s.Final && (s.Source == Present || s.Source == Unreachable)
 }
 
 // afterEviction applies the pod again when the node is no longer under pressure and the

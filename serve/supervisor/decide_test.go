@@ -364,3 +364,27 @@ func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestFinal covers pods of an API server: once they have ended, neither a change nor the end of node
+// pressure starts them again.
+func TestFinal(t *testing.T) {
+	ended := func(change func(*Situation)) Situation {
+		s := Situation{Source: Present, Hash: "h1", Now: now}
+		exists(&s)
+		s.Final, s.Ended = true, true
+		change(&s)
+		return s
+	}
+	for name, s := range map[string]Situation{
+		"changed":     ended(func(s *Situation) { s.Applied = "h0" }),
+		"evicted":     ended(func(s *Situation) { s.Evicted, s.RetryEvicted = true, since }),
+		"unreachable": ended(func(s *Situation) { s.Source, s.Evicted, s.RetryEvicted = Unreachable, true, since }),
+	} {
+		if step := Decide(s); step.Do != Wait {
+			t.Errorf("%s: %s", name, step.Do)
+		}
+	}
+	if step := Decide(ended(func(s *Situation) { s.Source = Gone })); step.Do != Delete {
+		t.Errorf("gone: %s", step.Do)
+	}
+}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,7 @@ func (p *pod) run(ctx context.Context) {
 				p.s.options.Forgotten()
 			}
 			if p.s.forget(p) {
+				p.concluded(in, nil)
 				return
 			}
 			p.drain()
@@ -166,6 +168,9 @@ func (p *pod) drain() {
 func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if step.Do == Delete {
+		in.grace = p.grace(in.id)
+	}
 	p.mu.Lock()
 	p.step, p.reloaded = step, false
 	p.mu.Unlock()
@@ -201,6 +206,9 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	p.progress.Wait()
 	if ctx.Err() == nil {
 		p.conclude(step, in, err)
+		if !errors.Is(err, errChanged) {
+			p.concluded(in, err)
+		}
 	}
 }
 
@@ -234,6 +242,9 @@ func (s Step) checkAt() time.Time {
 
 // outdated reports whether the pod's situation requires another step than the current one.
 func (p *pod) outdated(step Step, begun stepInput) bool {
+	if step.Do == Delete {
+		return p.hurried(begun)
+	}
 	p.mu.Lock()
 	reloaded := p.reloaded
 	p.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // stepInput is a situation with additional inputs for the steps.
@@ -31,6 +32,8 @@ type stepInput struct {
 	// replica is true if the source is the record of a workload. It defines the pod only until the pod
 	// exists, and has no source record.
 	replica bool
+	// grace is the grace period with which a Delete step began; nil for the pod's own.
+	grace *time.Duration
 }
 
 // containers returns the containers of the source's definition.
@@ -148,7 +151,8 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	defer s.mu.Unlock()
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
-		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once}, path: s.want.Pods[i].Path, objects: objects, replica: s.want.Pods[i].Referred != nil}
+		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once, Final: s.want.Pods[i].Final}, path: s.want.Pods[i].Path, objects: objects,
+			replica: s.want.Pods[i].Referred != nil && !s.want.Pods[i].Final}
 		if in.Once && record != nil && record.Hash != "" {
 			// Later changes of the objects to which it refers do not concern it.
 			in.Hash = record.Hash
@@ -158,10 +162,11 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	if record == nil {
 		return stepInput{Situation: Situation{Source: NoSource}}
 	}
+	final := source.IsAPIServerPath(record.Path)
 	if may, _ := s.snapshot.MayDefine(record.Path); may {
-		return stepInput{Situation: Situation{Source: Unreachable}, path: record.Path}
+		return stepInput{Situation: Situation{Source: Unreachable, Final: final}, path: record.Path}
 	}
-	return stepInput{Situation: Situation{Source: Gone}, path: record.Path}
+	return stepInput{Situation: Situation{Source: Gone, Final: final}, path: record.Path}
 }
 
 // hashOf returns a hash of a pod and of the objects to which it refers.

@@ -14,7 +14,6 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/reconcile"
-	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
 )
@@ -212,7 +211,7 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}
-	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, stop.RemoveOptions{}); removed.Err != nil {
+	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, p.removal(in)); removed.Err != nil {
 		return removed.Err
 	}
 	if in.Source == Gone {

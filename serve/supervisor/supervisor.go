@@ -31,6 +31,8 @@ type Options struct {
 	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
 	// the supervisor polls the state.
 	StateChanges <-chan identity.Pod
+	// Reports receives what happens to pods, for a source that has their status; nil for none.
+	Reports Reports
 	// Taken is called with the content of the manifest directories before the supervisor applies it. It
 	// must not call the runtime; it may be nil.
 	Taken func(context.Context, *source.Snapshot, *source.Desired)

@@ -185,8 +185,8 @@ var directories = []directory{
 	{"embedded", []string{"cri", "internal/..."}, nil, "the runtime that podrun-bundle contains; knows no pods"},
 	{"run", []string{"admission", "cgroup", "container/...", "cri", "dns", "embedded/...", "host/...", "imagepull/...", "internal/...", "manifest", "sandbox/...", "service", "volume"},
 		[]string{"run/lifecycle", "run/store", "run/prepare", "run/observe", "run/node", "run/pod", "run/lease", "run/stop", "run/start", "run/reconcile", "run"}, "the engine, where the nouns of a pod meet"},
-	{"serve", []string{"cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "run/...", "volume"}, nil, "supervision: what stays"},
-	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/lifecycle", "run/prepare", "serve", "serve/systemd"}, nil, "flags to one call of run or serve, and its result to text"},
+	{"serve", []string{"admission", "cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "run/...", "volume"}, nil, "supervision: what stays"},
+	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/lifecycle", "run/prepare", "serve", "serve/cluster", "serve/systemd"}, nil, "flags to one call of run or serve, and its result to text"},
 	{".", []string{"cmd", "internal/heap"}, nil, "main.go"},
 }
 
@@ -284,7 +284,10 @@ var light = []string{"k8s.io/kubernetes/pkg/volume/util/subpath"}
 // bannedFor are import paths that one package must not import. Each includes all paths below
 // it.
 var bannedFor = map[string][]struct{ path, why string }{
-	"cmd": {{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"}},
+	"cmd": {
+		{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"},
+		{module + "/serve/cluster", "podrun links no client of an API server: only cmd/podrun-node does"},
+	},
 }
 
 // forTests is a module that only packages of support may import, so that it is not linked.

@@ -17,6 +17,7 @@ var unlinked = []struct{ path, why string }{
 	{"k8s.io/client-go/kubernetes", "11 MB: there is no API server"},
 	{"k8s.io/client-go/rest", "it needs an API server"},
 	{"k8s.io/client-go/tools", "it needs an API server"},
+	{module + "/serve/cluster", "the client of an API server: only podrun-node links it"},
 	{"k8s.io/cli-runtime/pkg/genericclioptions", "10 MB: cmd prints by the printers alone"},
 	{"k8s.io/kubectl", "it needs an API server"},
 	{"k8s.io/apiserver/pkg/server", "the whole API server, with etcd's client"},

@@ -1,0 +1,111 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve"
+)
+
+// Joiner connects podrun-node to a cluster. Its implementation links a client of the API server, which
+// podrun does not.
+type Joiner interface {
+	AddFlags(*pflag.FlagSet)
+	// Join prepares the connection, and completes the options of the HTTPS API.
+	Join(ctx context.Context, s nodeconfig.Settings, warn func(problem.List), api *serve.APIOptions) (serve.Cluster, error)
+}
+
+// hostTaint is the taint of a node without --register-with-taints: only pods that tolerate it come to the
+// host, because a host with podrun does not have everything that other nodes have.
+var hostTaint = corev1.Taint{Key: "podrun.dev/host", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+
+// NodeMain is Main for podrun-node.
+func NodeMain(parent context.Context, args []string, streams Streams, version string, began time.Time, j Joiner) int {
+	a := newApp(streams)
+	defer a.flushMessages()
+	ctx, stop := a.catchSignals(parent)
+	defer stop()
+	a.began, a.version, a.commandLine, a.joiner = began, version, shownCommand("podrun-node", args), j
+	c := newNode(a)
+	c.SetArgs(args)
+	err := c.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	if code, ok := errors.AsType[exitStatus](err); ok {
+		return int(code)
+	}
+	a.printErrors(err)
+	return exitCode(err)
+}
+
+// newNode returns the command podrun-node: serve, with the flags of a.joiner.
+func newNode(a *app) *cobra.Command {
+	c := newServe(a)
+	for _, sub := range slices.Clone(c.Commands()) {
+		c.RemoveCommand(sub)
+	}
+	c.Use = "podrun-node [DIR|FILE|URL...]"
+	c.Short = "Run the pods of a cluster's API server on this host"
+	c.Long = `Make this host a node of an existing cluster, and run the pods that the cluster's
+API server binds to it. podrun-node registers the node, renews its lease, and
+reports the status and the events of pods, as a kubelet does. It also does
+everything that 'podrun serve' does: it keeps the pods of manifest directories
+running, which the cluster shows as mirror pods, and supervises the pods that
+'podrun apply' has started.
+
+The kubeconfig is that of a kubelet: its user is system:node:NAME, and NAME is
+this host's name or --hostname-override.
+
+Unless --register-with-taints is set, a new node has the taint
+podrun.dev/host=true:NoSchedule: only pods that tolerate it come to this host.
+
+While the API server does not answer, pods keep running, and after a boot
+podrun-node starts them before the API server answers.`
+	c.Example = `  podrun-node --kubeconfig /etc/kubernetes/kubelet.conf
+  podrun-node --kubeconfig kubelet.conf --register-with-taints= --node-labels site=7`
+	c.SilenceUsage, c.SilenceErrors, c.DisableAutoGenTag = true, true, true
+	c.Version = a.version
+	c.CompletionOptions.DisableDefaultCmd = true
+	c.SetIn(a.streams.In)
+	c.SetOut(a.streams.Out)
+	c.SetErr(a.streams.Err)
+	c.SetFlagErrorFunc(a.flagError)
+	c.SetUsageFunc(a.helpUsage)
+	a.addGlobalFlags(c.PersistentFlags())
+	a.joiner.AddFlags(c.Flags())
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		a.settings.ctx = c.Context()
+		if err := a.settings.setFromEnv(); err != nil {
+			return err
+		}
+		return a.useSettings(c)
+	}
+	listen := c.Flags().Lookup("listen")
+	listen.DefValue, listen.Usage = nodeListen, "TCP `address` of the HTTPS API, for the API server; without certificate flags, podrun-node generates a certificate and trusts the authority of the kubeconfig"
+	// The value is valid.
+	_ = listen.Value.Set(nodeListen)
+	return c
+}
+
+// nodeListen is the default of --listen: the kubelet's port.
+const nodeListen = "0.0.0.0:10250"
+
+// join connects to the cluster, if this is podrun-node.
+func (a *app) join(c *cobra.Command, r *renderer, s nodeconfig.Settings, api *serve.APIOptions) (serve.Cluster, error) {
+	if a.joiner == nil {
+		return nil, nil
+	}
+	if s.RegisterWithTaints == nil && !c.Flags().Changed("register-with-taints") {
+		s.RegisterWithTaints = []corev1.Taint{hostTaint}
+	}
+	return a.joiner.Join(c.Context(), s, r.warn, api)
+}

@@ -1,0 +1,19 @@
+// Podrun-node makes a host a node of an existing cluster: it runs the pods that the cluster's API server
+// binds to the node. docs/grow.md says how a host joins, and docs/design/node.md how it works.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/internal/heap" // sets the pace of garbage collection, before all else
+	"github.com/podrun/podrun/serve/cluster"
+)
+
+// version is the version of podrun, which the linker sets (make build-node).
+var version = "devel"
+
+func main() {
+	os.Exit(cmd.NodeMain(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began, cluster.NewJoiner(version)))
+}

@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/podrun/podrun/internal/event"
+)
+
+// events sends events to the API server. It aggregates them and limits their rate as the kubelet does
+// (k8s.io/client-go/tools/record). If the API server does not answer, events are lost; the journals of the
+// pods have them.
+type events struct {
+	client   kubernetes.Interface
+	node     string
+	recorder record.EventRecorder
+	source   record.EventBroadcaster
+}
+
+func newEvents(client kubernetes.Interface, node string) *events {
+	e := &events{client: client, node: node, source: record.NewBroadcaster()}
+	// Without kinds, because podrun records events of references only.
+	e.recorder = e.source.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: "kubelet", Host: node})
+	return e
+}
+
+// run sends events until ctx ends.
+func (e *events) run(ctx context.Context) {
+	watch := e.source.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: e.client.CoreV1().Events("")})
+	<-ctx.Done()
+	watch.Stop()
+	e.source.Shutdown()
+}
+
+// record sends an event about a pod.
+func (e *events) record(o event.Event) {
+	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.Namespace, Name: o.Pod, UID: types.UID(o.UID), FieldPath: o.FieldPath},
+		o.Type, o.Reason, o.Message)
+}
+
+// onNode sends an event about the node.
+func (e *events) onNode(kind, reason, message string) {
+	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node, UID: types.UID(e.node)}, kind, reason, message)
+}
+
+// Note implements serve.Cluster.
+func (c *Cluster) Note(o event.Event) {
+	pod := c.pod(o.Namespace, o.Pod)
+	if pod == nil || string(pod.UID) != o.UID {
+		if pod = c.mirrorOf(o.Namespace, o.Pod); pod == nil {
+			return
+		}
+		o.Pod, o.UID = pod.Name, string(pod.UID)
+	}
+	if o.Pull == nil {
+		c.events.record(o)
+	}
+}

@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve"
+)
+
+// Joiner implements cmd.Joiner.
+type Joiner struct {
+	version    string
+	kubeconfig string
+}
+
+// NewJoiner returns the joiner of podrun-node. It discards the log of client-go: podrun itself reports what
+// a user must know.
+func NewJoiner(version string) *Joiner {
+	klog.SetLogger(logr.Discard())
+	return &Joiner{version: version}
+}
+
+// AddFlags implements cmd.Joiner.
+func (j *Joiner) AddFlags(set *pflag.FlagSet) {
+	set.StringVar(&j.kubeconfig, "kubeconfig", "", "`file` with the address of the API server and this node's credentials, such as /etc/kubernetes/kubelet.conf")
+}
+
+// The kubelet's limits on requests to the API server (kubeAPIQPS, kubeAPIBurst).
+const (
+	requestsPerSecond = 50
+	requestBurst      = 100
+)
+
+// Join implements cmd.Joiner.
+func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(problem.List), api *serve.APIOptions) (serve.Cluster, error) {
+	failed := func(err error, hint string) (serve.Cluster, error) {
+		return nil, &problem.Error{Kind: problem.Usage, Object: "--kubeconfig " + j.kubeconfig, Err: err, Hint: hint}
+	}
+	if j.kubeconfig == "" {
+		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("--kubeconfig is required"), Hint: "name a kubelet's kubeconfig: kubeadm writes /etc/kubernetes/kubelet.conf, and k3s /var/lib/rancher/k3s/agent/kubelet.kubeconfig"}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", j.kubeconfig)
+	if err != nil {
+		return failed(err, "")
+	}
+	config.QPS, config.Burst, config.UserAgent = requestsPerSecond, requestBurst, "podrun-node/"+j.version
+	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return failed(err, "")
+	}
+	name, err := nodeName(s)
+	if err != nil {
+		return nil, err
+	}
+	o := Options{Client: client, NodeName: name, Server: config.Host, Taints: s.RegisterWithTaints, Warn: warn}
+	if api.Listen != "" {
+		if o.Port, err = portOf(api.Listen); err == nil {
+			err = serving(s.Layout(), name, config, api)
+		}
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Usage, Object: "--listen " + api.Listen, Err: err}
+		}
+	}
+	return New(o), nil
+}
+
+// nodeName returns the name of this node, as podrun's facts have it.
+func nodeName(s nodeconfig.Settings) (string, error) {
+	if s.HostnameOverride != "" {
+		return strings.ToLower(strings.TrimSpace(s.HostnameOverride)), nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("read the host name: %w", err)
+	}
+	return strings.ToLower(strings.TrimSpace(name)), nil
+}
+
+func portOf(address string) (int32, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return int32(n), err
+}
+
+// serving completes the files of the HTTPS API: a certificate that podrun signs, and the authority of the
+// kubeconfig.
+func serving(layout identity.Layout, name string, config *rest.Config, api *serve.APIOptions) error {
+	dir := filepath.Join(layout.Serve(), "node")
+	if err := store.MakeStateDir(dir); err != nil {
+		return err
+	}
+	if api.TLS.ClientCA == "" {
+		if api.TLS.ClientCA = config.CAFile; config.CAFile == "" {
+			if len(config.CAData) == 0 {
+				return errors.New("the kubeconfig has no certificate authority: set --client-ca-file to that of the API server's client certificate")
+			}
+			api.TLS.ClientCA = filepath.Join(dir, "client-ca.crt")
+			if err := write(api.TLS.ClientCA, config.CAData); err != nil {
+				return err
+			}
+		}
+	}
+	if api.TLS.Cert != "" {
+		return nil
+	}
+	api.TLS.Cert, api.TLS.Key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	if usable(api.TLS.Cert, api.TLS.Key, name, time.Now()) {
+		return nil
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+	if err != nil {
+		return fmt.Errorf("generate a certificate: %w", err)
+	}
+	return errors.Join(write(api.TLS.Key, key), write(api.TLS.Cert, cert))
+}
+
+// usable reports whether a certificate is for this node and valid for another month.
+func usable(cert, key, name string, now time.Time) bool {
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return false
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	return err == nil && leaf.VerifyHostname(name) == nil && leaf.NotAfter.After(now.AddDate(0, 1, 0))
+}
+
+// write replaces a file that only root may read.
+func write(path string, data []byte) error {
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}

@@ -1,0 +1,284 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// rig is a host with a fake runtime, a supervisor and a fake API server. Its cgroups are real.
+type rig struct {
+	t        *testing.T
+	rt       *critest.Runtime
+	client   *fake.Clientset
+	settings nodeconfig.Settings
+	down     string // why the runtime is down
+
+	cluster *Cluster
+	end     func()
+
+	mu       sync.Mutex
+	warnings []string
+	files    *source.Snapshot
+	changed  chan struct{}
+}
+
+const nodeA = "node-a"
+
+// clusterTest runs a test in a bubble, with a supervisor that is a node of a cluster.
+func clusterTest(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, rt: critest.ForTest(t), client: fake.NewSimpleClientset(), settings: nodeconfig.Default(), files: &source.Snapshot{}}
+		dir := t.TempDir()
+		r.settings.RootDir, r.settings.PodLogsDir, r.settings.ContainerLogsDir = filepath.Join(dir, "root"), filepath.Join(dir, "logs"), filepath.Join(dir, "links")
+		r.settings.EvictionHard, r.settings.HostnameOverride, r.settings.RegistryPullQPS = nil, nodeA, 0
+		r.settings.CgroupRoot = "/podrun-ut-" + store.RandomHex(6)
+		r.rt.AddImage(critest.Image{Name: "registry.example/app:1", Entrypoint: []string{"/server"}})
+		t.Cleanup(func() { removeGroups(t, r.settings.CgroupRoot) })
+		r.start()
+		test(t, r)
+		r.end()
+		e := r.engine()
+		known, err := e.Find(context.Background(), run.Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Delete(context.Background(), known, run.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// removeGroups removes the cgroups of a test.
+func removeGroups(t *testing.T, root string) {
+	var dirs []string
+	for _, pattern := range []string{"/sys/fs/cgroup" + root, "/sys/fs/cgroup/*" + root} {
+		found, _ := filepath.Glob(pattern)
+		for _, dir := range found {
+			_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+		}
+	}
+	for _, d := range slices.Backward(dirs) {
+		if err := os.Remove(d); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (r *rig) engine() *run.Engine {
+	return &run.Engine{Node: node.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun-node test",
+		Emit: func(event.Event) {}, Warn: r.warn}}
+}
+
+func (r *rig) warn(l problem.List) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range l {
+		r.warnings = append(r.warnings, p.String())
+	}
+}
+
+// warned counts the warnings that contain a text.
+func (r *rig) warned(text string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.warnings {
+		if strings.Contains(w, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// Read implements supervisor.Sources.
+func (r *rig) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
+	r.mu.Lock()
+	files := *r.files
+	r.mu.Unlock()
+	s, d := r.cluster.Merge(&files, source.Merge(&files))
+	return s, d, ctx.Err()
+}
+
+// start starts podrun-node, which acts like a separate process.
+func (r *rig) start() {
+	r.t.Helper()
+	e := r.engine()
+	r.changed = make(chan struct{}, 1)
+	changed := r.changed
+	r.cluster = New(Options{Client: r.client, NodeName: nodeA, Server: "https://api.example", Port: 10250, Warn: r.warn,
+		Taints: []corev1.Taint{{Key: "podrun.dev/host", Value: "true", Effect: corev1.TaintEffectNoSchedule}}})
+	r.cluster.Attach(serve.ClusterNode{Engine: e, RuntimeDown: func() string { return r.down }, Changed: func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}})
+	emit := e.Emit
+	e.Emit = func(o event.Event) { r.cluster.Note(o); emit(o) }
+	e.Observer.Status, e.ClusterServices = r.cluster.Status, r.cluster.Services
+	s := supervisor.New(&e.Node, supervisor.Options{Sources: r, Changed: changed, AllowKubelet: true, Reports: r.cluster})
+	ctx, cancel := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	loops.Go(func() { r.cluster.Run(ctx) })
+	loops.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.t.Cleanup(cancel)
+	r.end = func() { cancel(); loops.Wait() }
+	time.Sleep(5 * time.Second)
+}
+
+// file defines the pods of a manifest directory.
+func (r *rig) file(s *source.Snapshot) {
+	r.mu.Lock()
+	r.files = s
+	r.mu.Unlock()
+	r.changed <- struct{}{}
+	time.Sleep(5 * time.Second)
+}
+
+// bound returns a pod as the API server has it after the scheduler has bound it.
+func bound(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), Generation: 1},
+		Spec: corev1.PodSpec{NodeName: nodeA, ServiceAccountName: "default", RestartPolicy: corev1.RestartPolicyAlways,
+			Containers: []corev1.Container{{Name: name, Image: "registry.example/app:1", ImagePullPolicy: corev1.PullIfNotPresent}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBestEffort}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// create creates objects and waits until podrun has processed them.
+func (r *rig) create(objects ...runtime.Object) {
+	r.t.Helper()
+	for _, o := range objects {
+		var err error
+		switch o := o.(type) {
+		case *corev1.Pod:
+			_, err = r.client.CoreV1().Pods(o.Namespace).Create(r.t.Context(), o, metav1.CreateOptions{})
+		case *corev1.ConfigMap:
+			_, err = r.client.CoreV1().ConfigMaps(o.Namespace).Create(r.t.Context(), o, metav1.CreateOptions{})
+		case *corev1.Service:
+			_, err = r.client.CoreV1().Services(o.Namespace).Create(r.t.Context(), o, metav1.CreateOptions{})
+		default:
+			r.t.Fatalf("no client for %T", o)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	time.Sleep(5 * time.Second)
+}
+
+// pod reads a pod of the API server; nil if there is none.
+func (r *rig) pod(name string) *corev1.Pod {
+	p, err := r.client.CoreV1().Pods("shop").Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// deleting does what the API server does with a graceful deletion.
+func (r *rig) deleting(name string, grace int64) {
+	r.t.Helper()
+	p := r.pod(name)
+	now := metav1.Now()
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &now, &grace
+	p.Generation++
+	if _, err := r.client.CoreV1().Pods("shop").Update(r.t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// wantPhase checks the phase of a pod at the API server.
+func (r *rig) wantPhase(name string, want corev1.PodPhase) *corev1.Pod {
+	r.t.Helper()
+	p := r.pod(name)
+	if p == nil {
+		r.t.Fatalf("pod %s does not exist", name)
+	}
+	if p.Status.Phase != want {
+		r.t.Fatalf("pod %s: phase %s (%s %s), want %s; warnings %q", name, p.Status.Phase, p.Status.Reason, p.Status.Message, want, r.warnings)
+	}
+	return p
+}
+
+// runs reports whether the container with a name runs.
+func (r *rig) runs(name string) bool {
+	c, ok := r.rt.Container(name)
+	return ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
+}
+
+// fail makes the API server refuse all requests with an error, until the returned function is called.
+func (r *rig) fail(err error) (heal func()) {
+	failing := true
+	r.client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if failing {
+			return true, nil, err
+		}
+		return false, nil, nil
+	})
+	return func() { failing = false }
+}
+
+// env returns the environment variables of a container.
+func (r *rig) env(name string) map[string]string {
+	r.t.Helper()
+	c, ok := r.rt.Container(name)
+	if !ok {
+		r.t.Fatalf("container %s does not exist; warnings %q", name, r.warnings)
+	}
+	out := map[string]string{}
+	for _, e := range c.Config.GetEnvs() {
+		out[e.GetKey()] = string(e.GetValue())
+	}
+	return out
+}
+
+// secret returns the content of the one Secret of a pod's checkpoint.
+func (r *rig) secret(uid string) string {
+	r.t.Helper()
+	c, err := store.ViewCheckpoint(r.settings.Layout(), uid)
+	if err != nil || c == nil || len(c.Secrets) != 1 {
+		r.t.Fatalf("checkpoint %v: %v", c, err)
+	}
+	return string(c.Secrets[0].Data[corev1.ServiceAccountTokenKey])
+}
