@@ -256,12 +256,13 @@ func (s *statuses) wanted(pod *corev1.Pod, removed bool) *corev1.PodStatus {
 	case from == nil:
 		return nil
 	}
-	out := merged(pod, *from.DeepCopy())
-	out.ObservedGeneration = max(from.ObservedGeneration, k.generation, pod.Status.ObservedGeneration)
+	status := *from.DeepCopy()
+	status.ObservedGeneration = max(from.ObservedGeneration, k.generation, pod.Status.ObservedGeneration)
 	if removed || k.final {
-		out.ObservedGeneration = pod.Generation
+		status.ObservedGeneration = pod.Generation
 	}
-	return &out
+	status = merged(pod, status)
+	return &status
 }
 
 // ours are the types of the conditions that a kubelet writes.
