@@ -148,8 +148,11 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	defer closeAll()
-	if err := a.applyCronJobs(c.Context(), r, engine, objects, cronJobs); err != nil || len(cronJobs) > 0 && len(objects.Pods) == 0 && !f.prune {
+	if err := a.applyCronJobs(c.Context(), r, engine, objects, cronJobs); err != nil {
 		return err
+	}
+	if len(cronJobs) > 0 && len(objects.Pods) == 0 && !f.prune {
+		return a.applyServicesAlone(c.Context(), r, engine, objects)
 	}
 	r.severalPods = len(objects.Pods) > 1
 	f.AllowKubelet = a.allowKubelet

@@ -37,6 +37,19 @@ func (a *app) applyServices(ctx context.Context, r *renderer, e *run.Engine, obj
 	return e.ApplyServices(ctx, objects.Services, run.ServiceOptions{})
 }
 
+// applyServicesAlone applies the Services of an input that has CronJobs, but no pods.
+func (a *app) applyServicesAlone(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) error {
+	if len(objects.Services) == 0 {
+		return nil
+	}
+	services, undo, err := a.applyServices(ctx, r, e, objects)
+	if err != nil {
+		return errors.Join(err, undo())
+	}
+	a.services = services
+	return a.report(ctx, nil, a.updateServices(ctx, r, e, objects))
+}
+
 // noneLeft reports whether all pods of an apply have failed and were removed.
 func noneLeft(e *run.Engine, results []run.Result) bool {
 	var ids []identity.Pod
