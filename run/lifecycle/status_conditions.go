@@ -191,7 +191,7 @@ func ApplyReadinessGates(pod *corev1.Pod, s *corev1.PodStatus, others []corev1.P
 	}
 	c := readyCondition(pod, s.Conditions[containers], others)
 	c.LastTransitionTime = metav1.NewTime(now)
-	if old := find(others, corev1.PodReady); old >= 0 && others[old].Status == c.Status {
+	if old := find(others, corev1.PodReady); old >= 0 && others[old].Status == c.Status && !others[old].LastTransitionTime.IsZero() {
 		c.LastTransitionTime = others[old].LastTransitionTime
 	}
 	s.Conditions[ready] = c

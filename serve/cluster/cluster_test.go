@@ -158,6 +158,11 @@ func TestMissingConfigMap(t *testing.T) {
 		if w := p.Status.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "CreateContainerConfigError" {
 			t.Errorf("status %+v", p.Status.ContainerStatuses)
 		}
+		for _, c := range p.Status.Conditions {
+			if c.LastTransitionTime.IsZero() {
+				t.Errorf("condition %s has no time", c.Type)
+			}
+		}
 		r.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}, Data: map[string]string{"A": "1"}})
 		r.wantPhase("web", corev1.PodRunning)
 	})

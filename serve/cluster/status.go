@@ -300,8 +300,16 @@ func merged(pod *corev1.Pod, s corev1.PodStatus) corev1.PodStatus {
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
 		c.LastProbeTime = metav1.Time{}
-		if ours[c.Type] {
-			c.ObservedGeneration = s.ObservedGeneration
+		if !ours[c.Type] {
+			continue
+		}
+		c.ObservedGeneration = s.ObservedGeneration
+		if c.LastTransitionTime.IsZero() {
+			// The condition of a pod of which no container has been created.
+			c.LastTransitionTime = metav1.Now()
+			if at := indexOf(was.Conditions, c.Type); at < len(was.Conditions) && was.Conditions[at].Status == c.Status && !was.Conditions[at].LastTransitionTime.IsZero() {
+				c.LastTransitionTime = was.Conditions[at].LastTransitionTime
+			}
 		}
 	}
 	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
