@@ -62,6 +62,7 @@ test: lint shells ## every check and test; the scripts in full on the fake, a pa
 	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test $(OVERLAP) -count=1 -timeout 40m $(LONGEST) ./...
 	cd embedded/bundle && go test -count=1 -timeout 5m ./podrun-net
 	cd test/controllers && go test -count=1 -timeout 10m .
+	cd test/conformance && go test -count=1 ./summary
 
 .PHONY: test-embedded
 test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it
@@ -101,6 +102,10 @@ test-arm64: ## podrun for arm64, under emulation: the same plans
 .PHONY: test-guest
 test-guest: ## podrun in emulated Debians with other cgroups and containerds: CELLS=trixie/v2/systemd…
 	test/guest/cells $(CELLS)
+
+.PHONY: conformance
+conformance: build-node ## Kubernetes' own e2e specs for nodes against podrun-node and a control plane, which it builds first (10 to 30 minutes): FOCUS=… RUNS=3
+	FOCUS='$(FOCUS)' RUNS='$(RUNS)' hack/with-runtime test/conformance/run
 
 .PHONY: bench
 bench: build ## podrun against a bare CRI client

@@ -4,12 +4,14 @@
 //	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -serve
+//	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR -conformance
 //
 // DIR contains the static programs pause and httpd. With -save, Images pushes nothing. It
 // writes the images that are loaded into a runtime in advance as docker-archives. They have
 // their names in the registry or, without -registry, the names in the examples. With -serve, it
 // runs the registry until it is killed. It prints a message when the images are available.
-// Builds are reproducible: if an image is built again, it has the same digest.
+// Builds are reproducible: if an image is built again, it has the same digest. With
+// -conformance, Images pushes the images of test/conformance instead (conformance.go).
 //
 //	pause:3.9          the sandbox's process
 //	busybox:1.36       busybox and its links; sh is the command
@@ -46,19 +48,24 @@ func main() {
 	busybox := flag.String("busybox", "/bin/busybox", "`path` of a static busybox")
 	archives := flag.String("save", "", "write docker-archives to this `directory` instead of pushing")
 	serves := flag.Bool("serve", false, "serve the images as a registry on this address")
+	specs := flag.Bool("conformance", false, "push the images of Kubernetes' e2e tests; -bin is where test/conformance builds programs")
 	flag.StringVar(&architecture, "arch", architecture, "architecture of the images, and of the programs in -bin and -busybox")
 	flag.Parse()
-	if err := run(*registry, *bin, *busybox, *archives, *serves); err != nil {
+	all := build
+	if *specs {
+		all = conformance
+	}
+	images, err := all(*bin, *busybox)
+	if err == nil {
+		err = run(*registry, *archives, *serves, images)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
 
-func run(registry, bin, busybox, archives string, serves bool) error {
-	images, err := build(bin, busybox)
-	if err != nil {
-		return err
-	}
+func run(registry, archives string, serves bool, images map[string]remote.Taggable) error {
 	switch {
 	case archives != "":
 		return save(archives, registry, images)

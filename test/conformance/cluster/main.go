@@ -1,0 +1,113 @@
+// Cluster runs a Kubernetes control plane on loopback, for the tests of podrun-node:
+//
+//	cluster -dir DIR -bin DIR [-port 26443] [-node podrun-node]
+//	cluster -dir DIR -await-node 2m [-node podrun-node]
+//
+// The second form waits until the node is ready, in a cluster that the first form has started.
+//
+// The first form runs etcd in its own process, and kube-apiserver, kube-controller-manager and
+// kube-scheduler of -bin as child processes. It prints "ready" when the API server is ready,
+// and runs until it receives INT or TERM. The child processes end with it, however it ends.
+// Several clusters can run at once, with different directories and ports.
+//
+// In -dir it writes:
+//
+//	admin.kubeconfig   a user in the group system:masters
+//	node.kubeconfig    the user system:node:NAME in the group system:nodes. Its client
+//	                   certificate and key are in kubelet-client-current.pem, as on a host
+//	                   that kubeadm has joined
+//	ca.crt             signs the certificate of the API server and all client certificates,
+//	                   also the one with which the API server connects to nodes
+//	etcd               the data. It survives a restart, like the CA; other credentials are
+//	                   new after each start
+//	NAME.log           the output of each child process
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// config is the command line.
+type config struct {
+	dir, bin, node string
+	port           int
+}
+
+// etcd uses the two ports after the one of the API server.
+func (c config) etcdPort() int { return c.port + 1 }
+func (c config) peerPort() int { return c.port + 2 }
+
+func (c config) file(name string) string { return filepath.Join(c.dir, name) }
+
+// A child process receives its parent-death signal when the thread that has started it ends.
+// The main thread ends with the process.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	var c config
+	flag.StringVar(&c.dir, "dir", "", "`directory` for data, credentials and logs")
+	flag.StringVar(&c.bin, "bin", "", "`directory` of kube-apiserver, kube-controller-manager and kube-scheduler")
+	flag.StringVar(&c.node, "node", "podrun-node", "`name` of the node to which node.kubeconfig belongs")
+	flag.IntVar(&c.port, "port", 26443, "`port` of the API server; etcd uses the next two")
+	timeout := flag.Duration("await-node", 0, "start nothing: wait for this `duration` until the node of the cluster in -dir is ready")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	do := run
+	if *timeout > 0 {
+		do = func(ctx context.Context, c config) error { return awaitNode(ctx, c, *timeout) }
+	}
+	if err := do(ctx, c); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, c config) error {
+	if c.dir == "" || c.bin == "" {
+		return fmt.Errorf("-dir and -bin are required")
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if c.dir, err = filepath.Abs(c.dir); err != nil {
+		return err
+	}
+	if err := writeCredentials(c); err != nil {
+		return fmt.Errorf("credentials: %w", err)
+	}
+	store, err := startEtcd(ctx, c)
+	if err != nil {
+		return fmt.Errorf("etcd: %w", err)
+	}
+	defer store.Close()
+	children := newProcesses(c)
+	defer children.stop()
+	if err := children.start("kube-apiserver", apiServerFlags(c)...); err != nil {
+		return err
+	}
+	if err := children.awaitAPIServer(ctx); err != nil {
+		return err
+	}
+	if err := children.start("kube-controller-manager", controllerFlags(c)...); err != nil {
+		return err
+	}
+	if err := children.start("kube-scheduler", schedulerFlags(c)...); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-children.exited:
+		return err
+	}
+}
