@@ -16,7 +16,7 @@ var commandGroups = []struct {
 	commands []string
 }{
 	{"start pods", []string{"apply", "run", "create", "serve", "restart", "start", "diff", "plan"}},
-	{"change pods", []string{"edit", "set", "patch", "label", "annotate", "rollout"}},
+	{"change pods", []string{"edit", "set", "patch", "label", "annotate", "rollout", "scale"}},
 	{"inspect pods", []string{"get", "describe", "logs", "events", "top", "wait", "explain"}},
 	{"work inside containers", []string{"exec", "attach", "debug", "port-forward", "cp"}},
 	{"stop and remove", []string{"stop", "delete", "gc"}},
