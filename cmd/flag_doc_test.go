@@ -26,6 +26,9 @@ var commandInPage = regexp.MustCompile(`(?m)(?:^ *|\$ |&& |\| )(?:bin/)?podrun (
 // firstCells matches the first cell of each table row.
 var firstCells = regexp.MustCompile(`(?m)^\| (?:[^|\\]|\\.)*\|`)
 
+// nodeCommand matches a command line of podrun-node, whose flags cmd/podrun-node checks.
+var nodeCommand = regexp.MustCompile("(?m)^podrun-node .*$|`podrun-node [^`]*`")
+
 // TestFlagsInPages checks that the flags in the pages exist, and that docs/settings.md
 // lists every global flag.
 func TestFlagsInPages(t *testing.T) {
@@ -49,6 +52,7 @@ func TestFlagsInPages(t *testing.T) {
 		if filepath.Base(page) == "migrate.md" {
 			text = firstCells.ReplaceAll(text, nil) // flags of other tools
 		}
+		text = nodeCommand.ReplaceAll(text, nil)
 		for _, m := range flagInPage.FindAllStringSubmatch(code(string(text)), -1) {
 			if !known[m[1]] && !slices.Contains(ofOthers, m[1]) {
 				t.Errorf("%s: podrun has no flag --%s", page, m[1])
