@@ -89,7 +89,7 @@ func TestJobsUnderKills(t *testing.T) {
 		status := func(field string) string {
 			return strings.TrimSpace(h.podrun(nil, "get", "job", h.pod+"-steps", "-o", "jsonpath={.status."+field+"}").out)
 		}
-		if err := until(ctx, func() error {
+		if err := untilWithin(ctx, 5*time.Minute, func() error { // the Job starts one pod after the other
 			if r := status("conditions[*].type"); !strings.Contains(r, "Complete") {
 				return errors.New("the Job has not ended: " + r)
 			}

@@ -172,7 +172,12 @@ func (o *outside) gone(ctx context.Context, h *host) error {
 // until repeats a check until it succeeds. Its limit is the time that a command may take after
 // a kill.
 func until(ctx context.Context, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	return untilWithin(ctx, time.Minute, check)
+}
+
+// untilWithin is until with another limit.
+func untilWithin(ctx context.Context, limit time.Duration, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		err := check()
