@@ -6,11 +6,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 )
 
 func main() {
-	args := append([]string{"sh"}, os.Args[1:]...)
+	args := slices.Clone(os.Args) // the name is in the messages of the shell
 	if len(args) == 3 && args[1] == "-c" && args[2] == "env" {
 		args = []string{"env"}
 	}
