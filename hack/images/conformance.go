@@ -1,11 +1,13 @@
 package main
 
 import (
+	"archive/tar"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +28,11 @@ func conformance(bin, busybox string) (map[string]remote.Taggable, error) {
 	shell, err := programFile(filepath.Join(bin, "sh"), "usr/bin/sh", 0o755)
 	if err != nil {
 		return nil, err
+	}
+	for _, e := range root { // the specs' busybox has all commands in /bin
+		if command := path.Base(e.header.Name); e.header.Typeflag == tar.TypeSymlink && path.Dir(e.header.Name) != "bin" {
+			root = append(root, link("bin/"+command, e.header.Linkname))
+		}
 	}
 	root = append(root, file("etc/nsswitch.conf", 0o644, []byte("hosts: files dns\n")))
 	base, err := image(v1.Config{Env: []string{searchPath}, Cmd: []string{"sh"}}, root, tree{shell, link("bin/sh", "/usr/bin/sh")})
@@ -82,14 +89,15 @@ func addStandIns(images map[string]remote.Taggable, bin string, base v1.Image) e
 	return err
 }
 
-// agnhostImage returns the image of most specs: Kubernetes' own agnhost, with curl and nc of
-// this host. The registry that agnhost serves has the image pause.
+// agnhostImage returns the image of most specs: Kubernetes' own agnhost, with bash, curl and nc
+// of this host. The registry that agnhost serves has the image pause.
 func agnhostImage(bin string, base, pause v1.Image) (v1.Image, error) {
 	agnhost, err := programFile(filepath.Join(bin, "agnhost"), "agnhost", 0o755)
 	if err != nil {
 		return nil, err
 	}
-	content := tree{agnhost, link("agnhost-2", "agnhost"), dir("uploads", 0o755),
+	// Debian's busybox sh runs its own commands instead of the programs in PATH.
+	content := tree{agnhost, link("bin/bash", "/usr/bin/bash"), link("bin/sh", "/usr/bin/bash"), link("agnhost-2", "agnhost"), dir("uploads", 0o755),
 		file("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\n"+
 			"user-defined-in-image:x:1000:1000::/home:/bin/sh\n"+
 			"nobody:x:65534:65534:nobody:/:/bin/false\n")),
@@ -112,7 +120,7 @@ func agnhostImage(bin string, base, pause v1.Image) (v1.Image, error) {
 		return nil, err
 	}
 	// busybox's nc does not print the replies of UDP.
-	for _, program := range []string{"curl", "nc.openbsd"} {
+	for _, program := range []string{"bash", "curl", "nc.openbsd"} {
 		files, err := hostProgram(program, "usr/bin/"+strings.TrimSuffix(program, ".openbsd"))
 		if err != nil {
 			return nil, err
@@ -186,14 +194,14 @@ func compressed(layer v1.Layer) ([]byte, error) {
 
 // hostProgram returns a program of this host and the shared libraries that it loads.
 func hostProgram(program, target string) (tree, error) {
-	path, err := exec.LookPath(program)
+	found, err := exec.LookPath(program)
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{target: path}
-	libraries, err := exec.Command("ldd", path).Output()
+	files := map[string]string{target: found}
+	libraries, err := exec.Command("ldd", found).Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the libraries of %s: %w", path, err)
+		return nil, fmt.Errorf("list the libraries of %s: %w", found, err)
 	}
 	for field := range strings.FieldsSeq(string(libraries)) {
 		if strings.HasPrefix(field, "/") {
