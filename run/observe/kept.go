@@ -16,8 +16,8 @@ func ReadKept(l identity.Layout, uid string) lifecycle.Kept {
 	return s.Kept
 }
 
-// readImageFailures reads the reasons why containers wait for their images.
-func readImageFailures(l identity.Layout, uid string) map[string]lifecycle.Failure {
+// ReadImageFailures reads the reasons why containers wait for their images.
+func ReadImageFailures(l identity.Layout, uid string) map[string]lifecycle.Failure {
 	var out map[string]lifecycle.Failure
 	for name, f := range imagepull.ReadFailures(l.ImageBackOff(), uid, time.Now()) {
 		if out == nil {

@@ -67,7 +67,7 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	obs.PendingRestarts, others[2] = readPendingRestarts(layout, uid)
 	obs.PutKept()
 	obs.LoggedRuns = readLoggedRuns(layout, uid, obs)
-	obs.ImageFailures = readImageFailures(layout, uid)
+	obs.ImageFailures = ReadImageFailures(layout, uid)
 	id := identity.Pod{UID: uid}
 	if s := obs.Sandbox(); s != nil {
 		id = s.Pod

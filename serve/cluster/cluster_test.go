@@ -102,6 +102,27 @@ func TestPod(t *testing.T) {
 	})
 }
 
+// TestFailedPull checks that the status of a pod whose image cannot be pulled says so.
+func TestFailedPull(t *testing.T) {
+	clusterTest(t, func(t *testing.T, r *rig) {
+		r.rt.AddRemote(critest.Image{Name: "registry.example/missing:1", PullErr: critest.ErrRefused})
+		pod := bound("web")
+		pod.Spec.Containers[0].Image = "registry.example/missing:1"
+		r.create(pod)
+		reason := func() string {
+			p := r.wantPhase("web", corev1.PodPending)
+			if len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Waiting == nil {
+				t.Fatalf("status %+v", p.Status)
+			}
+			return p.Status.ContainerStatuses[0].State.Waiting.Reason
+		}
+		time.Sleep(5 * time.Second)
+		if got := reason(); got != "ErrImagePull" && got != "ImagePullBackOff" {
+			t.Errorf("after the first attempt, the container waits because of %q", got)
+		}
+	})
+}
+
 // TestShorterGrace checks that a second deletion with a shorter grace period takes effect.
 func TestShorterGrace(t *testing.T) {
 	clusterTest(t, func(t *testing.T, r *rig) {
