@@ -27,7 +27,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	}
 	f.Hostname = unix.ByteSliceToString(uts.Nodename[:])
 	f.KernelVersion = unix.ByteSliceToString(uts.Release[:])
-	f.NodeName = nodeName(f.Hostname, s.HostnameOverride)
+	f.NodeName = NodeName(f.Hostname, s.HostnameOverride)
 	if f.NodeName == "" {
 		return factError("determine the node's name", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
 	}
@@ -60,9 +60,9 @@ func (m machine) emulated() []string {
 	return out
 }
 
-// nodeName returns the node name as the kubelet does: in lower case, and without blanks around
+// NodeName returns the node name as the kubelet does: in lower case, and without blanks around
 // it.
-func nodeName(hostname, override string) string {
+func NodeName(hostname, override string) string {
 	if override = strings.TrimSpace(override); override != "" {
 		hostname = override
 	}

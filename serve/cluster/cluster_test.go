@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -96,7 +97,7 @@ func TestPod(t *testing.T) {
 		if r.pod("web") != nil || r.runs("web") {
 			t.Fatalf("the pod was not removed: %v", r.warnings)
 		}
-		if len(last.ContainerStatuses) != 1 || last.ContainerStatuses[0].State.Terminated == nil || !isTerminal(last.Phase) {
+		if len(last.ContainerStatuses) != 1 || last.ContainerStatuses[0].State.Terminated == nil || !podutil.IsPodPhaseTerminal(last.Phase) {
 			t.Errorf("the status before the removal of the object: %+v", last)
 		}
 	})

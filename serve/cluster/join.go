@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,7 +20,9 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 
+	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
@@ -89,14 +90,11 @@ func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(prob
 
 // nodeName returns the name of this node, as podrun's facts have it.
 func nodeName(s nodeconfig.Settings) (string, error) {
-	if s.HostnameOverride != "" {
-		return strings.ToLower(strings.TrimSpace(s.HostnameOverride)), nil
-	}
 	name, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("read the host name: %w", err)
 	}
-	return strings.ToLower(strings.TrimSpace(name)), nil
+	return discover.NodeName(name, s.HostnameOverride), nil
 }
 
 func portOf(address string) (int32, error) {
@@ -121,7 +119,7 @@ func serving(layout identity.Layout, name string, config *rest.Config, api *serv
 				return errors.New("the kubeconfig has no certificate authority: set --client-ca-file to that of the API server's client certificate")
 			}
 			api.TLS.ClientCA = filepath.Join(dir, "client-ca.crt")
-			if err := write(api.TLS.ClientCA, config.CAData); err != nil {
+			if err := hostfile.Write(api.TLS.ClientCA, config.CAData, 0o600); err != nil {
 				return err
 			}
 		}
@@ -137,7 +135,7 @@ func serving(layout identity.Layout, name string, config *rest.Config, api *serv
 	if err != nil {
 		return fmt.Errorf("generate a certificate: %w", err)
 	}
-	return errors.Join(write(api.TLS.Key, key), write(api.TLS.Cert, cert))
+	return errors.Join(hostfile.Write(api.TLS.Key, key, 0o600), hostfile.Write(api.TLS.Cert, cert, 0o600))
 }
 
 // usable reports whether a certificate is for this node and valid for another month.
@@ -148,13 +146,4 @@ func usable(cert, key, name string, now time.Time) bool {
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	return err == nil && leaf.VerifyHostname(name) == nil && leaf.NotAfter.After(now.AddDate(0, 1, 0))
-}
-
-// write replaces a file that only root may read.
-func write(path string, data []byte) error {
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
 }

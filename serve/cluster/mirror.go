@@ -140,9 +140,7 @@ func (c *Cluster) warnMirror(pod *corev1.Pod, err error) {
 func (c *Cluster) deleteMirror(ctx context.Context, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	now := metav1.NewDeleteOptions(0)
-	now.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))
-	if err := c.options.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *now); ignoreGone(err) != nil {
+	if err := c.deleteObject(ctx, pod); err != nil {
 		c.warnMirror(pod, err)
 	}
 }

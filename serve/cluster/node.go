@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/host"
@@ -167,15 +166,7 @@ func (n *nodeObject) update(ctx context.Context, down string) error {
 		}
 		n.cluster.events.onNode(corev1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", n.object.Name, reason))
 	}
-	is, err := json.Marshal(corev1.Node{Status: n.object.Status})
-	if err != nil {
-		return err
-	}
-	will, err := json.Marshal(corev1.Node{Status: want})
-	if err != nil {
-		return err
-	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(is, will, corev1.Node{})
+	patch, err := patchOf(corev1.Node{Status: n.object.Status}, corev1.Node{Status: want})
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (c *Cluster) Merge(s *source.Snapshot, d *source.Desired) (*source.Snapshot
 	for _, pod := range c.list() {
 		path := source.APIServerPath(identity.Pod{Namespace: pod.Namespace, Name: pod.Name})
 		switch want := c.wanted(pod); {
-		case want && isTerminal(pod.Status.Phase):
+		case want && podutil.IsPodTerminal(pod):
 			// A change of its labels must not start it again.
 			api.Undecided[path] = "the pod has ended"
 			continue
@@ -72,13 +72,11 @@ func (c *Cluster) wanted(pod *corev1.Pod) bool {
 	switch {
 	case isMirror(pod), pod.DeletionTimestamp != nil:
 		return false
-	case isTerminal(pod.Status.Phase), c.statuses.refused(pod.UID):
+	case podutil.IsPodTerminal(pod), c.statuses.refused(pod.UID):
 		return c.hosted(pod.UID)
 	}
 	return true
 }
-
-func isTerminal(p corev1.PodPhase) bool { return p == corev1.PodFailed || p == corev1.PodSucceeded }
 
 // definition returns a pod with the objects to which it refers. why is not empty if podrun cannot apply
 // the pod yet.

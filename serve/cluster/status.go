@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/util/workqueue"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
@@ -196,9 +194,14 @@ func (s *statuses) sync(ctx context.Context, key string) error {
 	if !removed {
 		return nil
 	}
+	return s.cluster.deleteObject(ctx, pod)
+}
+
+// deleteObject deletes a pod of the API server without a grace period: it has no containers.
+func (c *Cluster) deleteObject(ctx context.Context, pod *corev1.Pod) error {
 	now := metav1.NewDeleteOptions(0)
 	now.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))
-	return ignoreGone(s.cluster.options.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *now))
+	return ignoreGone(c.options.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *now))
 }
 
 // ignoreGone drops the errors of a pod that no longer exists, or whose name another pod has.
@@ -211,25 +214,13 @@ func ignoreGone(err error) error {
 
 // patch sends the difference between the status of a pod and the wanted one, as the kubelet does.
 func (s *statuses) patch(ctx context.Context, pod *corev1.Pod, want corev1.PodStatus) error {
-	is, err := json.Marshal(corev1.Pod{Status: pod.Status})
-	if err != nil {
-		return err
-	}
-	will, err := json.Marshal(corev1.Pod{Status: want})
-	if err != nil {
-		return err
-	}
-	// The comparison of the statuses finds differences that JSON does not have, such as fractions of seconds.
-	if data, err := strategicpatch.CreateTwoWayMergePatch(is, will, corev1.Pod{}); err != nil || bytes.Equal(data, []byte("{}")) {
-		return err
-	}
 	// With the UID, the API server refuses a patch for another pod of the same name.
-	if will, err = json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: want}); err != nil {
-		return err
-	}
-	data, err := strategicpatch.CreateTwoWayMergePatch(is, will, corev1.Pod{})
+	data, err := patchOf(corev1.Pod{Status: pod.Status}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: want})
 	if err != nil {
 		return fmt.Errorf("compute a patch: %w", err)
+	}
+	if string(data) == fmt.Sprintf(`{"metadata":{"uid":%q}}`, pod.UID) {
+		return nil // the statuses differ in something that JSON does not have, such as fractions of seconds
 	}
 	_, err = s.cluster.options.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 	return err
@@ -248,9 +239,9 @@ func (s *statuses) wanted(pod *corev1.Pod, removed bool) *corev1.PodStatus {
 		from = k.refusal
 	}
 	switch {
-	case isTerminal(pod.Status.Phase) && (from == nil || !isTerminal(from.Phase)):
+	case podutil.IsPodPhaseTerminal(pod.Status.Phase) && (from == nil || !podutil.IsPodPhaseTerminal(from.Phase)):
 		return nil
-	case removed && !k.final && (from == nil || !isTerminal(from.Phase)):
+	case removed && !k.final && (from == nil || !podutil.IsPodPhaseTerminal(from.Phase)):
 		lost := lostStatus(pod)
 		from = &lost
 	case from == nil:
