@@ -27,11 +27,11 @@ func exceptCronJobs(warn func(problem.List)) func(problem.List) {
 // cutCronJobs removes the pods of CronJobs from the input, and returns them.
 func cutCronJobs(o *manifest.Objects) (out []manifest.Pod) {
 	o.Pods = slices.DeleteFunc(o.Pods, func(p manifest.Pod) bool {
-		is := strings.HasPrefix(p.From, "CronJob ")
-		if is {
+		kind, _ := p.WorkloadRef()
+		if kind == "CronJob" {
 			out = append(out, p)
 		}
-		return is
+		return kind == "CronJob"
 	})
 	return out
 }
@@ -46,7 +46,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 			return err
 		}
 		c := object.(*batchv1.CronJob)
-		c.Name = strings.TrimPrefix(p.From, "CronJob ")
+		_, c.Name = p.WorkloadRef()
 		problems := manifest.CronJob{Object: c, Template: p}.Problems()
 		r.warn(problems.Warnings())
 		if why := whyNotApplied(e.Supervised(), problems.Errors()); why.Err != nil {

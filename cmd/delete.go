@@ -275,12 +275,13 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 	}
 	var out []run.Selector
 	for _, p := range objects.Pods {
-		if kind, name, ok := strings.Cut(p.From, " "); ok && (kind == "Job" || kind == "CronJob") {
+		kind, name := p.WorkloadRef()
+		if kind == "Job" || kind == "CronJob" {
 			namespace, ref := p.Object.Namespace, run.Ref{Kind: kind, Name: name}
 			f.jobs[namespace] = append(f.jobs[namespace], ref)
 			f.jobOf[namespace+"/"+p.Object.Name] = ref
 		}
-		if kind, name, _ := strings.Cut(p.From, " "); manifest.IsReplicated(kind) {
+		if manifest.IsReplicated(kind) {
 			f.fileWorkloads[identity.Pod{Namespace: p.Object.Namespace, Name: name}] = kind
 		}
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -170,7 +169,7 @@ func (f *scaleFlags) inFiles(a *app, c *cobra.Command) (out []target, err error)
 		add(target{kind: w.Kind, id: w.ID()})
 	}
 	for _, p := range objects.Pods {
-		if kind, name, _ := strings.Cut(p.From, " "); manifest.IsReplicated(kind) {
+		if kind, name := p.WorkloadRef(); manifest.IsReplicated(kind) {
 			add(target{kind: kind, id: identity.Pod{Namespace: p.Object.Namespace, Name: name}})
 		}
 	}

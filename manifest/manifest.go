@@ -5,13 +5,15 @@
 package manifest
 
 import (
-	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/problem"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Source is the content of one file, of standard input or of a URL. Name is the source's name
@@ -95,6 +97,13 @@ type Pod struct {
 	SecretsInMemory bool
 
 	item item
+}
+
+// WorkloadRef returns the kind and the name of the workload from whose template the pod was created; ""
+// if there is none.
+func (p *Pod) WorkloadRef() (kind, name string) {
+	kind, name, _ = strings.Cut(p.From, " ")
+	return kind, name
 }
 
 // Objects contains the objects of the sources. The keys of objects in a namespace are

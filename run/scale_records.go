@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
@@ -145,7 +146,7 @@ func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, object
 		return err
 	}
 	r.Replicas, r.Origin = n, origin
-	if was.Kind == r.Kind && was.Replicas == n && !was.Deleted && sameNumber(was.Written, r.Written) {
+	if was.Kind == r.Kind && was.Replicas == n && !was.Deleted && ptr.Equal(was.Written, r.Written) {
 		// It is the same number, and a running Scale must not regard it as another one.
 		r.Change = was.Change
 		if was.Origin == r.Origin && was.Template == r.Template {
@@ -162,13 +163,6 @@ func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, object
 		return nil
 	}
 	return store.WriteWorkload(e.Layout(), r)
-}
-
-func sameNumber(a, b *int32) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }
 
 // newRecord returns the record of a workload of the input.
@@ -190,7 +184,7 @@ func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (
 		results, err = append(results, removed...), errors.Join(err, failed)
 	}
 	for _, p := range objects.Pods {
-		kind, name, _ := strings.Cut(p.From, " ")
+		kind, name := p.WorkloadRef()
 		id := identity.Pod{Namespace: p.Object.Namespace, Name: name}
 		if !manifest.IsReplicated(kind) || honoured[id] {
 			continue
@@ -264,9 +258,6 @@ func Scaled(layout identity.Layout) func(kind string, id identity.Pod) (int32, b
 // pods again. ended removes the marks of those that have no pod any more.
 func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.WorkloadRecord) bool) (marked []store.WorkloadRecord, ended func() error, err error) {
 	ended = func() error { return nil }
-	if !store.HasWorkloads(e.Layout()) {
-		return nil, ended, nil
-	}
 	records, unreadable, err := store.ReadWorkloads(e.Layout(), "")
 	if unreadable != nil {
 		e.WarnOnce(problem.WarningOf(unreadable))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 )
@@ -115,7 +116,7 @@ func LockRecords(ctx context.Context, layout identity.Layout, who string) (*File
 func ReadRecords(layout identity.Layout) (*Records, error) {
 	out := &Records{Unreadable: map[string]error{}}
 	err := eachRecord(layout.Jobs(), func(path string) error {
-		r, err := readRecord[JobRecord](path)
+		r, err := readRecord[JobRecord](path, maxRecord)
 		if err == nil && r.Job == nil {
 			err = errors.New("it has no Job")
 		}
@@ -126,7 +127,7 @@ func ReadRecords(layout identity.Layout) (*Records, error) {
 	}, out.Unreadable)
 	if err == nil {
 		err = eachRecord(layout.CronJobs(), func(path string) error {
-			r, err := readRecord[CronJobRecord](path)
+			r, err := readRecord[CronJobRecord](path, maxRecord)
 			if err == nil && r.CronJob == nil {
 				err = errors.New("it has no CronJob")
 			}
@@ -149,23 +150,31 @@ func eachRecord(dir string, read func(path string) error, unreadable map[string]
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if err := read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := read(path)
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+		case IsNewer(err):
+			unreadable[path] = errors.New("a newer version of podrun wrote it")
+		default:
 			unreadable[path] = err
 		}
 	}
 	return nil
 }
 
-func readRecord[T any](path string) (*T, error) {
-	if StateNewer(path) {
-		return nil, errors.New("a newer version of podrun wrote it")
-	}
-	data, err := readStateUpTo(path, maxRecord)
+// readRecord reads a record of at most limit bytes. The error is a *identity.SchemaError if a newer version
+// of podrun wrote it.
+func readRecord[T any](path string, limit int64) (*T, error) {
+	data, err := hostfile.ReadNoFollow(context.Background(), path, limit)
 	if err != nil {
 		return nil, err
 	}
+	content, version := identity.CutSchema(data)
+	if err := identity.CheckSchema(path, version); err != nil {
+		return nil, err
+	}
 	var out T
-	return &out, json.Unmarshal(data, &out)
+	return &out, json.Unmarshal(content, &out)
 }
 
 // WriteJob writes and syncs the record of a Job.

@@ -23,10 +23,10 @@ func (l PodLocks) Release() {
 	}
 }
 
-// LockPods locks the given pods, one at a time, for a command that applies or restarts them. While it waits for one
-// lock, it holds no other lock. So commands never deadlock if they lock the same pods in different
-// orders, or if one preempts a pod of another. The caller must call Release, even after an error. The
-// errors are those of Lock.
+// LockPods locks the given pods, one at a time, for a command that applies or restarts them. While it
+// waits for one lock, it holds no other lock. So commands never deadlock if they lock the same pods in
+// different orders, or if one preempts a pod of another. The caller must call Release, even after an
+// error. The errors are those of Lock.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {

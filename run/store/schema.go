@@ -52,11 +52,8 @@ const maxState = 1 << 20
 // ReadState reads the content of a state file of any schema version. It accepts a newer version,
 // because commands that only show or remove a pod use the parts that they can read. ReadCheckpoint
 // refuses a newer version.
-func ReadState(path string) ([]byte, error) { return readStateUpTo(path, maxState) }
-
-// readStateUpTo does what ReadState does, with another maximum size in bytes.
-func readStateUpTo(path string, limit int64) ([]byte, error) {
-	data, err := hostfile.ReadNoFollow(context.Background(), path, limit)
+func ReadState(path string) ([]byte, error) {
+	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
 		return nil, err
 	}

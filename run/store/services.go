@@ -93,7 +93,7 @@ func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
 }
 
 // HasServices reports whether there may be Services, or rules or names of deleted Services. On a
-// host without Services, it takes one system call.
+// host without Services, it needs one system call.
 func HasServices(layout identity.Layout) bool {
 	entries, err := os.ReadDir(layout.Services())
 	return err == nil && len(entries) > 0

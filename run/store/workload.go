@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,22 +61,15 @@ func (r *WorkloadRecord) Checkpoint() (*manifest.Checkpoint, error) {
 // record.
 func ReadWorkload(layout identity.Layout, id identity.Pod) (*WorkloadRecord, error) {
 	path := layout.Workload(id)
-	data, err := hostfile.ReadNoFollow(context.Background(), path, 2*identity.MaxCheckpoint)
+	r, err := readRecord[WorkloadRecord](path, 2*identity.MaxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	var r WorkloadRecord
-	if err == nil {
-		content, version := identity.CutSchema(data)
-		if err = identity.CheckSchema(path, version); err == nil {
-			err = json.Unmarshal(content, &r)
-		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the replicas of %s: %w", id, InFile(path, err))
 	}
 	r.ID = identity.Pod{Namespace: id.Namespace, Name: id.Name}
-	return &r, nil
+	return r, nil
 }
 
 // ReadWorkloads reads the records of a namespace, by namespace and name; "" means all namespaces.
