@@ -72,15 +72,9 @@ While the API server does not answer, pods keep running, and after a boot
 podrun-node starts them before the API server answers.`
 	c.Example = `  podrun-node --kubeconfig /etc/kubernetes/kubelet.conf
   podrun-node --kubeconfig kubelet.conf --register-with-taints= --node-labels site=7`
-	c.SilenceUsage, c.SilenceErrors, c.DisableAutoGenTag = true, true, true
 	c.Version = a.version
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.SetIn(a.streams.In)
-	c.SetOut(a.streams.Out)
-	c.SetErr(a.streams.Err)
-	c.SetFlagErrorFunc(a.flagError)
-	c.SetUsageFunc(a.helpUsage)
-	a.addGlobalFlags(c.PersistentFlags())
+	a.prepareRoot(c)
 	a.joiner.AddFlags(c.Flags())
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		a.settings.ctx = c.Context()

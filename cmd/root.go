@@ -240,9 +240,6 @@ from the same YAML that a cluster accepts.`,
 		Example: `  podrun apply pod.yaml       start the pods of a manifest
   podrun logs -f web          follow the logs of the pod web
   podrun run job.yaml         run a pod to completion and exit with its exit code`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		DisableAutoGenTag: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.settings.ctx = c.Context()
 			a.namespaceGiven = c.Flags().Changed("namespace")
@@ -263,15 +260,20 @@ from the same YAML that a cluster accepts.`,
 			return c.Help()
 		},
 	}
+	a.prepareRoot(root)
+	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
+	return root
+}
+
+// prepareRoot sets the streams, the error handling and the global flags of a root command.
+func (a *app) prepareRoot(root *cobra.Command) {
+	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
 	root.SetErr(a.streams.Err)
 	root.SetFlagErrorFunc(a.flagError)
 	root.SetUsageFunc(a.helpUsage)
-	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
-	flags := root.PersistentFlags()
-	a.addGlobalFlags(flags)
-	return root
+	a.addGlobalFlags(root.PersistentFlags())
 }
 
 // addGlobalFlags adds the flags of all commands.
