@@ -141,7 +141,7 @@ func (p *pod) start(t *testing.T, name, image string, args ...string) string {
 func (p *pod) waitLog(t *testing.T, name string, texts ...string) {
 	t.Helper()
 	path := filepath.Join(p.config.LogDirectory, name+".log")
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		content, err := os.ReadFile(path)
 		if err == nil && holdsAll(string(content), texts) {
@@ -165,7 +165,7 @@ func holdsAll(content string, texts []string) bool {
 
 func (p *pod) wantExec(t *testing.T, id string, command []string, want string) {
 	t.Helper()
-	got, err := p.node.runtime.ExecSync(p.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: 20})
+	got, err := p.node.runtime.ExecSync(p.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(patience.Seconds())})
 	if err != nil || got.ExitCode != 0 || string(got.Stdout) != want {
 		t.Errorf("exec %q: %v, %v; want %q", command, got, err, want)
 	}
@@ -188,7 +188,7 @@ func freePort(t *testing.T) int32 {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Get(url)
+	resp, err := (&http.Client{Timeout: patience}).Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

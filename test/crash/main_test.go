@@ -125,7 +125,7 @@ func (h *host) podrun(env []string, args ...string) result { return h.during(env
 // returns, during sends SIGTERM to the command. When the command exits, the function's context
 // ends.
 func (h *host) during(env []string, meanwhile func(context.Context), args ...string) result {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*recovery)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs",

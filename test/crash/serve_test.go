@@ -113,7 +113,8 @@ func (o *outside) serveAgain(h *host) result {
 		if unmet = awaitReady(ctx, conn); unmet != nil {
 			return
 		}
-		unmet = until(ctx, func() error {
+		go discard(conn)
+		unmet = untilWithin(ctx, recovery, func() error {
 			if h.requested() {
 				return o.runsAsRequested(ctx, h)
 			}
@@ -129,7 +130,7 @@ func (o *outside) serveAgain(h *host) result {
 // awaitReady waits until serve has reported to its service manager that it supervises every
 // pod. If serve is terminated before that, it may not have acted yet.
 func awaitReady(ctx context.Context, conn *net.UnixConn) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	// Read returns the error.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
@@ -141,6 +142,17 @@ func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 		}
 		if slices.Contains(strings.Split(string(message[:n]), "\n"), "READY=1") {
 			return nil
+		}
+	}
+}
+
+// discard reads serve's further messages until the socket is closed. If they were not read, serve
+// would wait for each message after the tenth.
+func discard(conn *net.UnixConn) {
+	message := make([]byte, 4096)
+	for {
+		if _, err := conn.Read(message); err != nil {
+			return
 		}
 	}
 }
@@ -169,8 +181,11 @@ func (o *outside) gone(ctx context.Context, h *host) error {
 	return err
 }
 
-// until repeats a check until it succeeds. Its limit is the time that a command may take after
-// a kill.
+// recovery is the time limit for serve to bring a pod into the requested state after a kill, on a
+// busy host.
+const recovery = 5 * time.Minute
+
+// until repeats a check until it succeeds, for at most a minute.
 func until(ctx context.Context, check func() error) error {
 	return untilWithin(ctx, time.Minute, check)
 }

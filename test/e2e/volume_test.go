@@ -56,9 +56,10 @@ spec:
 	}
 }
 
-// swapper is a container that continuously swaps a directory of the volume for a link to
-// the host.
-const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir -p /v/dir/sub /v/keep; ln -s HOST /v/link; echo swapping; while :; do mv /v/dir /v/keep/dir; mv /v/link /v/dir; mv /v/dir /v/link; mv /v/keep/dir /v/dir; done'], volumeMounts: [{name: v, mountPath: /v}]}`
+// swapper is a container that continuously replaces a directory of the volume by a link to the
+// host and back. podrun may create the directory while it is missing, so each step first removes
+// what is there.
+const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir -p /v/dir/sub; echo swapping; while :; do rm -rf /v/dir; ln -s HOST /v/dir; rm -rf /v/dir; mkdir -p /v/dir/sub; done'], volumeMounts: [{name: v, mountPath: /v}]}`
 
 // CVE-2017-1002101, CVE-2021-25741: podrun prepares a subPath 10,000 times, as at the start of
 // a container, while a directory is swapped for a link.
