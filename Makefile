@@ -129,8 +129,8 @@ soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOA
 	hack/with-runtime go run ./test/soak -pods $(or $(SOAK_PODS),30) -for $(or $(SOAK_MINUTES),20)m
 
 .PHONY: crash-sweep
-crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten
-	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestCrashSweep -count=1 -v -timeout 3h
+crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten, OFFSET=1 for another tenth
+	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_OFFSET=$(OFFSET) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestCrashSweep -count=1 -v -timeout 3h
 
 .PHONY: job-kills
 job-kills: ## podrun serve killed at each step of a CronJob's run, and at random times while Jobs run, on real containerd: KILLS=20

@@ -120,7 +120,9 @@ func onRuntime(t *testing.T) (*outside, string) {
 }
 
 // TestCrashSweep kills each command at a sample of its steps. The sample is one step in
-// PODRUN_CRASH_EVERY (default 200; with 1, all steps). PODRUN_CRASH_SEED selects it.
+// PODRUN_CRASH_EVERY (default 200; with 1, all steps). PODRUN_CRASH_SEED selects it, and
+// PODRUN_CRASH_OFFSET (default 0) selects a different sample of the same seed, so that several
+// runs cover all steps.
 // PODRUN_CRASH_ONLY is a regular expression for the names of the cells. PODRUN_CRASH_ROUNDS is
 // how often each cell is tried.
 func TestCrashSweep(t *testing.T) {
@@ -141,7 +143,7 @@ func TestCrashSweep(t *testing.T) {
 	}
 	var chosen []cell
 	for i, c := range cells {
-		if i%every == 0 && only.MatchString(c.name()) {
+		if i%every == number("PODRUN_CRASH_OFFSET", 0) && only.MatchString(c.name()) {
 			chosen = append(chosen, c)
 		}
 	}
@@ -220,6 +222,9 @@ func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verd
 				}
 				out[i] = try(t.Context(), o, newHost(dir, first+i), cells[i])
 				out[i].log(t)
+				if (i+1)%50 == 0 {
+					t.Logf("%d of %d cells", i+1, len(cells))
+				}
 			}
 		})
 	}
