@@ -25,13 +25,14 @@ type Referred struct {
 	// Otherwise Lost is nil.
 	Lost error
 
-	applied time.Time // when the pod that has this copy was applied
+	applied time.Time // time at which the pod with this copy was applied
 }
 
 // ReferredObjects reads the ConfigMaps and Secrets that were applied together with the pods of a
-// namespace. "" means all namespaces. They are sorted by kind, namespace and name. It does not call
-// the runtime. Each pod has its own copy of an object. If the copies differ, ReferredObjects returns
-// the one that was applied last. It omits the objects of pods whose checkpoints cannot be read.
+// namespace. The namespace "" means all namespaces. The result is sorted by kind, namespace and
+// name. ReferredObjects does not call the runtime. Each pod has its own copy of an object. If the
+// copies differ, ReferredObjects returns the one that was applied last. It omits the objects of pods
+// whose checkpoints cannot be read.
 func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, error) {
 	pods, err := store.StoredPods(layout)
 	if err != nil {
@@ -53,7 +54,7 @@ func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, erro
 		for _, s := range c.Secrets {
 			copied := Referred{Object: s, applied: applied}
 			if c.SecretsLost {
-				// Any copy that still has its data takes precedence.
+				// A copy that still has its data takes precedence.
 				copied = Referred{Object: s, Lost: store.LostSecrets(id)}
 			}
 			keepNewest(found, "Secret", copied, c.Pod.CreationTimestamp)

@@ -11,7 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Ref names a pod: by its own name, or by the object of a manifest that defines it.
+// Ref refers to a pod, either by the pod's name or by the object in a manifest that defines the
+// pod.
 type Ref struct {
 	Kind string // the kind of a workload, such as Deployment; "" or Pod for the name of a pod
 	Name string
@@ -28,17 +29,17 @@ func (r Ref) String() string {
 // OtherDefinition is the error for a workload that does not exist, if an object of another kind defines the
 // pod of that name.
 type OtherDefinition struct {
-	Named   Ref // the reference of the request
+	Named   Ref // the requested reference
 	Defined Ref // the reference to the object that defines the pod
 }
 
 func (e *OtherDefinition) Error() string { return "not found" }
 
-// Resolve returns the name of the pod that a reference names. It reads the pod's checkpoint, but does
-// not call the runtime. An error, of kind Failed, means that the pod of this name exists, but an object
-// of another kind defines it. If the pod has no readable checkpoint, or if an older release created it,
-// the kind of its definition is unknown. Then Resolve returns the name anyway. Namespace "" means all
-// namespaces.
+// Resolve returns the name of the pod to which the reference refers. It reads the pod's checkpoint, but
+// does not call the runtime. It returns an error, of kind Failed, if the pod exists but an object of
+// another kind defines it. If the pod has no readable checkpoint, or if an older release created it,
+// the kind of its definition is unknown, and Resolve returns the name without an error. Namespace ""
+// means all namespaces.
 func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err error) {
 	if r.Kind == "" || r.Kind == "Pod" {
 		return r.Name, nil
@@ -71,7 +72,7 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 			Hint: fmt.Sprintf("a %s defines the pod %s: use %s", k.Definition.Kind, r.Name, other.Defined)}
 	}
 	if name := manifest.JobPodName(r.Kind, r.Name); err != nil && name != r.Name {
-		// Another object of the same file has a pod of the Job's name.
+		// Another object in the same file defines a pod with the Job's name.
 		if _, other := (Ref{Kind: r.Kind, Name: name}).definedIn(layout, namespace); other {
 			return name, nil
 		}
@@ -100,8 +101,8 @@ type NoReplicas struct{}
 
 func (*NoReplicas) Error() string { return "has no pods: it is scaled to 0" }
 
-// ResolveAll does what Resolve does, but returns all pods that a workload defines. The error of a
-// workload that has been scaled to 0 is a *NoReplicas.
+// ResolveAll is like Resolve, but returns the names of all pods that a workload defines. The error
+// of a workload that has been scaled to 0 is a *NoReplicas.
 func (r Ref) ResolveAll(layout identity.Layout, namespace string) ([]string, error) {
 	names, err := r.Replicas(layout, namespace)
 	if len(names) > 0 || err != nil {
@@ -120,8 +121,8 @@ func (r Ref) ResolveAll(layout identity.Layout, namespace string) ([]string, err
 	return []string{name}, nil
 }
 
-// definedIn reports whether a pod with the name of the reference exists, and an object of its kind
-// defines it.
+// definedIn reports whether a pod with the reference's name exists and is defined by an object of
+// the reference's kind.
 func (r Ref) definedIn(layout identity.Layout, namespace string) (identity.Pod, bool) {
 	stored, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: r.Name})
 	if err != nil {

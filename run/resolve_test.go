@@ -15,7 +15,7 @@ import (
 
 // TestResolve checks that the name of a workload refers to a pod only if a workload of this kind
 // defines the pod. If a pod has no recorded definition, any kind is accepted, as in the releases that
-// recorded none.
+// did not record definitions.
 func TestResolve(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	for name, kind := range map[string]string{"web": "Deployment", "plain": "Pod", "old": ""} {

@@ -12,7 +12,7 @@ import (
 
 // Restart recreates pods from their checkpoints: it stops and removes their containers and
 // sandboxes, within their grace periods, and starts them again. A pod that fails to start remains
-// on this host, without containers, and can be restarted. The results and the error are those of
+// on this host without containers, and can be restarted. The results and the error are those of
 // Apply; the error is of kind Failed if a checkpoint was not found. If another command deletes a
 // pod before Restart owns it, the pod's result is an error. If another command changes a pod,
 // Restart uses the new definition.
@@ -83,9 +83,8 @@ func (e *Engine) partitionDeleted(pods []Known, locks store.PodLocks) (here []Kn
 	return here, gone, nil
 }
 
-// successor returns the UID of the pod with which another command replaced k after k was found.
-// It returns "" if k still exists, or was removed without a replacement. The pod's lock must be
-// held.
+// successor returns the UID of the pod that has replaced k since k was found. It returns "" if k
+// still exists, or was removed without a replacement. The pod's lock must be held.
 func (e *Engine) successor(k Known, lock *store.PodLock) string {
 	if store.HasCheckpoint(e.Layout(), k.ID.UID) {
 		return ""
@@ -97,7 +96,7 @@ func (e *Engine) successor(k Known, lock *store.PodLock) string {
 	return r.UID
 }
 
-// checkpointed returns the pods of the checkpoints as objects of a manifest.
+// checkpointed returns the definitions in the pods' checkpoints, as the objects of a manifest.
 func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 	all := &manifest.Objects{}
 	for _, k := range pods {

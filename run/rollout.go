@@ -13,7 +13,8 @@ import (
 // Revision is a definition in the history of a pod.
 type Revision = store.Revision
 
-// History returns the definitions that a pod had, oldest first; the last one is the current one.
+// History returns the definitions that a pod had, oldest first. The last one is the current
+// definition.
 func (e *Engine) History(id identity.Pod) ([]Revision, error) {
 	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
 	if c == nil || err != nil {
@@ -22,10 +23,10 @@ func (e *Engine) History(id identity.Pod) ([]Revision, error) {
 	return store.Revisions(e.Layout(), id, *c)
 }
 
-// RollbackTarget returns the revision with the given number; 0 is the previous one. It also returns the
-// objects to which all revisions refer, the latest content first: if no current definition refers to an
-// object, a rollback restores the object's last content. It returns nil if the revision is the current
-// one.
+// RollbackTarget returns the revision with the given number; the number 0 means the previous revision.
+// It also returns the objects to which the revisions refer, newest content first: a rollback restores
+// the last content of an object to which the current definition does not refer. RollbackTarget returns
+// nil if the revision is the current one.
 func (e *Engine) RollbackTarget(id identity.Pod, number int64) (*Revision, *manifest.Objects, error) {
 	revisions, err := e.History(id)
 	if err != nil {
@@ -45,7 +46,8 @@ func (e *Engine) RollbackTarget(id identity.Pod, number int64) (*Revision, *mani
 	return &to, referred, nil
 }
 
-// FindRevision returns the revision with the given number; 0 is the previous one.
+// FindRevision returns the revision with the given number; the number 0 means the previous
+// revision.
 func FindRevision(revisions []Revision, number int64) (Revision, error) {
 	if number == 0 && len(revisions) > 1 {
 		return revisions[len(revisions)-2], nil

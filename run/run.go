@@ -19,9 +19,9 @@ import (
 )
 
 // Run runs new pods to completion and removes them. When ctx ends, it stops the pods within their
-// grace periods, and also removes them. If Run returns an error without results, the error is of
-// kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods are in
-// the results.
+// grace periods, and then removes them as well. If Run returns an error without results, the error
+// is of kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods
+// are in the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
 	bounded, cancel := WithRest(ctx, o.Timeout, o.Spent)
@@ -62,8 +62,9 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	return results, nil
 }
 
-// untilEnds returns a context that ends with reconcile.ErrRunOver when over has been called for
-// each pod that has the container. If no pod has it, the context does not end this way.
+// untilEnds returns a context that ends with the cause reconcile.ErrRunOver when over has been
+// called for each pod that has the container. If no pod has the container, the context never ends
+// with this cause.
 func untilEnds(ctx context.Context, targets []prepare.Target, container string) (bounded context.Context, over func(prepare.Target)) {
 	ctx, end := context.WithCancelCause(ctx)
 	has := func(t prepare.Target) bool {
@@ -82,8 +83,8 @@ func untilEnds(ctx context.Context, targets []prepare.Target, container string) 
 	}
 }
 
-// withRandomUIDs gives each pod a unique UID, so that two runs of one file share neither
-// logs nor directories. A UID from the file is kept.
+// withRandomUIDs gives each pod a unique UID, so that two runs of one file share neither logs nor
+// directories. It keeps a UID that the file specifies.
 func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	out := *objects
 	out.Pods = nil
@@ -108,7 +109,8 @@ func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 // neverReplaced is the rule for ApplyOptions.New: no pod is replaced.
 func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
-// CheckNew returns an error of kind Refused, with the given hint, for each pod whose name an existing pod has.
+// CheckNew returns an error of kind Refused, with the given hint, for each pod that has the name of an
+// existing pod.
 func (e *Engine) CheckNew(ctx context.Context, objects *manifest.Objects, hint string) error {
 	_, err := e.refuseExisting(ctx, objects, neverReplaced, hint)
 	return err

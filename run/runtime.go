@@ -28,16 +28,16 @@ const (
 	RuntimeLooks  = embedded.Looks  // examines the host; starts nothing
 	RuntimeReads  = embedded.Reads  // reads and shows state
 	RuntimeActs   = embedded.Acts   // changes pods
-	RuntimeStarts = embedded.Starts // starts an embedded runtime, and records which one is used
+	RuntimeStarts = embedded.Starts // starts an embedded runtime, and records the choice of the runtime
 )
 
 // RuntimeOptions are the options of NewRuntime.
 type RuntimeOptions struct {
-	Command string             // names this invocation to processes that wait for it
+	Command string             // names this invocation in the messages of processes that wait for it
 	Note    func(string)       // receives a line for the user
 	Warn    func(problem.List) // receives warnings
 	// Replaces permits this command to replace a damaged store. Attended means that the user requests the
-	// replacement: it is then permitted even if an earlier store was replaced recently.
+	// replacement, so that podrun replaces the store even if it replaced an earlier store recently.
 	Replaces, Attended bool
 }
 
@@ -46,10 +46,10 @@ type RuntimeOptions struct {
 type Runtime struct {
 	settings nodeconfig.Settings
 	layout   embedded.Layout
-	archive  *embedded.Archive // nil if this binary has none
+	archive  *embedded.Archive // nil if this binary contains no embedded runtime
 	RuntimeOptions
 
-	problem atomic.Pointer[string] // see Condition; nil for none
+	problem atomic.Pointer[string] // see Condition; nil if there is no problem
 }
 
 // NewRuntime returns the runtime of the settings.
@@ -93,10 +93,10 @@ func (r *Runtime) External(ctx context.Context) string {
 	return record.Endpoint
 }
 
-// Open returns the endpoint of the runtime that a command uses. With RuntimeStarts, it records
-// the choice and, if the choice is the embedded runtime, starts it. If the embedded runtime was
-// started since the last boot but has exited, Open restarts it for any use except RuntimeLooks.
-// The error is of kind Runtime or Refused.
+// Open returns the endpoint of the runtime that a command uses. If use is RuntimeStarts, it records
+// the choice and, if the choice is the embedded runtime, starts that runtime. If the embedded
+// runtime was started since the last boot but has exited, Open restarts it for any use except
+// RuntimeLooks. The error is of kind Runtime or Refused.
 func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	record, d, err := r.choose(ctx, use)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	in := embedded.ChooseInput{Wanted: r.wanted(), Use: use, Archive: r.archive != nil}
 	var err error
 	if in.Record, err = r.readChoice(ctx); err != nil {
-		// A user without root's permissions may use a runtime if it is named explicitly and permits
+		// A user other than root may use a runtime that is named explicitly if the runtime permits
 		// the user to connect.
 		if !errors.Is(err, fs.ErrPermission) || in.Wanted == embedded.Auto || in.Wanted == embedded.ByFlag {
 			return nil, embedded.Decision{}, err
@@ -215,8 +215,8 @@ func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 	return store.Lock(ctx, r.layout.Lock(), r.Command, func(holder string) { r.Note("waiting for " + holder) })
 }
 
-// start starts the embedded runtime if it is not running yet. In both cases, it then prepares the
-// runtime.
+// start starts the embedded runtime if it is not running yet, and then prepares the runtime in both
+// cases.
 func (r *Runtime) start(ctx context.Context) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -282,7 +282,7 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 	case digest == own:
 		return digest, embedded.Unpack(ctx, r.layout, *r.archive)
 	}
-	return digest, nil // already verified
+	return digest, nil // the archive was already verified
 }
 
 // launch starts the unpacked runtime, and loads its sandbox image.
@@ -292,7 +292,7 @@ func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, e
 	}
 	podCIDR, err := nodeconfig.ParsePodCIDR(r.settings.PodCIDR)
 	if err != nil {
-		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked
+		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked by the caller
 	}
 	end := trace.Begin(ctx, "start containerd", "")
 	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, PodCIDR: podCIDR, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
@@ -324,8 +324,8 @@ func trimLog(l embedded.Layout, warn func(problem.List)) {
 	}
 }
 
-// Logs writes the last lines of the embedded runtime's log: the number of lines is tail, or all
-// if tail is negative. With follow, it continues until ctx ends.
+// Logs writes the last tail lines of the embedded runtime's log, or all lines if tail is negative.
+// If follow is true, it continues to write new lines until ctx ends.
 func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
 	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
 	if errors.Is(err, fs.ErrNotExist) {

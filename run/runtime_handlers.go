@@ -8,10 +8,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// reconfigures reports whether a command restarts the running containerd, because an OCI runtime of this
-// host that was installed since would become a handler. Containers keep running, but calls to containerd
-// fail for a moment: if there are pods, only `podrun runtime up` restarts it. Other commands then refuse a
-// pod that requires the handler, with a hint.
+// reconfigures reports whether a command must restart the running containerd because an OCI runtime that
+// has since been installed on this host would become a handler. Containers keep running during the
+// restart, but calls to containerd fail for a moment. So if there are pods, only `podrun runtime up`
+// restarts containerd; other commands refuse a pod that requires the new handler, with a hint.
 func reconfigures(ctx context.Context, r *Runtime) bool {
 	found, err := embedded.ReadNewHandlers(ctx, r.layout)
 	if err != nil || len(found) == 0 || !embedded.ReadDaemon(ctx, r.layout).Alive() {
@@ -24,11 +24,12 @@ func reconfigures(ctx context.Context, r *Runtime) bool {
 	return err == nil && !pods
 }
 
-// warnOfHandlers prints a warning about handlers that containerd lacks until it is restarted.
+// warnOfHandlers prints a warning about handlers that containerd does not offer until it is
+// restarted.
 func warnOfHandlers(ctx context.Context, r *Runtime) {
 	found, err := embedded.ReadNewHandlers(ctx, r.layout)
 	if err != nil || len(found) == 0 {
-		return // a pod that requires a handler is refused with its name
+		return // podrun names the handler when it refuses a pod that requires it
 	}
 	var names []string
 	for _, h := range found {

@@ -72,7 +72,7 @@ type dropped struct {
 const maxDropped = 1024
 
 // newImages returns the archives that have not been loaded yet. It also returns the records of the
-// other ones by name.
+// loaded archives, by name.
 func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	entries, err := os.ReadDir(r.layout.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -88,7 +88,7 @@ func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 		}
 		info, err := os.Stat(filepath.Join(r.layout.Images(), e.Name()))
 		if err != nil || !info.Mode().IsRegular() {
-			continue // a dangling link or a directory
+			continue // the entry is a dangling link or a directory
 		}
 		d := dropped{Size: info.Size(), ModTime: info.ModTime()}
 		if was, ok := loaded[e.Name()]; !ok || was.Size != d.Size || !was.ModTime.Equal(d.ModTime) {
@@ -108,13 +108,13 @@ func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
 	return loaded
 }
 
-// archivedImages returns the names of images from archives that podrun loaded from
-// <root-dir>/images and that are still there. They count as in use, because a host without a
-// network cannot pull them again.
+// archivedImages returns the names of the images in the archives that podrun loaded from
+// <root-dir>/images, if the archives still exist. These images count as in use, because a host
+// without a network cannot pull them again.
 func (e *Engine) archivedImages(ctx context.Context) []string {
 	l := embedded.ReadLayout(e.Settings.RootDir)
 	if e.Client.Endpoint() != l.Endpoint() {
-		return nil // another runtime's images
+		return nil // the images belong to another runtime
 	}
 	var names []string
 	for archive, d := range readLoaded(ctx, l) {
@@ -130,7 +130,7 @@ func (r *Runtime) hasNewImages() bool {
 	return err != nil || len(fresh) > 0
 }
 
-// loadDropped loads each archive that a user has placed in <root-dir>/images once. If an archive
+// loadDropped loads, once, each archive that a user has placed in <root-dir>/images. If an archive
 // cannot be loaded, loadDropped prints a warning and continues, because pods may not require the
 // archive. The layout's lock must be held.
 func (r *Runtime) loadDropped(ctx context.Context) error {

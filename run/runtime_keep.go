@@ -10,12 +10,13 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// slowestStart is the maximum interval between two attempts of Keep to start containerd. The first interval is 0 and
-// the second is 1 s; then the interval doubles. When containerd has run for slowestStart, the intervals begin again.
+// slowestStart is the maximum interval between two attempts of Keep to start containerd. The first interval is 0,
+// the second is 1 s, and each later one is twice the previous one. After containerd has run for slowestStart, the
+// intervals start from 0 again.
 const slowestStart = 30 * time.Second
 
 // OwnEndpoint returns the endpoint of the embedded runtime if commands with these settings use it, even
-// if it cannot be started; otherwise "".
+// if it cannot be started. Otherwise, it returns "".
 func (r *Runtime) OwnEndpoint(ctx context.Context) string {
 	if _, d, err := r.choose(ctx, RuntimeStarts); err != nil || d.Kind != embedded.Own {
 		return ""
@@ -23,9 +24,9 @@ func (r *Runtime) OwnEndpoint(ctx context.Context) string {
 	return r.layout.Endpoint()
 }
 
-// Keep restarts the embedded runtime when it exits, and limits the size of its log, until
-// ctx ends. It returns immediately if the endpoint belongs to another runtime. The argument failed is the error of
-// the first start, by Open; nil if containerd answers.
+// Keep restarts the embedded runtime when it exits, and limits the size of its log, until ctx ends. It returns
+// immediately if the endpoint belongs to another runtime. The argument failed is the error of Open, which makes
+// the first attempt to start the runtime. It is nil if containerd answers.
 func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 	if endpoint != r.layout.Endpoint() {
 		return
@@ -68,7 +69,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 
 func setProblem(p *atomic.Pointer[string], text string) { p.Store(&text) }
 
-// attend waits at most a minute for the end of a daemon, and then maintains the runtime.
+// attend waits until the daemon exits, for at most a minute, and then maintains the runtime.
 func attend(ctx context.Context, r *Runtime, d *embedded.Daemon, collision *string) {
 	r.warnOfCollision(ctx, collision)
 	if _, err := embedded.AwaitEnd(ctx, d, time.Minute); err != nil && ctx.Err() == nil {
@@ -80,9 +81,9 @@ func attend(ctx context.Context, r *Runtime, d *embedded.Daemon, collision *stri
 	r.collectNetwork(ctx)
 }
 
-// Condition describes the runtime that Keep supervises. problem explains why the runtime cannot be used at the
-// moment, and note reports that podrun replaced a damaged store, which an administrator should know. Both may be
-// empty. Condition does not wait.
+// Condition describes the runtime that Keep supervises. The result problem explains why the runtime cannot be
+// used at the moment. The result note informs the administrator that podrun replaced a damaged store. Both may
+// be empty. Condition does not block.
 func (r *Runtime) Condition(ctx context.Context) (problem, note string) {
 	if p := r.problem.Load(); p != nil {
 		problem = *p

@@ -16,7 +16,7 @@ import (
 // marshals to stable JSON.
 type RuntimeStatus struct {
 	Kind     string `json:"kind"`           // embedded or external
-	Recorded bool   `json:"recorded"`       // false: not recorded; the next command would choose this runtime
+	Recorded bool   `json:"recorded"`       // false if the choice is not recorded, and the next command would choose this runtime
 	Endpoint string `json:"endpoint"`       // unix:///…
 	State    string `json:"state"`          // running or stopped; for an external runtime: answers, no CRI, silent or absent
 	PID      int    `json:"pid,omitempty"`  // the process ID of the embedded daemon
@@ -70,7 +70,7 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 // runtime is used, or none is found.
 type EmbeddedState struct {
 	State     string // "is running"
-	Collision string // the networks of this host that overlap the subnet of the pods; "" if none does
+	Collision string // the networks of this host that overlap the subnet of the pods; "" if none do
 	Problem   string // why containerd does not start; "" if it runs or no start has failed
 	Fix       string // how to fix the problem
 	Replaced  string // the last replacement of a damaged store; "" if there is none
@@ -86,7 +86,7 @@ func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	if s.Upgradable() {
 		e.State += "; run 'podrun runtime upgrade' to start the version in this podrun binary"
 	}
-	e.Collision, _ = r.collision(ctx) // unknown if the user is not root or the routes cannot be read
+	e.Collision, _ = r.collision(ctx) // unknown if the user is not root, or if the routes cannot be read
 	e.Replaced = ownStore{r}.note(ctx)
 	if e.Problem = s.Problem; e.Problem != "" {
 		e.Fix = "fix the cause, then run 'podrun runtime up'; 'podrun runtime logs' shows containerd's log"
@@ -159,8 +159,8 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	return nil
 }
 
-// Removable returns an error if `podrun serve` is running or if pods exist; the error then lists
-// the pods.
+// Removable returns an error if `podrun serve` is running, or if pods exist. In the latter case,
+// the error lists the pods.
 func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
@@ -223,9 +223,9 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 }
 
 // Down removes the embedded runtime, everything that it created on this host, and the record of its
-// use. It reports objects that it could not remove. A caller can repeat it. Unless force is set,
-// Down returns an error if pods exist, as Removable does. With force, it removes the remaining pods
-// without calling containerd, because containerd may be unable to start.
+// use. The error lists the objects that Down could not remove. It can be repeated. Unless force is
+// set, Down returns the same error as Removable if pods exist. If force is set, it removes the
+// remaining pods without calling containerd, because containerd may be unable to start.
 func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	}
 	defer lock.Unlock()
 	if err := r.Removable(ctx, force); err != nil {
-		return err // a pod was applied after the first check
+		return err // a user applied a pod after the first check
 	}
 	record, err := r.readChoice(ctx)
 	if err != nil {

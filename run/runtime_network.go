@@ -15,8 +15,7 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// restoreNetwork restores firewall rules of running pods after another program has removed
-// them.
+// restoreNetwork restores the firewall rules of running pods if another program has removed them.
 func (r *Runtime) restoreNetwork(ctx context.Context) {
 	n, err := cni.Restore(ctx, r.layout.RootDir, r.layout.Bridge())
 	if err != nil && ctx.Err() == nil {
@@ -28,8 +27,8 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 }
 
-// ownNetwork returns the network of the running embedded runtime; ok is false if the network is a chain of plugins,
-// as in earlier releases, or if no runtime is running.
+// ownNetwork returns the network of the running embedded runtime; The result ok is false if the network is a chain
+// of plugins, as in earlier releases, or if the embedded runtime is not running.
 func ownNetwork(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bool) {
 	d := embedded.ReadDaemon(ctx, l)
 	if !d.Alive() {
@@ -40,7 +39,7 @@ func ownNetwork(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bo
 }
 
 // collectNetwork removes addresses and firewall rules of sandboxes that the runtime does not have.
-// It removes nothing if the sandboxes cannot be listed.
+// If it cannot list the sandboxes, it removes nothing.
 func (r *Runtime) collectNetwork(ctx context.Context) {
 	network, ok := ownNetwork(ctx, r.layout)
 	if !ok {
@@ -92,7 +91,7 @@ func (r *Runtime) collision(ctx context.Context) (string, error) {
 func (r *Runtime) warnOfSubnets(ctx context.Context) {
 	wanted, err := nodeconfig.ParsePodCIDR(r.settings.PodCIDR)
 	if err != nil || len(wanted) == 0 {
-		return // checked when the settings were read
+		return // already checked when the settings were read
 	}
 	have, err := embedded.ReadSubnets(ctx, r.layout)
 	if err != nil || slices.Equal(have, wanted) {
@@ -110,7 +109,7 @@ func joined(prefixes []netip.Prefix) string {
 	return strings.Join(out, ",")
 }
 
-// describeCollision is pure.
+// describeCollision describes a collision for collision. It is pure.
 func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 	if len(overlapping) == 0 {
 		return ""
@@ -122,7 +121,8 @@ func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 	return fmt.Sprintf("the pod subnet %s overlaps routes or addresses of this host (%s): some hosts or pods cannot be reached", subnet, strings.Join(names, ", "))
 }
 
-// warnOfCollision prints each collision once; said is the collision that was printed last.
+// warnOfCollision prints a collision unless it was the last one that was printed; said contains
+// that one.
 func (r *Runtime) warnOfCollision(ctx context.Context, said *string) {
 	text, err := r.collision(ctx)
 	if err != nil || text == *said {

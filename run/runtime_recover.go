@@ -46,7 +46,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return nil, err
 	}
 	var having, answering []embedded.Choice
-	// set if a runtime that may have the pods' sandboxes does not respond
+	// true if a runtime that may have the pods' sandboxes does not respond
 	unknown := false
 	for _, endpoint := range r.endpointsOf(stored) {
 		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}
@@ -80,7 +80,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return &having[0], nil
 	case len(having) == 0 && len(answering) == 1 && len(unpacked) == 0 && !unknown: // all pods are stopped
 		return &answering[0], nil
-	case r.wanted() == embedded.ByFlag: // the user chose it explicitly
+	case r.wanted() == embedded.ByFlag: // the user specified the runtime explicitly
 		own := r.ownChoice(ctx)
 		return &own, nil
 	}
@@ -99,13 +99,13 @@ func (r *Runtime) ownChoice(ctx context.Context) embedded.Choice {
 }
 
 // endpointsOf lists the endpoints of runtimes that may have the pods: the usual endpoints, the
-// endpoints in the pods' owner records, and that of the embedded runtime.
+// endpoints in the pods' owner records, and the endpoint of the embedded runtime.
 func (r *Runtime) endpointsOf(pods []identity.Pod) []string {
 	out := append(cri.DefaultEndpoints(), r.layout.Endpoint())
 	for _, id := range pods {
 		owner, err := store.ReadOwner(r.settings.Layout(), id)
 		if err != nil || owner == nil || owner.Origin == nil {
-			continue // no recorded settings
+			continue // the record contains no settings
 		}
 		var s nodeconfig.Settings
 		if json.Unmarshal(owner.Origin.Settings, &s) != nil {
@@ -140,7 +140,7 @@ func hasSandboxes(ctx context.Context, endpoint string, pods []identity.Pod) (bo
 	return false, nil
 }
 
-// undecided returns the error for a lost record that podrun cannot recover. Its hint is the
+// undecided returns the error for a lost record that podrun cannot recover. Its hint names the
 // command that writes the record again.
 func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 	var values []string

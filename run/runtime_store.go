@@ -19,9 +19,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// replaceAgainAfter is the minimum interval between two automatic replacements of a store. If a store
-// is damaged again so soon, the disk or the memory is probably defective, and further replacements would
-// only end the containers again and again.
+// replaceAgainAfter is the minimum interval between two automatic replacements of a store. If a store is
+// damaged again so soon, the disk or the memory is probably defective, and further replacements would
+// only terminate the containers repeatedly.
 const replaceAgainAfter = time.Hour
 
 // ownStore is the store of the embedded runtime.
@@ -34,8 +34,8 @@ func isDamage(err error) bool {
 }
 
 // prepare replaces the store of the embedded runtime if an earlier process decided on the replacement, or if the last
-// starts failed because of a damaged store and this command may replace it. The caller holds the layout's lock, and
-// calls prepare before it starts containerd.
+// starts failed because of a damaged store and this command may replace it. It must be called before containerd is
+// started, with the layout's lock held.
 func (s ownStore) prepare(ctx context.Context) error {
 	condemned, err := embedded.ReadCondemned(ctx, s.runtime.layout)
 	if err == nil && condemned == nil && s.runtime.Replaces && s.runtime.settings.RuntimeRecover {
@@ -64,7 +64,8 @@ func (s ownStore) prepare(ctx context.Context) error {
 	return nil
 }
 
-// condemn records the decision to replace the store, if enough starts have failed because of a damaged store.
+// condemn decides to replace the store if enough starts have failed because of a damaged store, and records
+// this decision.
 func (s ownStore) condemn(ctx context.Context) error {
 	ends := embedded.ReadEnds(ctx, s.runtime.layout)
 	if _, err := os.Lstat(s.runtime.layout.Containerd()); ends.Damaged < embedded.DamagedStarts || errors.Is(err, fs.ErrNotExist) {
@@ -83,8 +84,8 @@ func (s ownStore) condemn(ctx context.Context) error {
 	return embedded.Condemn(ctx, s.runtime.layout, ends.Damage, time.Now())
 }
 
-// replace ends everything that runs from the condemned store, and moves the store aside. No pod may run
-// twice on the same volumes, so each step must succeed before the next one begins.
+// replace terminates all processes that run from the condemned store, and moves the store aside. No pod
+// may run twice on the same volumes, so each step must succeed before the next one begins.
 func (s ownStore) replace(ctx context.Context) error {
 	defer trace.Begin(ctx, "replace the damaged store", "")()
 	faultpoint.At("store/condemned")
@@ -106,8 +107,9 @@ func (s ownStore) replace(ctx context.Context) error {
 }
 
 // endPods kills the processes that remain in the cgroups of the pods that podrun will start again, and
-// removes the cgroups: a container may have outlived its shim. Other cgroups with the mark of this root
-// directory are kept, because a podrun in a container may use a directory with the same path.
+// removes the cgroups. Such processes exist if a container has outlived its shim. endPods keeps other
+// cgroups with the mark of this root directory, because a podrun in a container may use a root
+// directory with the same path.
 func (s ownStore) endPods(ctx context.Context) error {
 	n := &node.Node{Settings: s.runtime.settings, Warn: s.runtime.Warn, Command: s.runtime.Command, Invocation: NewInvocation()}
 	facts, err := discover.ReadCgroup(ctx, s.runtime.settings)
@@ -126,8 +128,8 @@ func (s ownStore) endPods(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// toAnnounce returns the last replacement if no podrun process has recorded that it reported it; nil if
-// there is none.
+// toAnnounce returns the last replacement of a store if no podrun process has recorded that it was
+// reported. Otherwise it returns nil.
 func (s ownStore) toAnnounce(ctx context.Context) *embedded.DamagedStore {
 	replaced, err := embedded.ReadReplaced(ctx, s.runtime.layout)
 	if err != nil || replaced == nil || replaced.Announced {
@@ -136,12 +138,12 @@ func (s ownStore) toAnnounce(ctx context.Context) *embedded.DamagedStore {
 	return replaced
 }
 
-// unannounced reports whether announce has to be called. podrun may have been killed after it had started
-// containerd, which still runs.
+// unannounced reports whether announce has to be called. A running containerd does not exclude this:
+// podrun may have been killed after it started containerd.
 func (s ownStore) unannounced(ctx context.Context) bool { return s.toAnnounce(ctx) != nil }
 
-// announce reports a replaced store once: with a line, and with a Warning event of each
-// pod. If podrun is killed before it has recorded the report, the next start reports the replacement again.
+// announce reports a replaced store once: with a line for the user and a Warning event for each pod. If
+// podrun is killed before it has recorded the report, the next start reports the replacement again.
 func (s ownStore) announce(ctx context.Context) {
 	replaced := s.toAnnounce(ctx)
 	if replaced == nil {
@@ -150,7 +152,7 @@ func (s ownStore) announce(ctx context.Context) {
 	replaced.Bytes = embedded.DiskUsage(ctx, s.runtime.layout.Replaced())
 	stored, err := store.StoredPods(s.runtime.settings.Layout())
 	if err != nil {
-		return // the next start reports it
+		return // the next start reports the replacement
 	}
 	message := replacementMessage(*replaced, s.runtime.layout)
 	s.runtime.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: fmt.Sprintf("%s; %d pods are affected", message, len(stored))}})
@@ -168,7 +170,8 @@ func (s ownStore) announce(ctx context.Context) {
 	}
 }
 
-// note describes the last replacement; "" if there is none, or its store was removed.
+// note describes the last replacement. It returns "" if there is none, or if the damaged store was
+// removed.
 func (s ownStore) note(ctx context.Context) string {
 	p := s.replacement(ctx)
 	if p == nil {
@@ -187,12 +190,12 @@ func replacementMessage(d embedded.DamagedStore, l embedded.Layout) string {
 type Replacement struct {
 	Time      time.Time `json:"time"`
 	Reason    string    `json:"reason"`
-	Directory string    `json:"directory"` // the damaged store, which podrun does not use
+	Directory string    `json:"directory"` // the damaged store, which podrun no longer uses
 	Bytes     int64     `json:"bytes"`     // disk space of the damaged store
 }
 
-// replacement returns the last replacement whose store has not been removed; nil if there is none, or if the
-// user may not read it.
+// replacement returns the last replacement whose store has not been removed; It returns nil if there is
+// none, or if the user may not read the record.
 func (s ownStore) replacement(ctx context.Context) *Replacement {
 	d, err := embedded.ReadReplaced(ctx, s.runtime.layout)
 	if err != nil || d == nil {
@@ -201,8 +204,9 @@ func (s ownStore) replacement(ctx context.Context) *Replacement {
 	return &Replacement{Time: d.At, Reason: d.Why, Directory: s.runtime.layout.Replaced(), Bytes: d.Bytes}
 }
 
-// Up starts the embedded runtime like Open, and replaces a damaged store without waiting for further
-// commands: it starts containerd repeatedly, until enough starts have failed for a replacement.
+// Up starts the embedded runtime like Open. If the store is damaged, Up does not leave the
+// replacement to later commands: it starts containerd repeatedly until enough starts have failed,
+// and replaces the store.
 func (r *Runtime) Up(ctx context.Context) (string, error) {
 	r.Replaces, r.Attended = true, true
 	for try := 0; ; try++ {
@@ -226,7 +230,8 @@ func (s ownStore) hint(ctx context.Context) string {
 	return "'podrun runtime up' ends all containers and replaces the store; their writable layers are lost"
 }
 
-// failure returns why containerd does not run; "" if it runs or no start has failed.
+// failure explains why containerd is not running. It returns "" if containerd is running or no
+// start has failed.
 func (s ownStore) failure(ctx context.Context) string {
 	if d, err := embedded.ReadCondemned(ctx, s.runtime.layout); err == nil && d != nil {
 		return "podrun is replacing its store: " + d.Why

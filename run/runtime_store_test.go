@@ -18,7 +18,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// damagedRuntime returns a runtime whose store has ended enough starts. No containerd runs.
+// damagedRuntime returns a runtime that is not running and that has failed to start often enough
+// because of its store.
 func damagedRuntime(t *testing.T, o RuntimeOptions) *Runtime {
 	t.Helper()
 	s := nodeconfig.Default()
@@ -47,7 +48,7 @@ func writeJSON(t *testing.T, path string, v any) {
 }
 
 // TestReplacementsPerHour checks that a supervisor does not replace a store within an hour of an earlier
-// replacement, and that a user who runs `runtime up` does.
+// replacement, but that `runtime up`, which a user runs, replaces it.
 func TestReplacementsPerHour(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago      time.Duration
@@ -84,8 +85,8 @@ func TestReplacementsPerHour(t *testing.T) {
 	}
 }
 
-// TestWhoReplaces checks which commands decide to replace a store: those that may, unless the user has
-// forbidden it, and not before enough starts have failed.
+// TestWhoReplaces checks which commands decide to replace a store: only commands that may do so, only
+// if the user has not forbidden it, and only after enough starts have failed.
 func TestWhoReplaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *Runtime)
@@ -107,7 +108,7 @@ func TestWhoReplaces(t *testing.T) {
 		c.change(r)
 		decide := ownStore{r}.prepare
 		if c.want {
-			decide = ownStore{r}.condemn // prepare would also replace the store, which ends processes of this host
+			decide = ownStore{r}.condemn // condemn only decides; prepare would also replace the store, which terminates processes on this host
 		}
 		err := decide(t.Context())
 		condemned, rerr := embedded.ReadCondemned(t.Context(), r.layout)
@@ -154,7 +155,7 @@ func TestKeepBacksOff(t *testing.T) {
 		if !slices.Equal(tries, want) {
 			t.Errorf("started after %v, want %v", tries, want)
 		}
-		if len(warnings) != 2 { // the first failure, and one for all those with the same reason
+		if len(warnings) != 2 { // one warning for the first failure, and one for all later failures with the same reason
 			t.Errorf("warnings %q", warnings)
 		}
 	})

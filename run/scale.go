@@ -17,20 +17,22 @@ import (
 // ScaleOptions are the options of Scale.
 type ScaleOptions struct {
 	ApplyOptions
-	// Current is the number of pods that the workload must have before, unless it is nil.
+	// If Current is not nil, Scale fails unless the workload has this number of pods before the
+	// change.
 	Current *int32
-	// DryRun makes Scale change nothing. Admit then also checks whether this host would run the pods.
+	// DryRun makes Scale check the change without performing it. If Admit is also set, Scale checks
+	// whether this host would admit the pods.
 	DryRun, Admit bool
 }
 
-// scaleAttempts is how often Scale starts missing pods and removes surplus ones, while other commands
-// change them.
+// scaleAttempts is the maximum number of times that Scale starts missing pods and removes surplus
+// ones while other commands change them.
 const scaleAttempts = 5
 
 // Scale changes the number of pods of a workload. It records the number before it starts or removes a
 // pod, so that podrun serve, or the same command, completes an interrupted Scale. If it returns an
-// error without results, the number has not changed. Pods that exist are not changed. The results are
-// those of the pods that were started and removed.
+// error without results, the number has not changed. Scale does not change pods that already exist.
+// It returns one result for each pod that it has started or removed.
 func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int32, o ScaleOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
@@ -50,7 +52,7 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 		return nil, e.checkScale(ctx, w, objects, o)
 	}
 	if w.origin != "" {
-		// podrun serve removes them with the file.
+		// podrun serve removes the pods when the file is removed.
 		o.Origin.Command = store.OriginServe
 	}
 	record, restore, err := e.recordScale(ctx, w, objects.Workloads[0], n)
@@ -76,8 +78,8 @@ func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.
 	return problem.Refuse(problem.Refused, problems)
 }
 
-// converge starts the missing pods and removes the surplus ones, until the workload has n pods, or
-// another command changes the number.
+// converge starts the missing pods and removes the surplus ones, until the workload has n pods or
+// another command changes the requested number.
 func (e *Engine) converge(ctx context.Context, w *workload, change string, n int32, o ApplyOptions) (results []Result, err error) {
 	for range scaleAttempts {
 		if w, err = e.readWorkload(w.kind, w.id); err != nil {
@@ -110,7 +112,7 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 	return results, nil
 }
 
-// otherScale is the error of a Scale whose number another command has changed.
+// otherScale is the error of Scale if another command has changed the requested number of pods.
 type otherScale struct{ of string }
 
 func (e *otherScale) Error() string {
@@ -126,9 +128,9 @@ func isOtherScale(err error) bool {
 type workload struct {
 	kind     string
 	id       identity.Pod
-	record   *store.WorkloadRecord // nil if there is none
-	replicas []store.Replica       // those that exist
-	origin   string                // the file of podrun serve that defines it; "" if there is none
+	record   *store.WorkloadRecord // nil if the workload has no record
+	replicas []store.Replica       // the pods that exist
+	origin   string                // the file of podrun serve that defines the workload; "" if there is none
 }
 
 // String returns the name as kubectl prints it: deployment/web.
@@ -206,8 +208,8 @@ func (w *workload) template() (manifest.Checkpoint, error) {
 	return manifest.Checkpoint{}, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: err, Hint: "apply the manifest again"}
 }
 
-// scaled returns the objects of n pods. The error is of kind Manifest if the workload cannot have so
-// many.
+// scaled returns the objects with n pods of the workload. The error is of kind Manifest if the
+// workload cannot have n pods.
 func (w *workload) scaled(n int32) (*manifest.Objects, error) {
 	c, err := w.template()
 	if err != nil {
@@ -220,7 +222,7 @@ func (w *workload) scaled(n int32) (*manifest.Objects, error) {
 	return objects, problem.Refuse(problem.Manifest, problems)
 }
 
-// missing returns the objects with only those pods that do not exist.
+// missing returns the objects without the pods that already exist.
 func (w *workload) missing(objects *manifest.Objects) *manifest.Objects {
 	exists := map[string]bool{}
 	for _, r := range w.replicas {

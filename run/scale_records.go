@@ -17,8 +17,8 @@ import (
 // WorkloadRecord is the number of pods that a workload must have.
 type WorkloadRecord = store.WorkloadRecord
 
-// recordScale writes the number of pods. restore writes the previous record, unless another command has
-// changed it.
+// recordScale records the number of pods. The function restore writes the previous record again, unless
+// another command has changed the record since.
 func (e *Engine) recordScale(ctx context.Context, w *workload, of manifest.Workload, n int32) (r store.WorkloadRecord, restore func() error, err error) {
 	r = store.WorkloadRecord{ID: w.id, Kind: w.kind, Replicas: n, Written: of.Written, Origin: w.origin, Change: store.RandomHex(8)}
 	if w.record != nil {
@@ -35,7 +35,8 @@ func (e *Engine) recordScale(ctx context.Context, w *workload, of manifest.Workl
 	return r, restore, err
 }
 
-// writeWorkload writes a record. restore undoes that, unless another command has changed the record.
+// writeWorkload writes a record. The function restore writes the previous record again, unless
+// another command has changed the record since.
 func (e *Engine) writeWorkload(ctx context.Context, r store.WorkloadRecord) (restore func() error, err error) {
 	lock, err := e.lockWorkloads(ctx)
 	if err != nil {
@@ -72,8 +73,8 @@ func (e *Engine) lockWorkloads(ctx context.Context) (*store.FileLock, error) {
 	return store.Lock(ctx, e.Layout().WorkloadsLock(), e.Holder(), nil)
 }
 
-// removeSurplus removes the pods of a workload that are more than its record allows. Without a record,
-// it removes none.
+// removeSurplus removes the pods of a workload that exceed the number in its record. If there is no
+// record, it removes none.
 func (e *Engine) removeSurplus(ctx context.Context, kind string, id identity.Pod) ([]Result, error) {
 	record, err := store.ReadWorkload(e.Layout(), id)
 	if record == nil || err != nil {
@@ -100,8 +101,8 @@ func (e *Engine) removeReplicas(ctx context.Context, kind string, id identity.Po
 	return e.Delete(ctx, surplus, DeleteOptions{Found: true})
 }
 
-// recordWorkloads writes the numbers of pods of the workloads that objects defines. ended restores the
-// previous records of those for which no pod exists, or of all of them.
+// recordWorkloads writes the numbers of pods of the workloads that objects defines. The function ended
+// restores the previous records: those of workloads without pods or, if all is true, all of them.
 func (e *Engine) recordWorkloads(ctx context.Context, objects *manifest.Objects) (ended func(all bool) error, err error) {
 	var undo []func(all bool) error
 	ended = func(all bool) error {
@@ -138,8 +139,8 @@ func (e *Engine) recordWorkloads(ctx context.Context, objects *manifest.Objects)
 }
 
 // RecordWorkload writes the number of pods of a workload that a file of podrun serve defines. It does
-// nothing if another command has changed the record, which was read before; was has no ID if there was
-// none.
+// nothing if another command has changed the record since the caller read it. The argument was is the
+// record that the caller read; it has no ID if there was no record.
 func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, objects *manifest.Objects, origin string, n int32, was store.WorkloadRecord) error {
 	r, err := e.newRecord(w, objects)
 	if err != nil {
@@ -147,7 +148,8 @@ func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, object
 	}
 	r.Replicas, r.Origin = n, origin
 	if was.Kind == r.Kind && was.Replicas == n && !was.Deleted && ptr.Equal(was.Written, r.Written) {
-		// It is the same number, and a running Scale must not regard it as another one.
+		// The number has not changed, so a running Scale must not treat this record as a new
+		// request.
 		r.Change = was.Change
 		if was.Origin == r.Origin && was.Template == r.Template {
 			return nil
@@ -165,7 +167,7 @@ func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, object
 	return store.WriteWorkload(e.Layout(), r)
 }
 
-// newRecord returns the record of a workload of the input.
+// newRecord returns the record of a workload in the input.
 func (e *Engine) newRecord(w manifest.Workload, objects *manifest.Objects) (store.WorkloadRecord, error) {
 	r := store.WorkloadRecord{ID: w.ID(), Kind: w.Kind, Replicas: w.Replicas, Written: w.Written, Change: store.RandomHex(8)}
 	c := manifest.Referred(w.First.Object, objects)
@@ -174,8 +176,8 @@ func (e *Engine) newRecord(w manifest.Workload, objects *manifest.Objects) (stor
 	return r, r.SetTemplate(c)
 }
 
-// RemoveSurplus removes pods that earlier definitions of the workloads in objects have requested, and
-// the current ones do not. It must follow Apply.
+// RemoveSurplus removes pods that earlier definitions of the workloads in objects requested and that
+// the current definitions do not request. It must be called after Apply.
 func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (results []Result, err error) {
 	honoured := map[identity.Pod]bool{}
 	for _, w := range objects.Workloads {
@@ -189,7 +191,7 @@ func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (
 		if !manifest.IsReplicated(kind) || honoured[id] {
 			continue
 		}
-		// The workload has one pod now.
+		// The workload now has only one pod.
 		r, failed := store.ReadWorkload(e.Layout(), id)
 		if r != nil {
 			removed, f := e.removeReplicas(ctx, r.Kind, id, 1)
@@ -242,8 +244,8 @@ func (e *Engine) ForgetWorkload(ctx context.Context, id identity.Pod, change str
 	return store.RemoveWorkload(e.Layout(), id)
 }
 
-// Scaled returns a function for manifest.Options, which reads the numbers of pods that commands have
-// set.
+// Scaled returns a function for manifest.Options that reads the number of pods that a command has
+// set for a workload.
 func Scaled(layout identity.Layout) func(kind string, id identity.Pod) (int32, bool) {
 	return func(kind string, id identity.Pod) (int32, bool) {
 		r, err := store.ReadWorkload(layout, id)
@@ -255,7 +257,7 @@ func Scaled(layout identity.Layout) func(kind string, id identity.Pod) (int32, b
 }
 
 // DeleteWorkloads marks the selected workloads as deleted, so that podrun serve does not start their
-// pods again. ended removes the marks of those that have no pod any more.
+// pods again. The function ended removes the marks of workloads that no longer have pods.
 func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.WorkloadRecord) bool) (marked []store.WorkloadRecord, ended func() error, err error) {
 	ended = func() error { return nil }
 	records, unreadable, err := store.ReadWorkloads(e.Layout(), "")

@@ -28,7 +28,7 @@ import (
 // ServiceView is a Service as `podrun get` shows it.
 type ServiceView struct {
 	Service *corev1.Service
-	Origin  string // the manifest file of podrun serve; "" if a command applied the Service
+	Origin  string // path of the manifest file, if podrun serve defines the Service; "" if a command applied it
 	Slices  []*discoveryv1.EndpointSlice
 }
 
@@ -40,19 +40,21 @@ type ServiceChange struct {
 
 // ServiceOptions are the options of ApplyServices.
 type ServiceOptions struct {
-	// Origins are the manifest files of Services, by namespace/name. A Service without an entry is
-	// applied by a command.
+	// Origins are the manifest files of Services, by namespace/name. A Service without an entry
+	// comes from a command.
 	Origins map[string]string
-	// RecordsOnly writes only the records: the next synchronization updates names and rules.
+	// RecordsOnly makes ApplyServices write only the records; the next synchronization updates
+	// names and rules.
 	RecordsOnly bool
-	// Partial records the other Services if this host cannot provide some of them, which are in the error.
+	// If this host cannot provide some of the Services, Partial makes ApplyServices record the others. The
+	// error names the Services that this host cannot provide.
 	Partial bool
 }
 
 // ApplyServices records Services, with their virtual IPs and node ports, and synchronizes names and
-// rules. It validates all Services before it writes the first record. undo restores the previous
-// records; it is never nil. The error is of kind Refused if this host cannot provide one of the
-// Services.
+// rules. It validates all Services before it writes the first record. The function undo restores
+// the previous records; it is never nil. The error is of kind Refused if this host cannot provide
+// one of the Services.
 func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.Service, o ServiceOptions) (changes []ServiceChange, undo func() error, err error) {
 	undo = func() error { return nil }
 	if len(services) == 0 {
@@ -90,8 +92,8 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	return changes, undo, errors.Join(refused, e.syncServices(ctx))
 }
 
-// assignServices returns the records of Services that must be written, and all changes. The error names the
-// Services that this host cannot provide; the results are those of the others.
+// assignServices returns the records that must be written, and the changes of all Services. The error names
+// the Services that this host cannot provide; the results contain only the others.
 func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string) (after []store.ServiceRecord, changes []ServiceChange, err error) {
 	records := map[string]store.ServiceRecord{}
 	for _, r := range before {
@@ -154,7 +156,7 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 	return after, changes, errors.Join(refused...)
 }
 
-// usedPorts describe what occupies ports of the host, by port/PROTOCOL.
+// usedPorts maps port/PROTOCOL to a description of the user of that port on the host.
 type usedPorts map[string]string
 
 // hostPorts reads the host ports of all pods.
@@ -167,7 +169,7 @@ func (e *Engine) hostPorts() (usedPorts, error) {
 	for _, id := range ids {
 		c, err := store.ViewCheckpoint(e.Layout(), id.UID)
 		if err != nil || c == nil || c.Pod == nil {
-			continue // the commands that act on the pod report it
+			continue // the commands that act on the pod report the error
 		}
 		for _, p := range host.HostPorts(c.Pod) {
 			out[fmt.Sprintf("%d/%s", p.Port, p.Protocol)] = "a host port of the pod " + id.String()
@@ -220,17 +222,17 @@ func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...
 	return used
 }
 
-// usedPorts returns what occupies ports of the host, for a Service that gets node ports.
+// usedPorts returns the ports of the host that are in use, for a Service that requires node ports.
 func (e *Engine) usedPorts(ctx context.Context, s *corev1.Service) usedPorts {
 	used, err := e.hostPorts()
 	if err != nil {
-		return nil // the next synchronization reports it
+		return nil // the next synchronization reports the error
 	}
 	return e.withListeners(ctx, used, s)
 }
 
-// restoreServices undoes the changes of an ApplyServices, unless another command has changed a Service
-// since.
+// restoreServices undoes the changes of ApplyServices, except for Services that another command has
+// changed since.
 func (e *Engine) restoreServices(ctx context.Context, before, after []store.ServiceRecord) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
@@ -261,14 +263,14 @@ func (e *Engine) restoreServices(ctx context.Context, before, after []store.Serv
 	return errors.Join(errors.Join(errs...), e.syncServices(ctx))
 }
 
-// DeleteServices removes Services, and synchronizes names and rules. The result omits those that do not
-// exist.
+// DeleteServices removes Services, and synchronizes names and rules. The result contains only Services
+// that existed.
 func (e *Engine) DeleteServices(ctx context.Context, selected func(*corev1.Service, string) bool) (changes []ServiceChange, err error) {
 	return e.deleteServices(ctx, selected, e.syncServices)
 }
 
-// RemoveServiceRecords does the same as DeleteServices, but leaves names and rules to the next
-// synchronization.
+// RemoveServiceRecords is DeleteServices without the synchronization: the next synchronization
+// updates names and rules.
 func (e *Engine) RemoveServiceRecords(ctx context.Context, selected func(*corev1.Service, string) bool) ([]ServiceChange, error) {
 	return e.deleteServices(ctx, selected, func(context.Context) error { return nil })
 }
@@ -298,7 +300,8 @@ func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Servi
 	return changes, end(ctx)
 }
 
-// Services reads the Services of a namespace with their endpoints; "" means all namespaces.
+// Services reads the Services of a namespace with their endpoints. The namespace "" means all
+// namespaces.
 func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView, error) {
 	records, corrupt, err := store.ReadServices(e.Layout())
 	if err != nil {
@@ -393,7 +396,7 @@ func ServiceNotes(services map[string]*corev1.Service) (out problem.List) {
 	return out
 }
 
-// lockServices locks the records of Services, and their synchronization.
+// lockServices acquires the lock for the records of Services and for their synchronization.
 func (e *Engine) lockServices(ctx context.Context) (*store.FileLock, error) {
 	lock, err := store.Lock(ctx, e.Layout().ServicesLock(), e.Holder(), func(holder string) {
 		e.WarnOnce(problem.Problem{Object: "services", Message: "waiting for " + holder, Warning: true})
@@ -411,8 +414,8 @@ func (e *Engine) ownsNetwork() bool {
 
 func (e *Engine) runtimeLayout() embedded.Layout { return embedded.ReadLayout(e.Settings.RootDir) }
 
-// serviceRanges returns the ranges of virtual IPs, and records them at the first call. In the network
-// of another runtime, it returns none.
+// serviceRanges returns the ranges of virtual IPs, and records them at the first call. If the pods
+// use the network of another runtime, it returns nil.
 func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 	if !e.ownsNetwork() {
 		return nil, nil
@@ -437,7 +440,7 @@ func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 	return have, err
 }
 
-// serviceError adds the kind of problem to an error about the state on disk.
+// serviceError adds the problem kind to an error about the state on disk.
 func serviceError(name string, err error) error {
 	object := "services"
 	if name != "" {

@@ -34,8 +34,8 @@ func (e *Engine) SyncServices(ctx context.Context) error {
 	return e.syncServices(ctx)
 }
 
-// syncServices implements SyncServices; the lock must be held. It reads its input under the lock, so
-// that an older synchronization cannot overwrite a newer one.
+// syncServices implements SyncServices. The lock of lockServices must be held. It reads its input
+// under the lock, so that an older synchronization cannot overwrite a newer one.
 func (e *Engine) syncServices(ctx context.Context) error {
 	records, corrupt, err := store.ReadServices(e.Layout())
 	if err != nil {
@@ -60,11 +60,11 @@ func (e *Engine) syncServices(ctx context.Context) error {
 	return err
 }
 
-// currentServices returns the Services as the current network provides them. It assigns virtual IPs to
-// Services that were applied while the pods used the network of another runtime.
+// currentServices returns the Services with the virtual IPs of the current network. It assigns virtual
+// IPs to Services that were applied while the pods used the network of another runtime.
 func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) ([]*corev1.Service, error) {
 	if len(records) == 0 {
-		// Do not record ranges again after another synchronization has removed them.
+		// Another synchronization has removed the ranges; they must not be recorded again.
 		return nil, nil
 	}
 	ranges, err := e.serviceRanges(ctx)
@@ -95,8 +95,8 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 	return all, nil
 }
 
-// removeServiceState removes the derived state after the last Service was deleted. This is the last
-// step: while a file remains, there is still something to synchronize.
+// removeServiceState removes the derived state after the last Service was deleted. It must be the
+// last step, because podrun synchronizes again as long as one of the files exists.
 func (e *Engine) removeServiceState() error {
 	for _, path := range []string{e.Layout().ServiceNames(), e.Layout().ServiceRanges()} {
 		faultpoint.At("services/forget")
@@ -107,7 +107,7 @@ func (e *Engine) removeServiceState() error {
 	return nil
 }
 
-// servicePods returns the facts about all pods from which endpoints are computed.
+// servicePods returns the facts about all pods that are needed to compute endpoints.
 func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 	views, err := e.Pods(ctx, Selector{})
 	if err != nil {
@@ -151,9 +151,9 @@ func servicePod(v View, supervised bool) service.Pod {
 	return p
 }
 
-// syncNames writes the names for pods that will start, and then into the hosts files of all pods. When
-// podrun creates a sandbox, it holds the same lock while it writes the hosts file, so the file is
-// complete either before or after the synchronization.
+// syncNames writes the names to the file for pods that will start, and then to the hosts files of all
+// pods. When podrun creates a sandbox, it holds the same lock while it writes the hosts file, so the
+// file is complete either before or after the synchronization.
 func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
 	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)
 	if err != nil {

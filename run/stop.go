@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Stop stops pods and keeps their directories, logs and container records. Only Start or
-// another Apply starts them again. It returns one result per pod, with the pod's error.
+// Stop stops pods and keeps their directories, logs and container records. Only Start or another
+// Apply starts them again. It returns one result per pod, which contains the pod's error.
 func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()

@@ -25,7 +25,7 @@ func (e *Engine) StoredCheckpoint(id identity.Pod) (*manifest.Checkpoint, error)
 }
 
 // References returns the objects to which a pod refers, in the form that an API server accepts
-// (manifest.Checkpoint.References). It returns none if the pod has no checkpoint.
+// (manifest.Checkpoint.References). It returns nil if the pod has no checkpoint.
 func (e *Engine) References(id identity.Pod) (*manifest.Objects, error) {
 	c, err := e.StoredCheckpoint(id)
 	if c == nil || err != nil {

@@ -35,7 +35,7 @@ func (e *Engine) AttachURL(ctx context.Context, namespace, name, container strin
 }
 
 // PortForwardURL requests from the runtime a URL for forwarding connections to ports of a pod. The
-// error is of kind Failed if the sandbox does not run.
+// error is of kind Failed if the sandbox is not running.
 func (e *Engine) PortForwardURL(ctx context.Context, namespace, name string) (string, error) {
 	seen, err := e.observePod(ctx, namespace, name)
 	if err != nil {

@@ -19,9 +19,9 @@ type WaitOptions struct {
 	For     lifecycle.Goal
 }
 
-// Wait supervises a pod until the pod reaches the goal: it restarts containers and runs probes.
-// The result has the pod's status at that time. Its error is of kind Deadline after o.Timeout,
-// and Failed if the pod terminated, was stopped or was deleted before it reached the goal.
+// Wait supervises a pod until the pod reaches the goal: it restarts containers and runs probes. The
+// result contains the pod's status at that time. Its error is of kind Deadline if o.Timeout has
+// expired, and Failed if the pod terminated, was stopped or was deleted before it reached the goal.
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()

@@ -26,7 +26,8 @@ type WorkloadView struct {
 }
 
 // Workloads returns the workloads that define pods, and those that have been scaled to 0, in a
-// namespace. "" means all namespaces. They are sorted by namespace, name and kind.
+// namespace. The namespace "" means all namespaces. The result is sorted by namespace, name and
+// kind.
 func (e *Engine) Workloads(views []View, namespace string, now time.Time) ([]WorkloadView, error) {
 	var out []WorkloadView
 	records, err := e.workloadRecords(namespace)
@@ -102,7 +103,8 @@ func (e *Engine) workloadRecords(namespace string) (map[string]*store.WorkloadRe
 	return out, nil
 }
 
-// workloadOf returns the workload that defines a pod; nil if no workload defines it. record may be nil.
+// workloadOf returns the workload that defines a pod, or nil if no workload defines it. The argument
+// record may be nil.
 func workloadOf(pod *corev1.Pod, by *manifest.Definition, views []View, record *store.WorkloadRecord, now time.Time) (*WorkloadView, error) {
 	o, err := manifest.WorkloadObject(pod, by)
 	if o == nil || err != nil {

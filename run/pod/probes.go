@@ -40,7 +40,8 @@ func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 		s.Probes, s.ProbedAt = p.Observed.Probes, p.Observed.ProbedAt
 	})
 	if same || errors.Is(err, store.ErrNoPodDir) {
-		// The pod was deleted, or `get` shows an earlier time, which does no harm.
+		// The pod was deleted, or only the time of the results was not stored, so that `get` shows an
+		// earlier time, which does no harm.
 		return nil
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// BeginResize records the current resources of the pod's containers. Call it before podrun writes the
-// definition that changes them.
+// BeginResize records the current resources of the pod's containers. It must be called before podrun
+// writes the definition that changes them.
 func (p *Pod) BeginResize(was *corev1.Pod) error {
 	r := p.Observed.BeginResize(was, p.Spec(), time.Now())
 	if r == nil {
@@ -66,8 +66,8 @@ func (p *Pod) UpdateResizePending() {
 	p.Observed.Kept.ResizePending = now
 }
 
-// ResizeMessage returns the message of a resize event: the requested resources and an error, as JSON in
-// the kubelet's format (pkg/kubelet/events).
+// ResizeMessage returns the message of a resize event: JSON in the kubelet's format, with the requested
+// resources and the error (pkg/kubelet/events).
 func ResizeMessage(what string, pod *corev1.Pod, failed string) string {
 	type resources struct {
 		Name      string                      `json:"name"`

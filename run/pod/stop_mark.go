@@ -10,16 +10,16 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// MarkStopped records why a command is about to stop the pod permanently, and whether that interrupts the
-// pod. start and apply run an interrupted pod again, even if its restartPolicy would not restart its
+// MarkStopped records why a command is about to stop the pod permanently, and whether the stop interrupts
+// the pod. start and apply run an interrupted pod again, even if its restartPolicy would not restart its
 // containers.
 func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
 	mark := observe.StopMark{Why: why, Hint: hint, Interrupted: interrupts || observe.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID).Interrupted}
 	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark.Bytes(), 0o600)
 }
 
-// WasStopped returns the error for a command if another command stopped its pod before or during
-// a wait. It returns nil if none did.
+// WasStopped returns an error if another command stopped the pod before or while this command
+// waited, and nil otherwise.
 func (p *Pod) WasStopped() error {
 	data, err := store.ReadState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func (p *Pod) WasStopped() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + p.Plan.ID.String(), Err: errors.New(mark.Why), Hint: mark.Hint}
 }
 
-// ClearStopped removes the record that the pod was stopped. Call it when the pod has been
-// admitted again.
+// ClearStopped removes the record that the pod was stopped. It must be called after the pod has
+// been admitted again.
 func (p *Pod) ClearStopped() error {
 	err := os.Remove(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {

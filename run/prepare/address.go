@@ -11,8 +11,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkAddress checks the addresses that a pod's annotation requests. Whether another pod uses one
-// is known only when the sandbox is created: the network plugin then refuses it.
+// checkAddress checks the addresses that a pod's annotation requests. It cannot check whether
+// another pod uses an address: the network plugin refuses such an address when podrun creates the
+// sandbox.
 func (p *Plan) checkAddress() problem.List {
 	text, requested := p.Pod.Annotations[identity.AnnotationIP]
 	if !requested {
@@ -49,7 +50,7 @@ func checkAddress(text string, hostNetwork bool, subnets []netip.Prefix) error {
 			return fmt.Errorf("%s is the address of the pod subnet %s", ip, subnet)
 		case ip == subnet.Addr().Next():
 			return fmt.Errorf("%s is the gateway of the pod subnet %s", ip, subnet)
-		case !subnet.Contains(ip.Next()): // IPv6 has none, but host-local omits this address, too
+		case !subnet.Contains(ip.Next()): // IPv6 has no broadcast address, but host-local does not assign this address in IPv6 either
 			return fmt.Errorf("%s is the broadcast address of the pod subnet %s", ip, subnet)
 		}
 		used[subnet] = ip
@@ -66,8 +67,8 @@ func subnetOf(ip netip.Addr, subnets []netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// sameAddress reports whether two definitions of a pod request the same addresses. A sandbox
-// keeps its addresses, so that others require a replacement.
+// sameAddress reports whether two definitions of a pod request the same addresses. A sandbox keeps
+// its addresses, so podrun must replace a pod that requests other ones.
 func sameAddress(a, b *corev1.Pod) bool {
 	return a.Annotations[identity.AnnotationIP] == b.Annotations[identity.AnnotationIP]
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// Compare determines how a pod of the input relates to the pods with its name on this host. A pod that is unchanged,
-// updated in place or restarted with --force keeps its UID, even if StaticUID now returns another UID because a
-// release has changed defaults or the node was renamed. If it is replaced because its manifest differs, it gets a new
-// UID, as a static pod of the kubelet does.
+// Compare determines the relation of a pod in the input to the pods of the same name on this host. A pod that is
+// unchanged, updated in place or restarted with --force keeps its UID, even if StaticUID now returns another UID
+// because a release has changed defaults or the node was renamed. If a pod is replaced because its manifest differs,
+// it gets a new UID, as a static pod of the kubelet does.
 func Compare(pod *corev1.Pod, in Input) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName, in.Facts.RootDir)
 	var existing []ExistingPod

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// corruptState returns warnings about corrupt state files, which planning ignores. They are no reason
-// to refuse a pod. corruptState does not warn about pods that the command replaces because their
-// checkpoints are corrupt.
+// corruptState returns warnings about corrupt state files, which planning ignores. podrun does not
+// refuse a pod because of them. corruptState does not warn about pods that the command replaces
+// because their checkpoints are corrupt.
 func (in Input) corruptState() problem.List {
 	var out problem.List
 	for _, what := range in.Facts.Unreadable {
@@ -29,9 +29,9 @@ func (in Input) corruptState() problem.List {
 }
 
 // definedBy returns the pods that pod replaces. At least one of them has an unreadable checkpoint. If
-// podrun may replace corrupt ones, they get the definition of pod: of all known definitions, it is the
-// most likely one to have the same hooks and grace period. podrun refuses to replace those that remain
-// broken (brokenProblems).
+// podrun may replace corrupt pods, definedBy gives them the definition of pod, because this is the
+// known definition that is most likely to have the same hooks and grace period. The others remain
+// broken, and podrun refuses to replace them (brokenProblems).
 func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	out := slices.Clone(here)
 	for i := range out {

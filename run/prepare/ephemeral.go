@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// withEphemeral returns pod with in.Debug and with the ephemeral containers of the existing pod of the
-// same name, because manifests usually do not list them.
+// withEphemeral returns pod with two additions: in.Debug, and the ephemeral containers of the existing
+// pod of the same name, which manifests usually do not list.
 func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	for _, h := range in.Existing {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
@@ -18,8 +18,8 @@ func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// withoutEphemeral returns pod without ephemeral containers if podrun creates the pod again,
-// because they belonged to the previous pod.
+// withoutEphemeral returns pod without its ephemeral containers if podrun recreates the pod,
+// because the containers belonged to the previous pod.
 func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || len(pod.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -30,8 +30,9 @@ func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 }
 
 // ephemeralProblems refuses ephemeral containers as the API server does. A manifest that creates a pod
-// must not contain any, and an update of a running pod may only add some. pod is the pod in the input;
-// will is that pod with the existing pod's ephemeral containers.
+// must not contain ephemeral containers, and an update of a running pod may only add them. The
+// argument pod is the pod in the input; will is the same pod with the existing pod's ephemeral
+// containers.
 func (t Target) ephemeralProblems(pod, will *corev1.Pod, debug *corev1.EphemeralContainer) problem.List {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || debug == nil && len(pod.Spec.EphemeralContainers) == 0 {
 		return nil

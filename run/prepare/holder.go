@@ -8,8 +8,8 @@ import (
 
 // groupProblem refuses a new pod if its cgroup belongs to a pod that has the same UID in another
 // root directory. That pod may use another runtime, so no list of pods includes it. Both pods would
-// be in one cgroup, and deleting one pod would kill the processes of the other. generated is true if
-// podrun generated the UID, because the manifest has none.
+// be in one cgroup, and deleting one pod would kill the processes of the other. The argument
+// generated is true if podrun generated the UID because the manifest has none.
 func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.List {
 	dir, held := holders[p.ID.UID]
 	if !held {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bindClaims returns the objects with their claims bound to their volumes. If claimDir is not empty and the
-// pods use a claim that matches no volume, bindClaims binds it to a directory below claimDir.
+// bindClaims returns the objects with their claims bound to their volumes. If claimDir is not empty,
+// bindClaims binds each claim that the pods use and that matches no volume to a directory below claimDir.
 func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
@@ -36,7 +36,7 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 			if claim != nil && out.Volumes[claim.Spec.VolumeName] != nil {
 				continue
 			}
-			// Otherwise volume.New reports the problem.
+			// If Provision fails, volume.New reports the problem.
 			if claim, pv, err := volume.Provision(claimDir, p.Object.Namespace, name, claim); err == nil {
 				out.Claims[key], out.Volumes[pv.Name] = claim, pv
 			}
@@ -46,8 +46,8 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 }
 
 // forPod returns the input for one pod. Volumes keep the names that they have in an existing pod of the same
-// name. With KeepReferred, forPod adds objects of the existing pod that the input lacks, and kept is a warning
-// that names them.
+// name. If KeepReferred is set, forPod adds the objects of the existing pod that the input does not contain,
+// and kept is a warning that names them.
 func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 	for _, h := range in.Existing {
 		if h.Pod == nil || h.ID.Namespace != pod.Namespace || h.ID.Name != pod.Name {
@@ -91,13 +91,14 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 }
 
 // objectChanges compares the objects to which a pod refers with those of the existing pod, and adds the
-// differences to t. If running containers receive a change of content without a restart, the change is an
-// update. If a claim is bound to a different volume, rebuilt is true: podrun must replace the pod.
+// differences to t. A change of content is an update if running containers receive the new content
+// without a restart. The result rebuilt is true if a claim is bound to a different volume: podrun must
+// then replace the pod.
 func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
 	made := was.Made
 	after := manifest.Referred(pod, objects)
 	if made.SecretsLost && was.Ended {
-		made.Secrets = after.Secrets // no longer required
+		made.Secrets = after.Secrets // the pod no longer requires the Secrets
 	}
 	live, bound, frozen := made.Diff(after)
 	t.live, t.frozen = live, frozen
@@ -127,7 +128,7 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 		before := lifecycle.FindContainer(was.Pod, c.Container.Name).Container
 		plan := t.Plan.Container(c.Container.Name)
 		if plan == nil || before == nil || container.Hash(before) != container.Hash(c.Container) {
-			// The container is new, so it has the new values.
+			// the container is new, so it has the new values
 			continue
 		}
 		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
@@ -150,8 +151,9 @@ func (t Target) restartHint() string {
 	return fmt.Sprintf("run 'podrun restart %s -n %s' to use the new values", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
-// changedSource returns the changed object whose files m mounts with a subPath, or "" if there is
-// none. Such a mount keeps showing the old file or directory, whatever the volume contains now.
+// changedSource returns the changed object from which m mounts a file or directory with a subPath,
+// or "" if there is none. Such a mount still shows the old content after the volume has been
+// updated.
 func (t Target) changedSource(m corev1.VolumeMount) string {
 	if m.SubPath == "" && m.SubPathExpr == "" {
 		return ""

@@ -26,8 +26,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Plan contains everything that podrun does to run one pod, as determined before the first side effect.
-// container.Plan.Config adds values that are known only later: the pod's addresses and its images.
+// Plan contains everything that podrun does to run one pod. podrun computes it before the first side
+// effect. container.Plan.Config adds values that are known only later: the pod's addresses and its
+// images.
 type Plan struct {
 	ID         identity.Pod
 	Pod        *corev1.Pod // with default values, UID and nodeName
@@ -35,7 +36,7 @@ type Plan struct {
 	Name       dns.Name
 	Cgroup     cgroup.Plan
 	Volumes    volume.Plan
-	Sandbox    sandbox.Plan // for attempt 0
+	Sandbox    sandbox.Plan // for a sandbox with attempt 0
 	Images     imagepull.Plan
 	Containers []container.Plan // init containers first, in the order of the spec
 	NodeIPs    []string
@@ -48,12 +49,12 @@ type Plan struct {
 	// Checkpoint contains the objects from which the pod was created, for later podrun processes.
 	Checkpoint manifest.Checkpoint
 
-	Facts host.Facts `json:"-"` // the facts from which the pod was planned
+	Facts host.Facts `json:"-"` // the facts on which the plan is based
 }
 
 // PlanInput is the input of NewPlan.
 type PlanInput struct {
-	Pod *corev1.Pod // defaulted and validated
+	Pod *corev1.Pod // with defaults, and validated
 	UID string      // the UID of the new pod
 	// Definition is the object that defines the pod; nil if podrun does not know it.
 	Definition *manifest.Definition
@@ -176,8 +177,8 @@ func (p *Plan) planSandbox(in PlanInput) problem.List {
 
 func (p *Plan) planContainers(in PlanInput) problem.List {
 	var problems problem.List
-	// NewPlan computes values that all containers share only once, because a pod may have a thousand
-	// containers. One of them is the QoS class, which Kubernetes' functions read from the status.
+	// A pod may have a thousand containers, so NewPlan computes the values that they share only
+	// once. One of these values is the QoS class, which Kubernetes' functions read from the status.
 	classed := *p.Pod
 	classed.Status.QOSClass = resource.QOSClass(p.Pod)
 	configMaps, secrets := ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), ofNamespace(in.Objects.Secrets, p.ID.Namespace)
@@ -195,7 +196,7 @@ func (p *Plan) planContainers(in PlanInput) problem.List {
 		problems = append(problems, found...)
 		p.Containers = append(p.Containers, plan)
 		if p.text() > maxText {
-			// All then refuses the pod.
+			// All refuses a pod with so much text.
 			break
 		}
 	}
@@ -214,7 +215,7 @@ func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	return out
 }
 
-// Container returns the plan of the container with that name; nil if there is none.
+// Container returns the plan of the container with the given name, or nil if there is none.
 func (p *Plan) Container(name string) *container.Plan {
 	i := slices.IndexFunc(p.Containers, func(c container.Plan) bool { return c.Name == name })
 	if i < 0 {

@@ -32,9 +32,9 @@ type PlanView struct {
 	Images     []imagepull.Image  `json:"images"`
 	Sandbox    SandboxView        `json:"sandbox"`
 	Containers []ContainerView    `json:"containers"`
-	StartOrder string             `json:"startOrder,omitempty"` // strict or parallel; absent for the kubelet's order
-	// UserNamespace explains the effect of the setting userNamespaces on the pod; absent without that
-	// setting.
+	StartOrder string             `json:"startOrder,omitempty"` // strict or parallel; absent if the order is the kubelet's
+	// UserNamespace explains the effect of the setting userNamespaces on the pod; absent if the
+	// setting is off.
 	UserNamespace string `json:"userNamespace,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type SandboxView struct {
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app
-	Config    any                      `json:"config"` // null if podrun could not create it; the problems then explain why
+	Config    any                      `json:"config"` // null if podrun could not create the configuration; the problems then explain why
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 
 	CreatedAhead bool `json:"createdAhead,omitempty"`
@@ -59,7 +59,7 @@ type ContainerView struct {
 // View returns the target in printable form, without the values of Secrets.
 func (t Target) View() (PlanView, error) { return t.view(container.Plan.Redacted) }
 
-// ViewSecrets does what View does, but includes the values of Secrets.
+// ViewSecrets is like View, but includes the values of Secrets.
 func (t Target) ViewSecrets() (PlanView, error) {
 	return t.view(func(c container.Plan) container.Plan { return c })
 }
@@ -86,7 +86,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		switch {
 		case err == nil:
 			view.Config = cri.Value(config)
-		// Otherwise the sandbox is absent, and the problems explain why.
+		// If the target is refused, the sandbox is absent, and the problems explain why.
 		case t.Refused() == nil:
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}

@@ -33,7 +33,7 @@ const (
 // ExistingPod is a podrun pod that exists on this host, as read from its checkpoint.
 type ExistingPod struct {
 	ID  identity.Pod
-	Pod *corev1.Pod // as podrun planned it
+	Pod *corev1.Pod // as planned by podrun
 	// Made contains the objects from which the pod was created.
 	Made manifest.Checkpoint
 	// Ending is true if a command has begun to remove the pod. Its containers may exit at any time,
@@ -45,8 +45,9 @@ type ExistingPod struct {
 	Ended bool
 	// Interrupted is true if a command stopped the pod before it had ended.
 	Interrupted bool
-	// Broken says why podrun cannot read the checkpoint. If it is set, Pod, Made, Ending, Observed and
-	// Ended are not. Corrupt is true if the content of the checkpoint is lost.
+	// Broken explains why podrun cannot read the checkpoint. If it is not nil, the fields Pod, Made,
+	// Ending, Observed and Ended are not set. Corrupt is true if the content of the checkpoint is
+	// lost.
 	Broken  error
 	Corrupt bool
 }
@@ -55,7 +56,7 @@ type ExistingPod struct {
 type Target struct {
 	Plan   *Plan
 	Change Change
-	Old    []ExistingPod // the pods that it replaces
+	Old    []ExistingPod // the pods that this pod replaces
 	// Preempts are the pods that podrun stops to free resources for this one.
 	Preempts []identity.Pod
 	// Changes are the paths of fields that differ from the existing pod.
@@ -65,26 +66,26 @@ type Target struct {
 	// Forced is true if podrun replaces the pod although it is unchanged.
 	Forced bool
 
-	UID   string       // the pod's UID, determined before the pod is planned
+	UID   string       // the pod's UID, which is determined before the pod is planned
 	since *metav1.Time // creation time of the existing pod, if the pod keeps its UID
-	// live has the changed objects whose new content a running pod receives without a restart. frozen
-	// has the immutable ones among them.
+	// live contains the changed objects whose new content a running pod receives without a restart.
+	// frozen contains the immutable objects among them.
 	live, frozen []string
 	// hostUsers explains why a new pod does not have a user namespace by default.
 	hostUsers string
 	Was       ExistingPod // the existing pod, if the change is an update
 }
 
-// DefinitionChanged reports whether another object now defines the same pod, or the object has
-// changed outside its pod template.
+// DefinitionChanged reports whether another object now defines the same pod, or the defining object
+// has changed outside its pod template.
 func (t Target) DefinitionChanged() bool {
 	is := t.Plan.Checkpoint.Definition
 	return is != nil && !is.Equal(t.Was.Made.Definition)
 }
 
 // definition returns the object that defines the pod. If the input is a Pod with the UID of the
-// existing pod, it comes from 'podrun get pod -o yaml'. It then does not replace the workload that
-// defines the pod.
+// existing pod, it is the output of 'podrun get pod -o yaml', and does not replace the workload
+// that defines the pod.
 func (t Target) definition(p manifest.Pod) *manifest.Definition {
 	was := t.Was.Made.Definition
 	if was != nil && p.Definition.DefinedBy("Pod") && p.Object.UID != "" && string(p.Object.UID) == t.Was.ID.UID {
@@ -93,11 +94,11 @@ func (t Target) definition(p manifest.Pod) *manifest.Definition {
 	return p.Definition
 }
 
-// HostState contains the state of this host that planning requires.
+// HostState contains the state of this host that podrun needs for planning.
 type HostState struct {
 	Facts      host.Facts
 	Existing   []ExistingPod
-	Supervised bool // a supervisor is running, which enforces limits of local storage
+	Supervised bool // true if a supervisor is running; it enforces limits of local storage
 	// Holders contains the pods that have a cgroup on this host but belong to another root directory.
 	// It maps their UIDs to that directory, or to "" if an older version of podrun created the pod
 	// and did not record the directory.
@@ -112,21 +113,23 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
-	// RestartedAt replaces a pod if its annotation identity.AnnotationRestartedAt changes. A Deployment replaces its
-	// pods then, although an API server accepts a change of a pod's annotation.
+	// RestartedAt replaces a pod if its annotation identity.AnnotationRestartedAt changes. A Deployment also
+	// replaces its pods in this case, although the API server accepts a change of a pod's annotation in place.
 	RestartedAt bool
-	// KeepEnded updates a pod that has ended, if the change is possible in place. podrun does not start
-	// its containers again. Otherwise such a pod is replaced.
+	// KeepEnded updates a pod that has ended in place, if the API allows the change, and does not start
+	// its containers again. If KeepEnded is false, such a pod is replaced.
 	KeepEnded bool
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. The caller sets it only if the
-	// source of the objects is known to define these pods.
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. The caller sets it only if it
+	// knows that the source of the objects defines these pods.
 	ReplaceCorrupt bool
-	// KeepReferred takes ConfigMaps, Secrets, claims and RuntimeClasses that the objects lack from the checkpoints
-	// of the existing pods. The caller does not set it if the source of the objects defines the pods completely.
+	// KeepReferred takes ConfigMaps, Secrets, claims and RuntimeClasses that are not in the objects from the
+	// checkpoints of the existing pods. The caller does not set it if the source of the objects defines the pods
+	// completely.
 	KeepReferred bool
 	// Debug is a container that is added to the pods' ephemeral containers; nil if there is none.
 	Debug *corev1.EphemeralContainer
-	// Now is the creation timestamp of new pods; if it is zero, they have none.
+	// Now is the creation timestamp of new pods. If it is zero, new pods have no creation
+	// timestamp.
 	Now time.Time
 }
 
@@ -167,7 +170,7 @@ func All(in Input) ([]Target, problem.List) {
 			plan.Checkpoint.InMemory = len(plan.Checkpoint.Secrets) > 0
 		}
 		t.Plan = plan
-		// The command's next pod needs another range.
+		// The next pod of the command needs another range.
 		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS)
 		text += plan.text()
 		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), t.replicaProblem(in, mp), tooMuchText(text)) {
@@ -194,14 +197,14 @@ func All(in Input) ([]Target, problem.List) {
 }
 
 // maxText limits the total text of a command in bytes: the variables, arguments and supplemental
-// groups of all containers, and the names of the files in their volumes. Without this limit, the text
-// could be huge: a container may have 1.5 MiB of it, and all containers of a pod may share 50,000
+// groups of all containers, and the names of the files in their volumes. Without this limit, a plan
+// could be huge: a container may have 1.5 MiB of text, and all containers of a pod may share 50,000
 // files from one ConfigMap.
 const maxText = 64 << 20
 
 // text returns the size of the pod's variables, arguments, groups and file names, in bytes.
 func (p *Plan) text() int {
-	const file = 256 // bytes per file, without the file's content, which volumes share
+	const file = 256 // bytes per file, without the file's content, which the volumes share
 	n := file * p.Volumes.FileCount()
 	for _, c := range p.Containers {
 		n += c.Text
@@ -218,8 +221,8 @@ func tooMuchText(bytes int) problem.List {
 		Hint:    "use fewer ConfigMap and Secret keys, or apply the pods one by one"}}
 }
 
-// withoutVaguer drops the problem "container cannot be created" if p has the same cause and names
-// the field more precisely.
+// withoutVaguer drops the problem "container cannot be created" from planning if p has the same
+// cause and names the field more precisely.
 func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	return slices.DeleteFunc(planning, func(q problem.Problem) bool {
 		return !p.Warning && q.Reason == "CreateContainerConfigError" && strings.HasPrefix(p.Field, q.Field+".")

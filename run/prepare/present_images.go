@@ -16,7 +16,7 @@ import (
 // (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {
 	if p.Runs() {
-		// The pod's containers were started.
+		// the pod's containers were already started
 		return nil
 	}
 	var out problem.List
@@ -28,7 +28,7 @@ func (p *Plan) imageProblems() problem.List {
 		for _, c := range image.Containers {
 			plan, field := p.Container(c.Name), lifecycle.FindContainer(p.Pod, c.Name).Field
 			if plan == nil {
-				continue // a volume
+				continue // the image is for a volume
 			}
 			if err := plan.VerifyNonRoot(here.UID, here.Username); err != nil {
 				out = append(out, problem.Problem{Field: field, Reason: "CreateContainerConfigError", Message: err.Error(),

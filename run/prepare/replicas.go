@@ -8,8 +8,8 @@ import (
 )
 
 // replicaProblem refuses a pod that would replace a replica of another workload, or a replica that
-// would replace another pod. An author who gives a workload more replicas does not know the names of
-// all pods on this host.
+// would replace another pod. A user who increases the replicas of a workload does not know the names
+// of all pods on this host.
 func (t Target) replicaProblem(in Input, p manifest.Pod) problem.List {
 	for _, was := range in.Existing {
 		if was.ID.Namespace != p.Object.Namespace || was.ID.Name != p.Object.Name || was.Ending || was.Pod == nil {

@@ -17,8 +17,8 @@ func Resizes(here, pod *corev1.Pod) bool {
 	return manifest.InPlace(here, pod) && lifecycle.Resizes(here, pod)
 }
 
-// resizeProblems refuses an in-place resize that would change a container's swap limit, as the kubelet
-// does (disallowResizeForSwappableContainers).
+// resizeProblems refuses, as the kubelet does, an in-place resize that would change a container's swap
+// limit (disallowResizeForSwappableContainers).
 func (t Target) resizeProblems(s nodeconfig.Settings) problem.List {
 	if t.Change != ChangeUpdate || s.SwapBehavior != "LimitedSwap" {
 		return nil

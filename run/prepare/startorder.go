@@ -30,8 +30,8 @@ func (p *Plan) CreatesAhead(previous, name string) bool {
 	return before != nil && c != nil && p.createsAhead(before, c)
 }
 
-// createsAhead does what CreatesAhead does, for two containers of the plan. With CRI-O it returns
-// false. CRI-O, unlike containerd, prepares a container's process and mounts when it creates the
+// createsAhead implements CreatesAhead for two containers of the plan. It returns false for CRI-O
+// because, unlike containerd, CRI-O prepares a container's process and mounts when it creates the
 // container.
 func (p *Plan) createsAhead(before, c *container.Plan) bool {
 	return p.StartOrder == nodeconfig.StartInOrder && p.Runtime == host.Containerd && c.CreatesAfter(*before)

@@ -12,9 +12,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// UserNamespace returns the range of host IDs for a pod with hostUsers: false, and nil for other pods.
-// An existing pod keeps its range. A new pod gets the lowest free one of maxPods ranges of 65536 IDs each.
-// The first range starts at 65536, as with a kubelet for which /etc/subuid has no range (KEP-127).
+// UserNamespace returns the range of host IDs for a pod with hostUsers: false, and nil for other pods. An
+// existing pod keeps its range. A new pod gets the lowest free range. There are maxPods ranges of 65536
+// IDs each; the first one starts at 65536, as in a kubelet for which /etc/subuid contains no range
+// (KEP-127).
 func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
@@ -51,7 +52,8 @@ func mapped(first uint32) *runtimeapi.UserNamespace {
 	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: ids(), Gids: ids()}
 }
 
-// IDRange returns the first host ID of the plan's user namespace, and whether it has one.
+// IDRange returns the first host ID of the pod's user namespace, and reports whether the pod has a
+// user namespace.
 func (p *Plan) IDRange() (first uint32, has bool) {
 	ns := p.Sandbox.Namespaces().GetUsernsOptions()
 	if ns.GetMode() != runtimeapi.NamespaceMode_POD || len(ns.GetUids()) == 0 {
@@ -60,7 +62,7 @@ func (p *Plan) IDRange() (first uint32, has bool) {
 	return ns.GetUids()[0].GetHostId(), true
 }
 
-// withIDRange returns the given ranges, with this plan's range added.
+// withIDRange returns the held ranges with this plan's range added.
 func (p *Plan) withIDRange(held map[string]uint32) map[string]uint32 {
 	first, has := p.IDRange()
 	if !has {

@@ -14,9 +14,10 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// withUserNamespace returns the pod of a target with the default for hostUsers. If the pod is not
-// replaced, this is the existing pod's value. For a new pod, the setting userNamespaces determines
-// it. It records in the target why a new pod has no user namespace.
+// withUserNamespace returns the pod of a target with the default for hostUsers. If podrun keeps the
+// existing pod, the default is that pod's value. For a new pod, the setting userNamespaces
+// determines the default, and withUserNamespace records in the target why a new pod has no user
+// namespace.
 func (in Input) withUserNamespace(t *Target, pod *corev1.Pod, handler string) *corev1.Pod {
 	switch {
 	case pod.Spec.HostUsers != nil:
@@ -42,7 +43,7 @@ func (in Input) withUserNamespace(t *Target, pod *corev1.Pod, handler string) *c
 var idMappedTmpfs = version.MustParseGeneric("6.3.0")
 
 // whyHostUsers explains why a pod does not have a user namespace by default. It returns "" if the
-// host supports user namespaces and the pod works the same inside and outside of one.
+// host supports user namespaces and the pod works the same with and without one.
 func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	kernel, err := version.ParseGeneric(facts.KernelVersion)
 	switch {
@@ -81,7 +82,7 @@ func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	return ""
 }
 
-// idMapped reports whether podrun itself creates a volume's files, on a file system that supports
+// idMapped reports whether podrun itself creates a volume's files on a file system that supports
 // ID-mapped mounts. It returns false for other volumes: they may be on NFS, FUSE or ZFS, or may be
 // sockets and directories that the container shares with users of the host.
 func idMapped(v corev1.Volume) bool {
@@ -91,8 +92,8 @@ func idMapped(v corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-// harmless are the capabilities that have the same effect inside a user namespace as outside.
-// These are the ones that the Pod Security Standard "baseline" allows.
+// harmless are the capabilities that have the same effect inside and outside a user namespace. They
+// are the capabilities that the Pod Security Standard "baseline" allows.
 var harmless = []corev1.Capability{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
 
 func whyContainer(c *corev1.Container) string {

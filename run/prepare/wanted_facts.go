@@ -16,15 +16,15 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Wanted lists the facts of this host that planning some objects requires.
+// Wanted lists the facts of this host that podrun needs to plan a set of objects.
 type Wanted struct {
-	Pods map[string]bool // existing pods with these names, as namespace/name
+	Pods map[string]bool // names of existing pods, as namespace/name
 	// facts that only some pods require, and that take long to read
 	Facts discover.Options
 }
 
-// NewWanted determines which facts planning the objects requires. If allowKubelet is true, podrun
-// does not search for a running kubelet.
+// NewWanted determines the facts that podrun needs to plan the objects. If allowKubelet is true,
+// podrun does not search for a running kubelet.
 func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bool) Wanted {
 	w := Wanted{Pods: map[string]bool{}, Facts: discover.Options{Kubelet: !allowKubelet}}
 	o := &w.Facts
@@ -79,8 +79,8 @@ func pathsOf(objects *manifest.Objects) []string {
 	return out
 }
 
-// pathProblems returns the problems of the host paths in the pod's volumes. If planning had errors, it
-// returns none, because the plan does not contain all volumes.
+// pathProblems returns the problems of the host paths in the pod's volumes. If planning contains
+// errors, it returns nil, because the plan then does not contain all volumes.
 func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List) problem.List {
 	if len(planning.Errors()) > 0 {
 		return nil
@@ -88,7 +88,7 @@ func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List)
 	return volume.Check(p.Pod, p.Volumes, paths, p.Layout.RootDir)
 }
 
-// volumePaths converts the facts of paths for package volume.
+// volumePaths converts the facts about host paths to the type of package volume.
 func volumePaths(facts map[string]host.Path) map[string]volume.Path {
 	out := make(map[string]volume.Path, len(facts))
 	for name, found := range facts {

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// ensureOwned ensures, under the lock, that this operation owns the pod, or that it follows the live command
-// that owns the pod. An error explains why neither is possible. With store.ErrChanged, the operation must
-// decide again what to do.
+// ensureOwned makes this operation the owner of the pod, or lets it follow the live command that owns the
+// pod. The lock must be held. The error explains why neither is possible. If it is store.ErrChanged, the
+// operation must make a new decision.
 func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
 	s, err := l.lease.CheckOwnership(ctx)
 	switch {
@@ -30,9 +30,9 @@ func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
 	return true, l.lease.Refresh(ctx)
 }
 
-// takeDefinition ensures that the plan matches the definition of the pod on this host. Another command may
-// have updated that definition in place. If this command supervises the pod, it adopts the new definition.
-// If it was applying the old one, it ends with an error.
+// takeDefinition ensures that the plan matches the definition of the pod on this host, which another
+// command may have updated in place. A command that supervises the pod adopts the new definition. A
+// command that was applying the old definition ends with an error.
 func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
 	c, err := store.ReadCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 		return l.lease.Deleted()
 	}
 	if c.SecretsLost {
-		// as they were when this command planned the pod
+		// the Secrets as they were when this command planned the pod
 		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false
 	}
 	live, bound, frozen := c.Diff(l.pod.Plan.Checkpoint)

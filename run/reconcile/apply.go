@@ -28,29 +28,29 @@ type ApplyOptions struct {
 	AllowKubelet  bool
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
-	Force         bool           // replace pods even if they have ended or are unchanged
+	Force         bool           // replace pods even if they have ended or have not changed
 	// RestartedAt replaces a pod if its annotation identity.AnnotationRestartedAt changes, like a Deployment.
 	RestartedAt bool
-	// New refuses pods that have the name of an existing pod, like `docker run` and `kubectl create`.
-	// NewHint is the hint of the error.
+	// New refuses pods whose name an existing pod has, like `docker run` and `kubectl create`.
+	// NewHint is the hint of that error.
 	New     bool
 	NewHint string
 	// FromCheckpoint is true if the pods come from their checkpoints. If such a pod fails to start,
 	// podrun still keeps its checkpoint.
 	FromCheckpoint bool
 	// Redefined is true if the command has changed the definitions in the pods' checkpoints. FromCheckpoint
-	// is then set, too, but the recorded origin of the definitions is the command.
+	// is then also set, but podrun records the command as the origin of the definitions.
 	Redefined bool
-	// DefineOnly only updates the definition of a pod that podrun need not replace. It starts no
-	// container and waits for none, so a pod that has ended or was stopped remains so.
+	// DefineOnly only updates the definition of a pod that podrun need not replace. It does not
+	// start containers or wait for them, so a pod that has ended or was stopped does not run again.
 	DefineOnly bool
-	// Debug is an ephemeral container that is added to an existing pod; nil if there is none. Wait
-	// is then lifecycle.GoalDebugged with its name.
+	// Debug is an ephemeral container that is added to an existing pod; nil if there is none. If it
+	// is not nil, Wait is lifecycle.GoalDebugged with the container's name.
 	Debug  *corev1.EphemeralContainer
-	Origin store.Origin // where the pods' definitions come from; the zero value means apply
+	Origin store.Origin // the source of the pods' definitions; the zero value means apply
 	// Admitted is called when the pod's definition is on disk; it may be nil.
 	Admitted func() error
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt; without it, such pods are
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. If it is false, such pods are
 	// refused.
 	ReplaceCorrupt bool
 	// Supervision makes the worker supervise the pod from its start. It is nil for a command, which
@@ -84,9 +84,9 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 	return o.Wait
 }
 
-// Apply brings one pod to its goal. If another command takes over the pod before the goal is reached,
-// Apply admits the pod again in its new state. If a failure occurs before the first container was
-// started, Apply rolls back its changes.
+// Apply works on one pod until the pod reaches its goal. If another command takes over the pod before
+// the goal is reached, Apply admits the pod again in its new state. If a failure occurs before the
+// first container was started, Apply rolls back its changes.
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
 	defer w.lease.Lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
@@ -152,10 +152,10 @@ func leftBehind(id identity.Pod, err error) error {
 		Hint: "run 'podrun delete " + id.Name + " -n " + id.Namespace + "' to retry"}
 }
 
-// applyTarget brings an admitted pod to its goal.
+// applyTarget works on an admitted pod until the pod reaches its goal.
 func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
 	a.lease.HasDir = t.Change != prepare.ChangeReplace
-	a.pod.ResizePending = pod.PendingResize{Known: true} // none is pending
+	a.pod.ResizePending = pod.PendingResize{Known: true} // no resize is pending
 	a.beginUndo(t, o)
 	if err := a.observeTarget(ctx, t); err != nil {
 		return OutcomeFailed, pod.RuntimeError(a.pod.Plan.ID, err)
@@ -203,7 +203,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
 		return a.endedBefore(OutcomeUnchanged)
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
-		// The pod's status shows how the pod ended.
+		// The pod's status explains how the pod ended.
 	case ended:
 		return a.endedBefore(a.outcome(t))
 	}
@@ -225,7 +225,7 @@ func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err err
 	return err
 }
 
-// outcomes are the outcomes of pods that have been started, by the kind of change.
+// outcomes are the outcomes of pods that have been started, by kind of change.
 var outcomes = map[prepare.Change]Outcome{
 	prepare.ChangeNew: OutcomeCreated, prepare.ChangeUnchanged: OutcomeUnchanged,
 	prepare.ChangeUpdate: OutcomeUpdated, prepare.ChangeReplace: OutcomeReplaced,
@@ -256,8 +256,8 @@ func (a *applying) what(t prepare.Target, o Outcome) []string {
 	return nil
 }
 
-// endedBefore returns the outcome for a pod that ended before it reached its goal, or even before the command began:
-// the given outcome if the pod has succeeded, or an error if it has failed.
+// endedBefore returns the outcome for a pod that ended before it reached its goal, or even before the command began.
+// If the pod has succeeded, this is the argument; if it has failed, endedBefore returns an error.
 func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {

@@ -10,9 +10,9 @@ import (
 )
 
 // Attend supervises a pod until it reaches the goal or has ended. If another command updates the
-// pod, Attend continues with the new definition. If the pod is stopped or deleted, or if a container
-// cannot be started, the error is of kind Failed. Otherwise the error is of kind Deadline or
-// Runtime, or the cause that ended ctx.
+// pod, Attend continues with the new definition. The error is of kind Failed if another command
+// stopped or deleted the pod, or if a container cannot be started. Otherwise the error is of kind
+// Deadline or Runtime, or the cause that ended ctx.
 func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 	w.lease.Attends = true
 	if err := w.pod.WasStopped(); err != nil {
@@ -28,8 +28,8 @@ func (w *Worker) Close() error {
 	return w.pod.Journal.Close()
 }
 
-// closeAfter does what Close does, for a command that ends with err, which may be nil. It returns err
-// unchanged if closing succeeds; otherwise it returns both errors.
+// closeAfter calls Close at the end of a command that ends with err, which may be nil. It returns err
+// if closing succeeds; otherwise it joins both errors.
 func (w *Worker) closeAfter(err error) error {
 	if closing := w.Close(); closing != nil {
 		return errors.Join(err, closing)

@@ -16,10 +16,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// prepareChange prepares a changed pod. It first pulls the new images, so that a misspelled name
-// causes no downtime. Then it either records an in-place update, or removes the old pod and reserves
-// the resources of the new one. If the pod is unchanged but the storage of its Secrets has changed,
-// prepareChange writes the checkpoint again.
+// prepareChange prepares a changed pod. It first pulls the new images, so that a misspelled image
+// name causes no downtime. Then it either records an in-place update, or removes the old pod and
+// reserves the resources of the new one. If the pod is unchanged but the storage of its Secrets has
+// changed, prepareChange writes the checkpoint again.
 func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != a.pod.Plan.Checkpoint.InMemory) {
 		err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
@@ -83,16 +83,16 @@ func (a *applying) keepRevision(t prepare.Target) {
 	}
 }
 
-// reserveReplacement reserves the resources of a pod after its predecessor was removed. If podrun creates
-// the pod again from its checkpoint, it keeps the definition even if the pod fails to start, because the
-// checkpoint is the only copy.
+// reserveReplacement reserves the resources of a pod after its predecessor was removed. If podrun
+// recreates the pod from its checkpoint, it keeps the definition even if the pod fails to start, because
+// the checkpoint is the only copy.
 func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	a.pod.Observed = &lifecycle.Observed{}
 	if !again {
 		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)
 	}
 	err := a.pod.Node.UnderNodeLock(ctx, func() error {
-		// From now on, the new definition applies.
+		// The new definition is in effect from here on.
 		defer a.lease.Lock.Reservation.Release()
 		return node.Reserve(a.pod.Plan)
 	})
@@ -111,8 +111,8 @@ func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	})
 }
 
-// update replaces the pod's definition with the definition of the command. The owner record
-// must never name a source whose definition the pod does not have yet: a supervisor could
+// update replaces the pod's definition with the definition of the command. The owner record must
+// never name a source whose definition the pod does not have yet, because a supervisor could then
 // delete the pod with its data.
 func (a *applying) update(o ApplyOptions) error {
 	checkpoint := func() error { return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint) }
@@ -129,7 +129,7 @@ func (a *applying) update(o ApplyOptions) error {
 	return nil
 }
 
-// removeReplaced removes the pods that this one replaces. The error is store.ErrChanged if another
+// removeReplaced removes the pods that this one replaces. It returns store.ErrChanged if another
 // command takes over one of them.
 func (a *applying) removeReplaced(ctx context.Context, old []prepare.ExistingPod, again bool) error {
 	for _, h := range old {

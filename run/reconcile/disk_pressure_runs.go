@@ -20,7 +20,7 @@ import (
 
 // RemoveDead removes earlier runs of the containers of this node's pods when the disk is full. It also
 // removes their logs. It keeps the newest run of each container, which determines its restart count,
-// back-off and status. The error joins those of individual containers.
+// back-off and status. It returns an error that joins the errors of individual containers.
 func RemoveDead(ctx context.Context, n *node.Node) error {
 	list, err := n.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -46,10 +46,10 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	return errors.Join(errs...)
 }
 
-// dead returns the exited runs after which a newer run of the container was started.
+// dead returns the exited runs of containers that have been started again since.
 func dead(list []*runtimeapi.Container) []*runtimeapi.Container {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // the order of lifecycle.Observed.Order
+	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // the same order as lifecycle.Observed.Order
 		return cmp.Or(cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()), cmp.Compare(b.CreatedAt, a.CreatedAt))
 	})
 	started := map[[2]string]bool{}

@@ -9,7 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// If the host's clock was set back, the newest runs may have the earliest times.
+// TestDead includes the case that the host's clock was set back: the newest runs may then have the
+// earliest times.
 func TestDead(t *testing.T) {
 	for _, step := range []int64{1, -1} {
 		testDead(t, step)
@@ -26,7 +27,7 @@ func testDead(t *testing.T, step int64) {
 		{"a0", "p1", "a", exited}, {"a1", "p1", "a", exited}, {"a2", "p1", "a", running},
 		// The container is in back-off: its newest run has the restart count.
 		{"b0", "p1", "b", exited}, {"b1", "p1", "b", exited},
-		{"c0", "p1", "c", exited}, {"c1", "p1", "c", created}, // is being started
+		{"c0", "p1", "c", exited}, {"c1", "p1", "c", created}, // the newest run is being started
 		{"d0", "p2", "a", exited}, {"e0", "p2", "e", running},
 	} {
 		list = append(list, &runtimeapi.Container{Id: c.id, State: c.state, CreatedAt: int64(i) * step, Metadata: &runtimeapi.ContainerMetadata{Attempt: uint32(c.id[1] - '0')},

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// waitError returns the error of a wait. It adds the state that the command was waiting for, unless
-// err already describes a problem of the pod.
+// waitError returns the error of a wait that ended with err. It adds the state that the command was
+// waiting for, unless err already describes a problem of the pod.
 func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
@@ -40,7 +40,7 @@ func (l *loop) missing(goal lifecycle.Goal) string {
 	return why
 }
 
-// missingState describes what the pod lacks to reach a goal.
+// missingState describes the conditions of a goal that the pod does not meet.
 func (l *loop) missingState(goal lifecycle.Goal) string {
 	if name := goal.Debugs(); name != "" {
 		return fmt.Sprintf("ephemeral container %s has not started", name)
@@ -80,8 +80,8 @@ func ReadHostError(ctx context.Context, err error) error {
 }
 
 // explain returns the error of an operation on the pod that ended with err. Failures of containers take
-// precedence. Otherwise, if the context has ended, the error is the context's cause, because the error
-// of a canceled call explains nothing.
+// precedence. Otherwise, if ctx has ended, explain returns the cause, because the error of a canceled
+// call explains nothing.
 func (l *loop) explain(ctx context.Context, err error) error {
 	if err != nil && len(l.start.Failures) > 0 {
 		return errors.Join(l.start.Failures...)
@@ -98,7 +98,7 @@ func (l *loop) explain(ctx context.Context, err error) error {
 	return l.suggestExitFrom(explain(ctx, l.pod, err))
 }
 
-// suggestExitFrom adds a hint to the error of a run that timed out after one container had exited and while
+// suggestExitFrom adds a hint to the error of a run that timed out after one container had exited, while
 // another was still running.
 func (l *loop) suggestExitFrom(err error) error {
 	late, ok := errors.AsType[*problem.Error](err)
@@ -117,7 +117,7 @@ func timedOut(ctx context.Context) bool {
 	return timeout
 }
 
-// explain does what loop.explain does, for an operation that starts no containers.
+// explain is loop.explain for operations that start no containers.
 func explain(ctx context.Context, p *pod.Pod, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil {
@@ -143,8 +143,8 @@ func explain(ctx context.Context, p *pod.Pod, err error) error {
 	return fmt.Errorf("pod %s: %w", id, err)
 }
 
-// DeadlineError returns an error of kind Deadline that names the pod. Waiting describes what the
-// command was waiting for; it may be empty.
+// DeadlineError returns an error of kind Deadline that names the pod. The argument waiting
+// describes the state that the command was waiting for; it may be empty.
 func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error {
 	if waiting != "" {
 		cause = fmt.Errorf("%w: %s", cause, waiting)

@@ -22,16 +22,17 @@ type Eviction struct {
 	// the message of the event and of the pod's status
 	Message string
 	ForNode bool // true if the node is short of a resource, false if the pod exceeds a limit
-	// Shutdown is the reason if podrun stops the pod because the node shuts down. The pod then keeps
-	// its data, and runs again after the shutdown. It is empty for an eviction.
+	// Shutdown is the reason in the pod's status if podrun stops the pod because the node shuts
+	// down. Such a pod keeps its data, and runs again after the shutdown. Shutdown is empty for an
+	// eviction.
 	Shutdown string
 }
 
 // Evict stops a pod permanently. The pod is Failed with reason Evicted, as in the kubelet (evictPod in
-// pkg/kubelet/eviction). Evict removes its containers with their layers, and the content of its
-// emptyDirs. It keeps the logs, and records how the containers exited in the pod's status. If podrun
-// stops the pod because the node shuts down, it keeps all of these (nodeshutdown in pkg/kubelet). The
-// caller holds the pod's lock. The error is of kind Runtime, or the cause that ended ctx. If Evict
+// pkg/kubelet/eviction). Evict removes the pod's containers with their layers, and the content of its
+// emptyDirs. It keeps the logs, and records the exits of the containers in the pod's status. If podrun
+// stops the pod because the node shuts down, it removes none of these (nodeshutdown in pkg/kubelet).
+// The caller holds the pod's lock. The error is of kind Runtime, or the cause that ended ctx. If Evict
 // could not stop the pod, the pod's next owner stops it.
 func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock, e Eviction) error {
 	w, err := Resume(ctx, n, id, lock)
@@ -49,7 +50,7 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return err
 	}
 	if w.pod.Observed.Kept.Terminal() {
-		// The pod ended before it was locked.
+		// the pod ended before podrun acquired its lock
 		return nil
 	}
 	// Record this first, so that the next process does not start the pod if this process is
@@ -68,7 +69,7 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return w.pod.OfRuntime(err)
 	}
 	if w.lease.Lock.Held == nil || !w.lease.Lock.Owned() {
-		// Another command is stopping or removing the pod.
+		// another command is stopping or removing the pod
 		return nil
 	}
 	return w.pod.OfRuntime(w.clear(ctx))
@@ -84,8 +85,8 @@ func (w *Worker) recordEviction(kept lifecycle.Kept) error {
 	return err
 }
 
-// clear records how the containers of an evicted pod exited, and then removes the containers
-// and volumes.
+// clear records the exits of an evicted pod's containers, and then removes the containers and
+// volumes.
 func (w *Worker) clear(ctx context.Context) error {
 	seen, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	if err != nil {
@@ -105,7 +106,7 @@ func (w *Worker) clear(ctx context.Context) error {
 	}
 	// If a container remains, it may still use the pod's volumes.
 	if len(errs) == 0 {
-		// Now that disk space is free, podrun can record this.
+		// Now that disk space is free, podrun can write this record.
 		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept))
 	}
 	return errors.Join(errs...)

@@ -22,16 +22,16 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		return false, nil
 	}
 	l.start.BeginPass()
-	// the starts of containers that can run in parallel
+	// starts of containers that podrun can execute in parallel
 	var parallel []lifecycle.Action
 	flush := func() error {
 		all := parallel
 		parallel = nil
 		return l.startParallel(ctx, all)
 	}
-	// Remove a container that was created ahead if its turn does not come.
+	// Drop removes a container that was created before its turn if its turn does not come.
 	defer l.start.Ahead.Drop(ctx)
-	last := len(actions) // index of the first deferred action
+	last := len(actions) // index of the first delayed action
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
@@ -49,7 +49,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 			}
 		case a.Verb == lifecycle.StartContainer:
 			if len(parallel) > 0 && l.start.Images.Waiter.Waits(a.Container) {
-				// Before waiting for a pull, start the containers whose images are present.
+				// Before podrun waits for a pull, it starts the containers whose images are
+				// present.
 				if err := flush(); err != nil {
 					return did, err
 				}
@@ -77,7 +78,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		}
 		failed, err := l.executeAndRecord(ctx, a, l.nextAhead(actions[min(i, last):last], now))
 		if err != nil {
-			// With ErrChanged, another process has executed the action, or another action is required.
+			// ErrChanged means that another process has executed the action, or that another action is
+			// required.
 			return did, err
 		}
 		if failed && l.startsInit(a) {
@@ -91,8 +93,9 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	return did, nil
 }
 
-// nextAhead returns the second action if podrun creates its container while the container of the first
-// action starts. Otherwise it returns nil. Both actions are executed without a wait in between.
+// nextAhead returns the second action if podrun creates the container of that action while the
+// container of the first action starts. Otherwise it returns nil. podrun executes both actions without
+// a wait in between.
 func (l *loop) nextAhead(actions []lifecycle.Action, now time.Time) *lifecycle.Action {
 	if len(actions) < 2 || actions[0].Verb != lifecycle.StartContainer || actions[1].Verb != lifecycle.StartContainer {
 		return nil
@@ -110,8 +113,8 @@ func (l *loop) startsInit(a lifecycle.Action) bool {
 	return a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init
 }
 
-// executeAndRecord executes one action. The container of next, if it is not nil, is created
-// concurrently. executeAndRecord reports whether a container failed; the next attempt is then delayed.
+// executeAndRecord executes an action. If next is not nil, it creates the container of next at the
+// same time. It reports whether a container failed; podrun then delays the next attempt.
 func (l *loop) executeAndRecord(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) (failed bool, err error) {
 	before := len(l.start.Failures)
 	if err := l.executeOne(ctx, a, next); err != nil {
@@ -152,8 +155,8 @@ func (l *loop) startParallel(ctx context.Context, actions []lifecycle.Action) er
 	return nil
 }
 
-// executeOne executes one action. The container of next, if it is not nil, is created
-// concurrently.
+// executeOne executes an action. If next is not nil, it creates the container of next at the same
+// time.
 func (l *loop) executeOne(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), l.objectOf(a))()
 	switch a.Verb {
@@ -195,7 +198,7 @@ func (l *loop) objectOf(a lifecycle.Action) string {
 }
 
 // graceOf returns the grace period of a KillContainer action. If the action has none, it returns the
-// pod's.
+// pod's grace period.
 func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {
 		return time.Duration(*a.Grace) * time.Second
@@ -203,7 +206,7 @@ func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	return l.pod.GracePeriod()
 }
 
-// restartAll stops every container, and records that the runs so far no longer count.
+// restartAll stops every container, and records that the previous runs no longer count.
 func (l *loop) restartAll(ctx context.Context) error {
 	if err := l.stop.Containers(ctx, l.pod.GracePeriod()); err != nil {
 		return l.pod.OfRuntime(err)

@@ -10,14 +10,15 @@ type Log struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
-	Path      string // absolute
+	Path      string // an absolute path
 	State     lifecycle.State
 }
 
-// logStreams announces containers to a reader of their logs. The zero value does nothing.
+// logStreams announces started and exited containers to the reader of their logs. The zero value
+// does nothing.
 type logStreams struct {
 	// open is called for each started container, with a channel that is closed when the container has
-	// exited. It returns a function that waits until the log has been read.
+	// exited. The function that open returns waits until the log has been read.
 	open   func(Log, <-chan struct{}) (drained func())
 	exits  map[string]chan struct{}
 	drains []func()

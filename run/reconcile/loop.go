@@ -19,8 +19,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// loop brings one pod to a goal: it observes the pod, asks lifecycle.Next for actions, executes them,
-// and repeats. It knows the pod's state only from the runtime.
+// loop works on one pod until the pod reaches a goal: it observes the pod, asks lifecycle.Next for
+// actions, executes them, and repeats. It knows the pod's state only from the runtime.
 type loop struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
@@ -31,12 +31,13 @@ type loop struct {
 	policy  policy
 	waiter  waiter
 	goal    lifecycle.Goal
-	// endsWith is the container whose exit ends the pod; "" if there is none (RunOptions.ExitFrom).
+	// endsWith is the container whose exit ends the pod; it is "" if there is none
+	// (RunOptions.ExitFrom).
 	endsWith string
 	begun    time.Time       // when the worker began to work on the pod
-	acted    bool            // set if an action was executed on the pod
+	acted    bool            // true if the loop has executed an action on the pod
 	mine     map[string]bool // IDs of the containers that this process started
-	// reportedBackOff are the IDs of containers whose back-off podrun has reported.
+	// reportedBackOff contains the IDs of containers whose back-off podrun has already reported.
 	reportedBackOff map[string]bool
 	logs            logStreams
 	// corrupt becomes true when the pod's checkpoint is found to be corrupt. The pointer may be
@@ -48,8 +49,8 @@ type loop struct {
 	announced string
 }
 
-// until works on the pod until the pod reaches the goal, the pod has ended, or an error occurs.
-// ended reports whether the pod has ended. While another command owns the pod, it only observes.
+// until works on the pod until the pod reaches the goal, the pod has ended, or an error occurs. It
+// reports whether the pod has ended. While another command owns the pod, it only observes the pod.
 func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
 	if l.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
 		return false, store.LostSecrets(l.pod.Plan.ID)
@@ -116,8 +117,8 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 	}
 }
 
-// step decides which actions the pod requires, and executes them if this command owns the pod. did
-// reports whether it executed an action.
+// step decides which actions the pod requires, and executes them if this command owns the pod. The
+// result did reports whether step executed an action.
 func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
 		if err := l.stop.Finish(ctx); err != nil {
@@ -201,10 +202,11 @@ func (l *loop) resumeAfterShutdown() error {
 	return l.pod.Keep(l.pod.Observed.Kept)
 }
 
-// holds reports whether a goal is reached. A readiness goal must also be reliable: if this command owns
-// the pod, it must itself have confirmed the readiness, and no container may be crash looping. If a
-// container may be crash looping, d requires another decision when the containers have run long enough.
-// When they have, holds observes the pod again, because the runtime may report an exit late.
+// holds reports whether a goal is reached. A readiness goal is reached only if the readiness is
+// reliable: if this command owns the pod, its own probes must have confirmed the readiness, and no
+// container may be in a crash loop. If a container may be in a crash loop, holds changes d so that the
+// next decision is made when the container has run long enough. At that time, holds observes the pod
+// again, because the runtime may report an exit late.
 func (l *loop) holds(ctx context.Context, goal lifecycle.Goal, owns bool, d *lifecycle.Decision) (bool, error) {
 	for {
 		if !l.reached(goal) || owns && !l.confirms(goal) {
@@ -286,7 +288,8 @@ func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error
 	})
 	switch {
 	case errors.Is(err, store.ErrChanged):
-		// The loop then decides again. If await returned this error, Apply would admit the pod again.
+		// The loop makes a new decision. If await returned this error, Apply would admit the pod
+		// again.
 		return nil
 	case err != nil || !relist:
 		return err
@@ -305,8 +308,8 @@ func (l *loop) awaitRuntime(ctx context.Context) error {
 }
 
 // warnBackOff prints a warning if a command that only starts the pod waits for the back-off of a container. The
-// warning contains the end of the back-off, because the event does not contain it and the back-off can take minutes,
-// and the commands that the user can run instead.
+// warning contains the end of the back-off, which can take minutes and which the event does not contain, and the
+// commands that the user can run instead.
 func (l *loop) warnBackOff(container string, until time.Time) {
 	if l.policy.retry || l.goal != lifecycle.GoalStarted || until.IsZero() {
 		return

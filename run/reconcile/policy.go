@@ -6,11 +6,11 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// A policy describes how an operation works on its pod until it has reached its goal. There is one
-// for each kind of operation.
+// A policy describes how an operation works on its pod until it has reached its goal. Each kind of
+// operation has one.
 type policy struct {
-	// adopt is true if the operation continues with a new definition of the pod that another
-	// command has applied. Otherwise a new definition ends the operation.
+	// adopt is true if the operation continues when another command has applied a new definition of
+	// the pod. Otherwise a new definition ends the operation.
 	adopt bool
 	// follow is true if the operation observes the pod while another command owns it. Otherwise it ends
 	// with ErrOwned.
@@ -19,8 +19,8 @@ type policy struct {
 	// step ends the operation.
 	retry bool
 	// resume is true if the operation starts a pod again that podrun stopped because the node shut
-	// down, provided that the pod's restart policy allows that. While the node shuts down, no
-	// supervisor works on the pod.
+	// down, if the pod's restart policy allows this. While the node shuts down, no supervisor works
+	// on the pod.
 	resume bool
 	// ephemeral returns the pod whose ephemeral containers the operation starts. It returns nil if
 	// the operation starts none. A command starts only the ephemeral containers in its input, so that
@@ -45,7 +45,8 @@ func runPolicy(objects *manifest.Objects) policy {
 // waitPolicy returns the policy of `wait`.
 func waitPolicy() policy { return policy{follow: true, adopt: true} }
 
-// servePolicy returns the policy of `serve`. The function pod returns the pod as currently defined.
+// servePolicy returns the policy of `serve`. The function pod returns the current definition of the
+// pod.
 func servePolicy(pod func() *corev1.Pod) policy {
 	return policy{adopt: true, retry: true, resume: true, ephemeral: pod}
 }

@@ -18,13 +18,13 @@ import (
 const Preempted = "Preempted in order to admit critical pod"
 
 // preemptTimeout is how long a critical pod waits for another command that works on one of its
-// victims. It resolves the deadlock if that command in turn waits for this one.
+// victims. The limit resolves a deadlock in which that command waits for this one.
 const preemptTimeout = 2 * time.Minute
 
 // preempt stops the victims so that this pod can use their resources. It observes their grace periods
 // and does not hold this pod's lock. No other pod can use these resources, because admission reserved
-// them for this pod under the node's lock. The victims remain as stopped pods. If a victim is applied
-// again, it is admitted again.
+// them for this pod under the node's lock. The victims remain as stopped pods. If a user applies a
+// victim again, podrun must admit it again.
 func (a *applying) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (a *applying) preemptOne(ctx context.Context, id identity.Pod) error {
 		return err
 	}
 	if c, err := store.ReadCheckpoint(a.pod.Node.Layout(), id.UID); err != nil || c == nil {
-		return err // nil if the victim was deleted
+		return err // nil if another command deleted the victim
 	}
 	v, err := Resume(ctx, a.pod.Node, id, lock)
 	if err != nil {

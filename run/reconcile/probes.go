@@ -14,7 +14,7 @@ import (
 )
 
 // probeSettle is how long a container runs before podrun probes it for the first time. A kubelet
-// detects only up to a second after the start that a container is running. Without a similar delay, a
+// detects that a container is running up to a second after its start. Without a similar delay, a
 // probe with failureThreshold 1 would kill a container that has not opened its port yet.
 const probeSettle = time.Second
 
@@ -23,9 +23,9 @@ type probes struct {
 	pod      *pod.Pod
 	lease    *lease.Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if no probes run
-	reported sync.Map                         // IDs of the containers whose probes have had a result
+	reported sync.Map                         // IDs of the containers whose probes have returned a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
-	wake     chan struct{}                    // ends the worker's wait when a probe has a result
+	wake     chan struct{}                    // ends the worker's wait when a probe returns a result
 }
 
 // startProbing starts probing the pod's containers. Probes run only while the operation works on the
@@ -45,7 +45,8 @@ func (ps *probes) startProbing() {
 			}
 			if p.Kind == probe.Readiness {
 				succeeded := result == probe.Success || result == probe.Warning
-				// Only a new answer changes the result of confirmed. Each wake-up observes the pod again.
+				// Only a different answer can change the result of confirmed. A wake-up is expensive,
+				// because the worker then observes the pod again.
 				if before, had := ps.answered.Swap(p.Container, succeeded); !had || before != succeeded {
 					ps.wakeUp()
 				}
@@ -76,8 +77,8 @@ func (ps *probes) wakeUp() {
 	}
 }
 
-// stopProbing stops the probes and records their results and the status that follows from them, for
-// `get` and later commands.
+// stopProbing stops the probes and records their results and the resulting status, for `get` and
+// later commands.
 func (ps *probes) stopProbing() error {
 	ps.pod.Prober.Stop()
 	owns := ps.lease.Lock.Held != nil && ps.lease.Lock.Owned()
@@ -101,7 +102,7 @@ func (ps *probes) pause() {
 // probe makes the prober probe the containers that are currently running.
 func (ps *probes) probe() {
 	if mine := ps.lease.Lock.Mine; ps.probing.Load() == nil || *ps.probing.Load() != mine {
-		// Stop the probes of an earlier ownership.
+		// These probes belong to an earlier generation of the ownership.
 		ps.pod.Prober.Set(nil)
 		ps.probing.Store(&mine)
 	}
@@ -129,8 +130,8 @@ func (ps *probes) probe() {
 }
 
 // confirmed reports whether the readiness of the running containers is known from probes of this
-// command, as opposed to recorded results. Ready is the required result: a container is ready only
-// if its last probe succeeded.
+// command, as opposed to recorded results. The argument ready is the required result: a container
+// is ready only if its last probe succeeded.
 func (ps *probes) confirmed(ready bool) bool {
 	started, _, _ := ps.pod.Probed()
 	for _, c := range lifecycle.SpecContainers(ps.pod.Spec()) {
@@ -148,8 +149,8 @@ func (ps *probes) confirmed(ready bool) bool {
 }
 
 // keepProbed records the current probe results, for `get` and later commands, if they have changed. At
-// the end of the command it records all results. Before that, if the probes of a container have no
-// result yet, the result that an earlier command recorded remains.
+// the end of the command it records all results. Before that, it keeps the result of an earlier
+// command for each container whose probes have no result yet.
 func (ps *probes) keepProbed(end bool) error {
 	results := ps.pod.Prober.Results()
 	now := map[string]lifecycle.Probed{}

@@ -13,9 +13,9 @@ import (
 )
 
 // Remove removes a pod and everything that podrun created for it; k.Pod may be nil. An interrupted
-// removal can be repeated. The result has the pod's status after all containers had stopped. The
-// error in the result is of kind Refused if podrun did not create the sandbox. Otherwise it is of
-// kind Runtime, or the cause that ended ctx.
+// removal can be repeated. The result contains the pod's status after all containers have stopped.
+// The error in the result is of kind Refused if podrun did not create the sandbox. Otherwise it is
+// of kind Runtime, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
 	r := stop.NewRemover(pod.Known(n, k, facts), lock)
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
@@ -33,9 +33,8 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 }
 
 // RemoveStored removes a pod after the runtime was stopped with all its containers. It kills the
-// processes that remain in the pod's cgroup, and removes the cgroup, the logs and the directory. A
-// caller can repeat it. k.Pod may be nil. The error is of kind Runtime, or the cause that ended
-// ctx.
+// processes that remain in the pod's cgroup, and removes the cgroup, the logs and the directory. It
+// can be repeated. k.Pod may be nil. The error is of kind Runtime, or the cause that ended ctx.
 func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
 	err := stop.NewRemover(pod.Known(n, k, facts), lock).Stored(ctx)
 	if err == nil {

@@ -6,15 +6,15 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The delay before podrun retries a failed step. It is 1 s at first, and doubles up to the kubelet's
-// delay of 10 s (backOffPeriod in pkg/kubelet).
+// The delays before podrun retries a failed step: first 1 s, then doubling up to the kubelet's delay
+// of 10 s (backOffPeriod in pkg/kubelet).
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
 )
 
-// The names of the steps that podrun retries. The step that starts a container has the name of
-// the container.
+// The names of the steps that podrun retries. The step that starts a container has the container's
+// name.
 const (
 	podStep        = ""            // any step of the pod itself
 	resizeStep     = "/resize"     // not a valid container name
@@ -29,8 +29,8 @@ func stepOf(a lifecycle.Action) string {
 	return a.Container
 }
 
-// retries contains the delayed steps of a supervised pod. The zero value, which commands use, delays
-// nothing. If a step of a command fails, the command does not retry it.
+// retries contains the delayed steps of a supervised pod. Commands use the zero value, which delays
+// nothing, because a command does not retry a failed step.
 type retries struct {
 	steps   map[string]retry
 	decided time.Time // when the worker last decided which actions to execute
@@ -41,7 +41,7 @@ type retry struct {
 	delay time.Duration
 }
 
-// begin records that the worker decides now which actions to execute.
+// begin records the current time as the time of the worker's decision, and returns it.
 func (r *retries) begin() time.Time {
 	r.decided = time.Now()
 	return r.decided
@@ -75,7 +75,7 @@ func (r *retries) delay(a lifecycle.Action, now time.Time) bool {
 	return (a.Verb == lifecycle.StartContainer || a.Verb == lifecycle.ResizePod) && r.held(stepOf(a), now)
 }
 
-// next returns the time at which podrun may retry the first of the steps that the last decision
+// next returns the earliest time at which podrun may retry one of the steps that the last decision
 // delayed. It returns zero if there is none. On a busy host, that time may already have passed.
 func (r *retries) next() time.Time {
 	var next time.Time

@@ -8,10 +8,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestRetryThatFallsDueMeanwhile covers a busy host, where a step may be delayed when the
-// worker decides, but due when the worker begins to wait. The worker must then not wait. (The
-// fault matrix found this with CRI-O and `serve`, with a connection failure in CreateContainer
-// at a load average of 45.)
+// TestRetryThatFallsDueMeanwhile covers a busy host, where a step may still be delayed when the
+// worker decides, but already due when the worker begins to wait. In this case, the worker must not
+// wait. (The fault matrix found this with CRI-O and `serve`, with a connection failure in
+// CreateContainer at a load average of 45.)
 func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := retries{steps: map[string]retry{}}
@@ -31,7 +31,8 @@ func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 	})
 }
 
-// A runtime may return an error although it has started the container.
+// TestRetryDelaysOnlyItsStep includes a runtime that returns an error although it has started the
+// container.
 func TestRetryDelaysOnlyItsStep(t *testing.T) {
 	r, now := retries{steps: map[string]retry{}}, time.Now()
 	r.after("app", now)

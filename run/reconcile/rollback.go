@@ -14,7 +14,7 @@ import (
 )
 
 // rollback removes the objects of a pod that failed to start. If no container of the pod was started,
-// it removes the whole pod, even if another command created the pod, unless another running command
+// it removes the whole pod, even a pod that another command created, unless another running command
 // requires the pod. Otherwise, if this command owns the pod, it removes the objects that this command
 // created. It uses a separate context, because the command's context may have ended.
 func (a *applying) rollback(ctx context.Context) error {
@@ -54,8 +54,8 @@ func (a *applying) rollback(ctx context.Context) error {
 	return err
 }
 
-// mayUndo reports whether this command may remove the created objects: either it owns the pod, or no
-// container of this incarnation of the pod was started.
+// mayUndo reports whether this command may remove the objects that it created: either it owns the
+// pod, or no container of this incarnation of the pod was started.
 func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 	if r == nil || a.lease.Lock.Incarnation == "" || r.Incarnation != a.lease.Lock.Incarnation {
 		return false
@@ -96,8 +96,8 @@ func (a *applying) undoDebug(ctx context.Context) error {
 	return a.lease.Undo.Run(ctx)
 }
 
-// removeDebug removes an ephemeral container, and restores the definition that the pod had before the
-// container was added.
+// removeDebug removes an ephemeral container, and restores the pod's definition without the
+// container.
 func (a *applying) removeDebug(ctx context.Context, t prepare.Target, name string) error {
 	if c := a.pod.Observed.Newest(name); c != nil {
 		if err := stop.RemoveContainer(ctx, a.pod.Node.Client, c.ID); err != nil {

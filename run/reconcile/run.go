@@ -16,18 +16,18 @@ import (
 // RunOptions are the options of Run.
 type RunOptions struct {
 	ApplyOptions
-	Replace bool // replace a live pod of the same name instead of failing
+	Replace bool // replace a live pod of the same name; otherwise Run fails
 	Keep    bool // keep the pods after they have ended
 	// ExitFrom is the container whose exit ends the run; "" if there is none.
 	ExitFrom string
 	// Over is called when the pod has ended and is about to be removed; it may be nil.
 	Over func()
-	// Hurry is closed when this process will soon be killed. podrun then kills the containers that
-	// it is stopping after hurryGrace. Hurry may be nil.
+	// Hurry is closed when this process will soon be killed. podrun then gives the containers that
+	// it is stopping only hurryGrace before it kills them. Hurry may be nil.
 	Hurry <-chan struct{}
 	// Started is called for each container that starts, with a channel that is closed when the
-	// container has exited. It returns a function that waits until the container's log has been read.
-	// Run calls that function before it removes the pod.
+	// container has exited. The function that it returns waits until the container's log has been
+	// read. Run calls this function before it removes the pod.
 	Started func(Log, <-chan struct{}) (drained func())
 }
 
@@ -51,7 +51,7 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 		o.Over()
 	}
 	err := w.finish(ctx, &result, o)
-	// Required if another command now owns the pod.
+	// This is necessary if another command now owns the pod.
 	w.loop.logs.allExited()
 	w.loop.logs.drain()
 	if err != nil {
@@ -86,9 +86,9 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 	return err
 }
 
-// stopAndRemove stops the remaining containers, waits until their logs have been read, and removes the
-// pod. It uses a separate context. If all is true, the result also describes how the containers that it stopped have
-// exited.
+// stopAndRemove stops the remaining containers, waits until their logs have been read, and removes the pod. It uses
+// a separate context. If all is true, the result also describes the exits of the containers that stopAndRemove
+// stopped.
 func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
@@ -118,9 +118,9 @@ func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool)
 	return err
 }
 
-// ownedByOther reports whether the pod of a completed run belongs to another command by now, or no longer
-// exists. If another command has taken over the pod, ownedByOther waits for that command: should it fail, no
-// other process would remove the pod.
+// ownedByOther reports whether another command now owns the pod of a completed run, or the pod no longer
+// exists. If another command has taken over the pod, ownedByOther waits for that command, because no other
+// process would remove the pod if that command failed.
 func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
 		return false, nil

@@ -10,8 +10,8 @@ import (
 )
 
 // Stop stops the pod until a command starts it, and keeps its directory, logs and the records of its
-// containers. If grace is not nil, it replaces the pod's grace period. The error is of kind Runtime
-// or Deadline, or the cause that ended ctx.
+// containers. A non-nil grace replaces the pod's grace period. The error is of kind Runtime or
+// Deadline, or the cause that ended ctx.
 func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	if err := w.lease.Acquire(store.PurposeStop); err != nil {
 		return err
@@ -21,8 +21,8 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 		period = *grace
 	}
 	id := w.pod.Plan.ID
-	// The stop is recorded first: otherwise a command that waits for the pod would see its containers
-	// exit without a reason.
+	// podrun records the stop first. Otherwise a command that waits for the pod would observe that
+	// its containers exit for no known reason.
 	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "run 'podrun start "+id.Name+" -n "+id.Namespace+"' to start it again", !node.HasEnded(w.pod.Spec(), w.pod.Observed)); err != nil {
 		return pod.RuntimeError(id, err)
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Supervision is the additional state of a worker that supervises its pod. The worker waits with a hub
-// that all workers share. It works until its context ends, the pod ends, or it loses the ownership.
+// Supervision is the additional state of a worker that supervises its pod. The worker uses a hub,
+// which all workers share, to wait for changes. It works until its context ends, the pod ends, or
+// another command takes over the pod.
 type Supervision struct {
 	Hub *observe.Hub
 	// OwnerChanged receives a value when the pod's owner may have changed. Without such a value, the
@@ -28,11 +29,12 @@ type Supervision struct {
 	OwnerPoll    time.Duration
 	Progress     *lease.Progress // may be nil
 	// Corrupt becomes true when the pod's checkpoint is found to be corrupt. OwnerChanged then wakes
-	// the worker, which writes the checkpoint again from the definition that it has. Corrupt may be
+	// the worker, which writes the checkpoint again from the definition in memory. Corrupt may be
 	// nil.
 	Corrupt *atomic.Bool
 	// ResizePending is the reason why podrun cannot perform a resize that the pod's source
-	// requests. It is nil if the source requests none, or if podrun can perform it.
+	// requests. It is nil if the source does not request a resize, or if podrun can perform the
+	// resize.
 	ResizePending *lifecycle.ResizePending
 }
 
@@ -93,8 +95,8 @@ func (s *Supervision) pace() lease.Pace {
 	}
 }
 
-// trim drops data that only planning requires, because a supervisor has many workers that live
-// long.
+// trim drops data that is needed only for planning, because a supervisor has many long-lived
+// workers.
 func (l *loop) trim() {
 	f := l.pod.Plan.Facts
 	l.pod.Plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}

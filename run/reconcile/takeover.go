@@ -12,7 +12,7 @@ import (
 )
 
 // admitAgain admits a pod again after the command that took it over has ended its operation. It
-// fails if that command removed the pod or changed its definition.
+// returns an error if that command removed the pod or changed its definition.
 func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
 	a.lease.Undo.Forget()
 	a.lease.Lock.Reservation.Release()
@@ -38,8 +38,8 @@ func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOpti
 // otherOwner waits until the command that took over the pod has ended its operation. It returns the
 // pod's owner record, or nil if that command removed the pod. By then, a supervisor may own the pod.
 // otherOwner does not wait for a supervisor, because its operation does not end. When another
-// definition takes effect, otherOwner immediately returns the error from superseded, because that
-// command may run the pod to completion.
+// definition takes effect, otherOwner immediately returns the error of superseded, because the
+// command that applied this definition may run the pod to completion.
 func (a *applying) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
 	replaced := func() bool {
 		r, err := a.lease.Lock.Owner()

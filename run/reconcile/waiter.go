@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// A waiter waits, without the pod's lock, for changes after which lifecycle.Next must decide again. The
-// waiter of a command polls; that of a supervisor's worker uses a hub that all workers share.
+// A waiter waits, without the pod's lock, for changes that require a new decision of lifecycle.Next.
+// The waiter of a command polls; the waiter of a supervisor's worker uses a hub that all workers share.
 type waiter interface {
 	// change returns when the pod may have changed, or when a value arrives on wake. It updates the
 	// observation with the changes that it detected. If relist is true, the caller must observe the
@@ -36,7 +36,7 @@ const followPoll = 500 * time.Millisecond
 
 func (p poll) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
 	err = observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.Observed, d, wake, p.every)
-	// The pod's owner has removed the container.
+	// the pod's owner has removed the container
 	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound {
 		return true, nil
 	}
@@ -55,7 +55,7 @@ type watching struct {
 func (h watching) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
 	relist, err = h.watch.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
 	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
-		// The next observation reports the error.
+		// the next observation reports the error
 		return true, nil
 	}
 	return relist, err

@@ -40,7 +40,7 @@ type Worker struct {
 	stop    *stop.Stopper
 	remove  *stop.Remover
 	loop    *loop
-	objects *manifest.Objects // for apply: this pod and the objects that it refers to
+	objects *manifest.Objects // for apply: this pod and the objects to which it refers
 }
 
 // newWorker returns a worker that can stop and remove a pod and, with a puller, start it.
@@ -65,9 +65,9 @@ func (l *loop) started(c lifecycle.Container, log string) {
 	l.logs.started(Log{Pod: l.pod.Plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
 }
 
-// Resume returns a Worker for a pod on this host, from the pod's checkpoint. The caller must close it.
-// If the pod's Secrets are lost, the Worker can only stop the pod. The error is of kind Failed if the
-// checkpoint was not found, Refused if the pod cannot be planned, otherwise Runtime.
+// Resume returns a Worker for a pod on this host, according to the pod's checkpoint. The caller must
+// close it. If the pod's Secrets are lost, the Worker can only stop the pod. The error is of kind
+// Failed if the checkpoint was not found, Refused if the pod cannot be planned, otherwise Runtime.
 func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock) (*Worker, error) {
 	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	if err != nil {
@@ -86,7 +86,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	plan, problems := pod.Replan(n, c, facts, n.AppliedSettings(owner))
-	// If Secrets are lost, loop.until reports it.
+	// If the Secrets are lost, loop.until reports it.
 	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Ahead creates containers before their turn, one at a time. Only the process that created such a
-// container starts it. Any other process removes the container and creates it again.
+// container starts it. Any other process removes the container and recreates it.
 type Ahead struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
@@ -30,8 +30,7 @@ type Ahead struct {
 }
 
 // createdAhead is a container that is created before its turn, with the inputs of its creation. If
-// any of these inputs has changed when the container's turn comes, podrun creates the container
-// again.
+// any of these inputs has changed when the container's turn comes, podrun recreates the container.
 type createdAhead struct {
 	starting
 	plan       *prepare.Plan
@@ -39,14 +38,14 @@ type createdAhead struct {
 	sandboxID  string
 
 	done     chan struct{} // closed when created.ID or err is set
-	observed bool          // Observed already contains the container
+	observed bool          // true if Observed already contains the container
 }
 
 // dropTimeout limits the removal of a container whose turn did not come. If the removal fails, the next
 // start of the container repeats the removal.
 const dropTimeout = 2 * time.Second
 
-// ID returns the ID of an init container that was created before its turn; "" if there is none.
+// ID returns the ID of an init container that was created before its turn; or "" if there is none.
 func (h *Ahead) ID() string {
 	if h.pending == nil || !h.pending.observed {
 		return ""
@@ -54,9 +53,9 @@ func (h *Ahead) ID() string {
 	return h.pending.created.ID
 }
 
-// Can reports whether podrun can create a container during the turn of another one. The container must
-// never have been created, its image must be available, no earlier attempt may have failed, and no
-// third container may be waiting for its turn.
+// Can reports whether podrun can create the container name during the turn of another one. The
+// container must never have been created, its image must be available, and no earlier attempt may have
+// failed. No other container that was created before its turn may be waiting for its turn.
 func (h *Ahead) Can(turn, name string) bool {
 	_, present := h.images.Waiter.present(name)
 	free := h.pending == nil || h.pending.action.Container == turn
@@ -64,7 +63,7 @@ func (h *Ahead) Can(turn, name string) bool {
 }
 
 // Create creates an init container while the previous one runs. It does not report a failure, because
-// podrun creates the container again when its turn comes.
+// podrun retries the creation when the container's turn comes.
 func (h *Ahead) Create(ctx context.Context, a lifecycle.Action) error {
 	if !h.begin(ctx, a) {
 		h.failed[a.Container] = true
@@ -90,8 +89,8 @@ func (h *Ahead) Remove(ctx context.Context, a lifecycle.Action) error {
 	return nil
 }
 
-// Drop removes an app container if an error or the end of ctx ended the pass before the container's turn
-// came. The removal does not depend on ctx.
+// Drop removes an app container whose turn did not come because an error, or the end of ctx, ended the
+// pass. The removal does not depend on ctx.
 func (h *Ahead) Drop(ctx context.Context) {
 	c := h.pending
 	if c == nil || c.observed {
@@ -102,7 +101,7 @@ func (h *Ahead) Drop(ctx context.Context) {
 		h.observe()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 		defer cancel()
-		_ = h.stop.RemoveUnstarted(ctx, c.action.Container, c.created.ID) // the next start of the container repeats it
+		_ = h.stop.RemoveUnstarted(ctx, c.action.Container, c.created.ID) // the next start of the container repeats the removal
 	}
 	h.pending = nil
 }
@@ -147,7 +146,7 @@ func (h *Ahead) observe() {
 
 // take adds to s the container that podrun created before its turn, and reports whether the container
 // exists and can be started. If it exists but cannot be started, take adds it to the observation, so
-// that podrun removes it before it creates the container again.
+// that podrun removes it before it recreates the container.
 func (h *Ahead) take(s *starting) bool {
 	c := h.pending
 	if c == nil || c.action.Container != s.action.Container {

@@ -81,7 +81,7 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	ctx, wait.cancel = context.WithCancel(i.ctx)
 	ended := i.starter.Images.fromFirst(name) && i.starter.Images.first.Done(name)
 	pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
-	// Return the result at once, so that the worker does not need another pass.
+	// podrun uses the result immediately, so that the worker does not need another pass.
 	if ended {
 		wait.result, wait.err = pulls.Wait(ctx, name)
 		wait.cancel()
@@ -102,8 +102,8 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	return wait
 }
 
-// present returns the result of Turn's wait if Turn waits for the image or has waited for it. Otherwise it returns
-// the result of Images.present.
+// present returns the result of the wait that Turn started for the image. If there is none, it returns the result
+// of Images.present.
 func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 	wait := i.byName[name]
 	if wait == nil {
@@ -117,7 +117,7 @@ func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 	}
 }
 
-// take returns an image for which Turn has waited.
+// take returns the result of a wait that Turn started.
 func (i *BackgroundImages) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {

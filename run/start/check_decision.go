@@ -12,16 +12,16 @@ import (
 // The lease may observe the pod again while one of the actions waits, for example for an image.
 func (st *Starter) BeginPass() {
 	st.decidedOn = map[string]lifecycle.Container{}
-	// The newest container of each name remains.
+	// Only the newest container of each name remains in the map.
 	for _, c := range slices.Backward(st.pod.Observed.Containers) {
 		st.decidedOn[c.Name] = c
 	}
 }
 
 // checkDecision returns store.ErrChanged if the decision to start the containers is outdated, because the sandbox has
-// ended, for example while images were pulled, or because one of the containers was started. The runtime may still
-// start a container for a podrun process that was killed. Without a new decision, a second container of that name
-// would run, or a container that has completed would run again.
+// ended, for example while images were pulled, or because one of the containers was started. The runtime may start a
+// container for a podrun process that was already killed. Without a new decision, two containers of that name would
+// run, or a completed container would run again.
 func (st *Starter) checkDecision(_ context.Context, b *batch) error {
 	if len(b.all) == 0 {
 		return nil
@@ -45,6 +45,6 @@ func (st *Starter) startedSinceDecision(name string) bool {
 	if now == nil || now.State != lifecycle.Exited {
 		return now != nil && now.State == lifecycle.Running
 	}
-	before := st.decidedOn[name] // the zero value if there was no container
+	before := st.decidedOn[name] // the zero value if the container did not exist
 	return before.ID != now.ID || before.State != lifecycle.Exited && before.State != lifecycle.Running
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// configs completes the configs of containers with values that are known only now, when the
-// containers are created.
+// configs completes the configs of containers with values that are not known before podrun creates
+// the containers.
 type configs struct {
 	pod   *pod.Pod
 	lease *lease.Lease
@@ -54,14 +54,14 @@ func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepu
 	return config, nil
 }
 
-// late computes the values that are still missing in the container's config.
+// late computes the values that are still missing from the container's config.
 func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
 	uid := c.pod.Plan.ID.UID
 	if err := volume.MakeContainerDir(c.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
-	// Verify the user before creating the log: as in the kubelet, a refused container leaves no log
-	// behind.
+	// podrun verifies the user before it creates the log: as in the kubelet, a refused container
+	// leaves no log behind.
 	if err := c.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
@@ -142,7 +142,7 @@ var (
 )
 
 // containerFailed reports and records that a container could not be created or started. It returns an
-// error only for an interruption or if the failure cannot be recorded.
+// error only if it was interrupted or cannot record the failure.
 func (st *Starter) containerFailed(ctx context.Context, name string, step failedStep, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return st.interruptedError(cause, name, step.op, err)
@@ -158,8 +158,8 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 	return st.pod.KeepStartFailure(name, step.waiting, why)
 }
 
-// commandFailed replaces the error of a container that failed because its command could not be executed by an error
-// about the command. As in a shell, the exit code is 127 or 126.
+// If a container failed because its command could not be executed, commandFailed returns an error about the
+// command. As in a shell, the exit code is 127 or 126.
 func commandFailed(failure *problem.Error) *problem.Error {
 	why, absent, ok := cri.CommandFailure(failure.Err)
 	if !ok {

@@ -26,7 +26,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// starting is a container that is being started.
+// starting is the state of a container that is being started.
 type starting struct {
 	action  lifecycle.Action
 	image   imagepull.Result
@@ -36,9 +36,9 @@ type starting struct {
 	err     error // error of the last call to the runtime
 }
 
-// StartsInParallel reports whether podrun may start a container in parallel with its neighbors. It may if
-// the container is an app container without a postStart hook, and the pod has the start order parallel. A
-// postStart hook must finish before the next container is created (k/k#81450).
+// StartsInParallel reports whether podrun may start a container in parallel with its neighbors. This
+// requires the start order parallel, and an app container without a postStart hook. A postStart hook must
+// finish before the next container is created (k/k#81450).
 func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 	if a.Verb != lifecycle.StartContainer || st.pod.Plan.StartOrder != nodeconfig.StartParallel {
 		return false
@@ -52,7 +52,7 @@ type batch struct {
 	actions []lifecycle.Action
 	next    *lifecycle.Action // the container to create while this batch starts; nil if there is none
 	all     []*starting       // the containers whose images are available
-	failed  []string          // the others
+	failed  []string          // the containers whose images are not available
 }
 
 // created returns the containers that podrun has created and that have not failed to start.
@@ -74,8 +74,8 @@ func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 // ensureVolumes creates the volumes if they do not exist.
 func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
-// syncCheckpoint makes the checkpoint durable if an earlier podrun process has created the sandbox of the pod, but
-// ended before it made the checkpoint durable.
+// syncCheckpoint makes the checkpoint durable if an earlier podrun process created the pod's sandbox but ended
+// before it did so.
 func (st *Starter) syncCheckpoint(context.Context, *batch) error {
 	if st.durable {
 		return nil
@@ -105,7 +105,7 @@ func (st *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 }
 
 // awaitImages waits for the images of a container: its own image, and those of its image volumes. If an image
-// is not available, awaitImages records the failure, and returns nil without an error.
+// is not available, awaitImages records the failure and returns nil, nil.
 func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
@@ -155,7 +155,7 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 		name := s.action.Container
 		s.created = s.asCreated(st.pod, sb.ID)
 		if s.config == nil {
-			// podrun has not called the runtime.
+			// podrun did not call the runtime
 			s.created.SandboxID = ""
 		}
 		if s.err != nil {
@@ -171,7 +171,7 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 	return interrupted
 }
 
-// asCreated returns a container that has just been created.
+// asCreated returns the observed state of a container that has just been created.
 func (s *starting) asCreated(p *pod.Pod, sandboxID string) lifecycle.Container {
 	name := s.action.Container
 	return lifecycle.Container{
@@ -190,7 +190,7 @@ func (st *Starter) markHook(_ context.Context, b *batch) error {
 	return nil
 }
 
-// noteStart records that from now on, a failure must not remove the pod.
+// noteStart records that podrun must keep the pod if a later step fails.
 func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 	if len(b.created()) == 0 {
 		return nil
@@ -213,7 +213,7 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 		})
 	}
 	if b.next != nil && len(all) > 0 {
-		// If podrun cannot create the container now, it creates the container in its turn.
+		// If this fails, podrun creates the container in its turn.
 		st.Ahead.begin(ctx, *b.next)
 	}
 	starts.Wait()

@@ -9,16 +9,17 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// containerd reports the reason reasonStartError and the exit code codeStartError for a
-// container whose program cannot be executed (internal/cri/server/container_start.go).
+// The reason and the exit code that containerd reports for a container whose program cannot be
+// executed (internal/cri/server/container_start.go).
 const (
 	reasonStartError = "StartError"
 	codeStartError   = 128
 )
 
 // notCreated records a container that could not be created. CRI-O executes a container's program when
-// it creates the container. So if the program is missing, CRI-O fails to create the container, while
-// containerd creates it and reports it as exited. podrun records what containerd would report.
+// it creates the container. So if the program is missing, CRI-O fails to create the container,
+// whereas containerd creates it and reports it as exited. podrun records the state that containerd
+// would report.
 func (st *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
 	if c.SandboxID == "" {
 		return st.containerFailed(ctx, c.Name, stepConfig, err)

@@ -20,9 +20,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// If a podrun process was killed after it had created the sandbox, it may not have synced the
-// checkpoint. The next owner used to start containers without syncing it: after a power failure, these
-// containers had no checkpoint.
+// TestCheckpointIsDurableBeforeTheFirstContainer covers a podrun process that was killed after it had
+// created the sandbox, but before it had synced the checkpoint. The next owner once started containers
+// without syncing the checkpoint: after a power failure, these containers had no checkpoint.
 func TestCheckpointIsDurableBeforeTheFirstContainer(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	layout := identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}

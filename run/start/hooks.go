@@ -19,15 +19,15 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Hooks runs postStart hooks and records on disk which ones have run.
+// Hooks runs postStart hooks and records on disk which hooks have run.
 type Hooks struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	stop  *stop.Stopper
-	// fail records that the container has failed, so that the pass continues with the others.
+	// fail records that the container has failed. The pass continues with the other containers.
 	fail func(error)
-	// EndDecides is true if the exits of the containers determine the result of the operation. A
-	// failed hook then does not make the operation fail.
+	// EndDecides is true if the exits of the containers determine the result of the operation, so
+	// that a failed hook does not make the operation fail.
 	EndDecides bool
 }
 
@@ -36,8 +36,8 @@ type Hooks struct {
 //
 // A hook may run forever, so PostStart runs it without the pod's lock: other commands, such as delete,
 // need not wait. Instead, it locks the hook's marker file, so that another podrun process that finds
-// the hook pending does not run the hook again. It writes the marker under the pod's lock, while the
-// pod is known to exist.
+// the hook pending does not run the hook again. It writes the marker under the pod's lock, because the
+// pod is then known to exist.
 //
 // If another command takes over the pod while the hook runs, PostStart still records the hook's result
 // for this container. The new owner must then act on a failure.
@@ -73,7 +73,7 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 		return lost
 	}
 	if now := h.pod.Observed.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
-		// The container was stopped during the hook.
+		// the container was stopped while the hook ran
 		return lost
 	}
 	if canceled {
@@ -122,7 +122,7 @@ func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	return store.ErrChanged
 }
 
-// hookFree returns when no process is running the container's hook.
+// hookFree waits until no process is running the container's hook.
 func (h *Hooks) hookFree(ctx context.Context, id string) error {
 	for {
 		claim, err := store.LockFile(h.hookMark(id))

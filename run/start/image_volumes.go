@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// lateVolumes adds values that volumes provide only when podrun creates the container. These are
-// the images that the container mounts, and variables that init containers wrote to files.
+// lateVolumes adds the values from volumes that are not known before podrun creates the container:
+// the images that the container mounts, and the variables that init containers wrote to files.
 func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]

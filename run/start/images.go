@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Images manages the images of a pod's containers. The first pulls begin when the pod is admitted. Later
+// Images manages the images of a pod's containers. The first pulls begin when the pod is admitted; later
 // pulls are for restarts.
 type Images struct {
 	puller *node.Puller // nil for an operation that starts no containers
@@ -22,11 +22,11 @@ type Images struct {
 func (i *Images) Begin(ctx context.Context, plan imagepull.Plan) (end func()) {
 	first := i.puller.Start(ctx, plan)
 	i.first = first
-	// even if Reset was called in between
+	// this stops the first pulls even if Reset was called in between
 	return first.Stop
 }
 
-// Forget ends the delivery of pull events to the pod's journal.
+// Forget stops the delivery of pull events to the pod's journal.
 func (i *Images) Forget(j *store.Journal) {
 	if i.puller != nil {
 		i.puller.Forget(j)
@@ -42,7 +42,8 @@ func (i *Images) Reset() {
 	i.Waiter.reset()
 }
 
-// PullError returns why one of the first pulls has not succeeded yet; nil if none has failed.
+// PullError returns the error of a first pull that has failed and not succeeded yet, or nil if
+// there is none.
 func (i *Images) PullError() error {
 	if i.first == nil {
 		return nil
@@ -58,7 +59,7 @@ func (i *Images) present(name string) (imagepull.Result, bool) {
 	return i.first.Present(name)
 }
 
-// fromFirst reports whether a container must use the first pulls to get its image.
+// fromFirst reports whether a container must take its image from the first pulls.
 func (i *Images) fromFirst(name string) bool { return i.first != nil && !i.taken[name] }
 
 // pullsFor returns the pulls for a container's image, and a function that ends them. The first start
@@ -73,8 +74,7 @@ func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan)
 	return pulls, pulls.Stop
 }
 
-// A Turn determines when podrun starts a container, after it has executed all actions before
-// it.
+// A Turn determines when podrun starts a container after it has executed all preceding actions.
 type Turn int
 
 const (
@@ -82,7 +82,8 @@ const (
 	// after all other containers of this pass, because the pull of its image is in back-off
 	AfterOthers
 	Later // in a later pass; the following containers need not wait for this container's image
-	// this container and all following ones in a later pass, because the kubelet starts them in order
+	// in a later pass, together with all following containers, because the kubelet starts containers
+	// in order
 	LaterWithRest
 )
 
@@ -90,10 +91,10 @@ const (
 // the turn of the container has come. A supervisor's implementation (BackgroundImages) never blocks; it
 // wakes the worker.
 type ImageWaiter interface {
-	// Waits reports whether turn or take may wait for a container's own image.
+	// Waits reports whether Turn or take may block until a container's own image is available.
 	Waits(name string) bool
-	// Turn decides when a container is started. If last is true, it never returns AfterOthers. If it
-	// returns an error, the pass ends.
+	// Turn decides when a container is started. If last is true, it never returns AfterOthers. An
+	// error ends the pass.
 	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
 	// present returns a container's image if take would return it without waiting. It emits no event.
 	present(name string) (imagepull.Result, bool)
@@ -103,8 +104,8 @@ type ImageWaiter interface {
 	reset()
 }
 
-// ForegroundImages waits for images without holding the pod's lock. A pull may take long, and other
-// commands may need to act on the pod.
+// ForegroundImages waits for images without holding the pod's lock. A pull may take a long time,
+// and other commands may need to act on the pod.
 type ForegroundImages struct{ starter *Starter }
 
 func (i ForegroundImages) reset() {}
@@ -143,7 +144,7 @@ func (i ForegroundImages) take(ctx context.Context, name string) (image imagepul
 		image, err = pulls.Wait(ctx, name)
 		return err
 	}
-	// The pull has finished.
+	// The pull has already finished.
 	if i.starter.Images.fromFirst(name) && !i.Waits(name) {
 		err = wait(ctx)
 	} else {

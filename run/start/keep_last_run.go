@@ -14,7 +14,7 @@ import (
 // container of a stopped sandbox, it also removes the sandbox.
 func (st *Starter) removeOld(ctx context.Context, name string) error {
 	kept, removed := false, false
-	// Drop shortens the list.
+	// The loop needs a copy, because Drop shortens the list.
 	for _, c := range slices.Clone(st.pod.Observed.Containers) {
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:

@@ -12,10 +12,10 @@ import (
 )
 
 // removeDead removes the pod's stopped sandboxes, except the current one and those that have the last run of
-// a container. podrun keeps this run for its log and for the container's last state. Otherwise each
-// replacement of a sandbox would leave the old one behind, with its reserved name and its containers. The
-// kubelet's garbage collection does the same (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictContainers and
-// evictSandboxes).
+// a container. podrun keeps that run for its log and for the container's last state. Without removeDead,
+// each replacement of a sandbox would leave the old sandbox behind, with its reserved name and its
+// containers. The kubelet's garbage collection does the same (pkg/kubelet/kuberuntime/kuberuntime_gc.go,
+// evictContainers and evictSandboxes).
 func (st *Starter) removeDead(ctx context.Context) error {
 	holds := st.lastRuns()
 	for i, sb := range slices.Clone(st.pod.Observed.Sandboxes) {
@@ -39,7 +39,7 @@ func (st *Starter) removeDead(ctx context.Context) error {
 	return nil
 }
 
-// lastRuns returns the sandboxes that have the newest instance of a container, or the last one that has exited.
+// lastRuns returns the sandboxes that have the newest run of a container, or the last run that has exited.
 func (st *Starter) lastRuns() map[string]bool {
 	sandboxes, newest, exited := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range st.pod.Observed.Containers { // newest first

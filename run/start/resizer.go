@@ -23,10 +23,10 @@ type Resizer struct {
 }
 
 // Resize sets the resources of the pod's cgroup and its running containers to those of the spec. The
-// order is the kubelet's (doPodResizeAction in pkg/kubelet/kuberuntime): increases of the pod's cgroup,
-// then the containers, then decreases of the pod's cgroup. Unlike the kubelet, it sets CPU and memory
-// of a container with one call. It returns an error only for an interruption. If the runtime or the
-// kernel refuses a change, Resize records the failure in the pod's status, and podrun retries the
+// order is the kubelet's (doPodResizeAction in pkg/kubelet/kuberuntime): first increases of the pod's
+// cgroup, then the containers, then decreases of the pod's cgroup. Unlike the kubelet, it sets CPU and
+// memory of a container with one call. It returns an error only if it is interrupted. If the runtime or
+// the kernel refuses a change, Resize records the failure in the pod's status, and podrun retries the
 // resize later.
 func (r *Resizer) Resize(ctx context.Context) error {
 	err := r.tryResize(ctx)
@@ -78,7 +78,7 @@ func (r *Resizer) tryResize(ctx context.Context) error {
 }
 
 // growth returns the number of bytes by which the memory limit of a container increases. It is negative
-// if the limit decreases. Resize begins with the containers that shrink.
+// if the limit decreases. Resize begins with the containers whose limits decrease.
 func (r *Resizer) growth(c lifecycle.Container) int64 {
 	want := lifecycle.ResourcesOf(r.pod.Spec(), lifecycle.FindContainer(r.pod.Spec(), c.Name).Container)
 	return want.MemoryLimit - r.pod.Observed.Resize.Containers[c.ID].MemoryLimit
@@ -107,7 +107,7 @@ func (r *Resizer) resizeContainer(ctx context.Context, c lifecycle.Container) er
 
 // checkUsage refuses to lower a memory limit below the current usage, as the kubelet does
 // (validateMemoryResizeAction). With a lower limit, the kernel would kill processes (cgroup v2), or
-// would refuse the limit after parts of the resize are done (v1).
+// would refuse the limit after podrun has performed parts of the resize (v1).
 func (r *Resizer) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {

@@ -30,7 +30,7 @@ import (
 // A newSandbox is a sandbox that is being created.
 type newSandbox struct {
 	attempt uint32
-	fresh   bool // no container of the pod has been started yet (makeVolumesFirst sets this)
+	fresh   bool // true if no container of the pod has been started yet; set by makeVolumesFirst
 }
 
 // announceSandbox reports that podrun is replacing the sandbox.
@@ -49,12 +49,11 @@ func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 	return st.remove.Logs()
 }
 
-// makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
-// has been started yet, podrun may create volumes concurrently with the sandbox, because
-// Volumes.ensure checks them later. Otherwise it must create them first: a podrun process that finds
-// a sandbox assumes that the sandbox's volumes exist. It always creates two kinds of volumes first: slow ones,
-// because it creates them without the pod's lock, and volumes of the host, because podrun must not create the sandbox
-// if one of them is missing.
+// makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod has been
+// started yet, podrun may create volumes concurrently with the sandbox, because Volumes.ensure checks them later.
+// Otherwise it must create them first, because a podrun process that finds such a sandbox assumes that the volumes
+// exist. It always creates two kinds of volumes first: slow ones, because it creates them without the pod's lock, and
+// volumes of the host, because podrun must not create the sandbox if one of them is missing.
 func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = st.lease.Fresh()
 	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.DependsOnHost() {
@@ -81,8 +80,8 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 	return joinErrors(ctx, failed, err)
 }
 
-// joinErrors joins the errors of two concurrent steps. If the context has ended, both errors
-// only report that, so joinErrors returns one of them.
+// joinErrors joins the errors of two concurrent steps. If the context has ended, both errors report
+// only that, so joinErrors returns one of them.
 func joinErrors(ctx context.Context, concurrent, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return err
@@ -91,8 +90,8 @@ func joinErrors(ctx context.Context, concurrent, err error) error {
 }
 
 // syncAndMakeVolumes performs the steps that do not require the sandbox, while the runtime creates it. If
-// durable is true, it makes the checkpoint durable. It then creates the volumes. It uses no field of st that
-// the creation of the sandbox changes.
+// durable is true, it makes the checkpoint durable. It then creates the volumes. It must not use fields of
+// st that the creation of the sandbox changes.
 func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "checkpoint and volumes, while the sandbox is created", st.pod.Plan.ID.String())()
 	var synced error
@@ -107,9 +106,9 @@ func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool
 	return errors.Join(synced, err)
 }
 
-// makeSandbox creates the pod's sandbox. It makes up to three attempts, as long as it is unknown
-// whether the runtime has created the sandbox. It registers each undo step before the call that the
-// step undoes.
+// makeSandbox creates the pod's sandbox. While it is unknown whether the runtime has created the
+// sandbox, makeSandbox makes up to maxSandboxTries attempts. It registers each undo step before the
+// call that the step undoes.
 func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	plan := st.sandboxPlan(attempt)
 	for try := 0; ; try++ {
@@ -122,14 +121,14 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 		}
 		if err == nil {
 			st.addSandbox(plan, made)
-			// From now on, admission counts the sandbox itself.
+			// From here on, admission counts the sandbox itself.
 			st.lease.Lock.Reservation.Release()
 			if err := st.removeDead(ctx); err != nil {
 				return err
 			}
 			return st.writeHosts(ctx, made.IPs)
 		}
-		// If podrun canceled the call, nothing has failed.
+		// If podrun canceled the call, this is not a failure.
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			st.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
 		}
@@ -145,8 +144,8 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	}
 }
 
-// maxSandboxTries is the number of attempts to create a sandbox while it is unknown whether the
-// runtime has created it.
+// maxSandboxTries is the maximum number of attempts to create a sandbox while it is unknown whether
+// the runtime has created it.
 const maxSandboxTries = 3
 
 func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
@@ -194,8 +193,8 @@ func (st *Starter) sandboxPlan(attempt uint32) sandbox.Plan {
 	return plan
 }
 
-// sandboxConfig returns the config with which the current sandbox was created; CreateContainer requires
-// it.
+// sandboxConfig returns the config with which the current sandbox was created, because CreateContainer
+// requires it.
 func (st *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	sb := st.pod.Observed.Sandbox()
 	config := st.sandboxPlan(sb.Attempt).Config
@@ -232,7 +231,7 @@ func (st *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	return nil
 }
 
-// sandboxHint returns a hint for errors of runtimes that are hard to understand. It returns "" for
+// sandboxHint returns a hint for a runtime's error that is hard to understand. It returns "" for
 // other errors.
 func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()

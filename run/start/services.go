@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/service"
 )
 
-// serviceEnv returns the environment variables of the current Services in a pod's namespace.
-// cluster is node.Node.ClusterServices.
+// serviceEnv returns the environment variables of the current Services in a pod's namespace. The
+// argument cluster is node.Node.ClusterServices.
 func serviceEnv(layout identity.Layout, object *corev1.Pod, cluster func(string) []*corev1.Service) ([]corev1.EnvVar, error) {
 	if cluster != nil {
 		return clusterEnv(object, cluster), nil
@@ -40,8 +40,8 @@ func serviceEnv(layout identity.Layout, object *corev1.Pod, cluster func(string)
 }
 
 // clusterEnv returns the variables of a cluster's Services: those of the pod's namespace, unless the pod
-// disables them, and those of the API server's Service. If both have a Service of that name, the one of
-// the pod's namespace counts.
+// disables them, and those of the API server's Service. If both have a Service of the same name, the
+// Service of the pod's namespace takes precedence.
 func clusterEnv(object *corev1.Pod, cluster func(namespace string) []*corev1.Service) []corev1.EnvVar {
 	var services []*corev1.Service
 	known := map[string]bool{}

@@ -76,7 +76,7 @@ func TestServiceNamesAtStart(t *testing.T) {
 	if err := store.KeepState(layout.ServiceNames(), []service.Name{}, true); err != nil {
 		t.Fatal(err)
 	}
-	// Its record is newer than the last synchronization.
+	// The record of this Service is newer than the last synchronization.
 	if text := written(); !strings.Contains(text, "10.0.0.1\tnew.shop.svc.cluster.local\tnew.shop.svc\tnew.shop\tnew\n") {
 		t.Errorf("%s", text)
 	}

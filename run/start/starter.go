@@ -24,7 +24,7 @@ type Starter struct {
 	Ahead    Ahead
 	configs  configs
 	logs     logs
-	// durable is true if this process need not make the checkpoint durable, or has done so.
+	// durable is true if this process has made the checkpoint durable, or need not do so.
 	durable bool
 	// decidedOn contains the newest containers, by name, at the time when podrun decided on the actions of
 	// the current pass.
@@ -36,8 +36,8 @@ type Starter struct {
 // fail records that one container cannot be started.
 func (st *Starter) fail(err error) { st.Failures = append(st.Failures, pod.OfPod(st.pod.Plan.ID, err)) }
 
-// New returns the starter of the lease's pod. Puller is nil for an operation that starts no containers.
-// onStart is called with the path of the log for each container that was started.
+// New returns the starter of the lease's pod. The argument puller is nil for an operation that starts
+// no containers. The function onStart is called for each started container, with the path of its log.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
 	st := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
 	st.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ForegroundImages{st}}

@@ -7,7 +7,7 @@ import (
 )
 
 // step is a step of a start. Its undo is registered before do is called, because a call that fails
-// may have had an effect. The undo is nil if there is nothing to undo, or if do registers the undo
+// may have had an effect. undo is nil if there is nothing to undo, or if do registers the undo
 // itself.
 type step[T any] struct {
 	name string // the name of the undo step, for errors
@@ -34,9 +34,10 @@ func (st *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 }
 
 // Containers starts one container, or several in parallel. It first creates all of them concurrently, and then
-// starts all of them concurrently. Next is the container to create while they start; nil if there is none. The
-// caller then starts it with the next call, or calls Ahead.Drop. It returns an error only if it is interrupted.
-// If a container fails, Containers records the error in Failures, and failed contains the container's name.
+// starts all of them concurrently. The argument next is the container to create while they start, or nil if
+// there is none. The caller must then start that container with the next call, or call Ahead.Drop. Containers
+// returns an error only if it is interrupted. If a container fails, Containers records the error in Failures,
+// and failed contains the container's name.
 func (st *Starter) Containers(ctx context.Context, next *lifecycle.Action, actions ...lifecycle.Action) (failed []string, err error) {
 	b := &batch{actions: actions, next: next}
 	err = run(ctx, st, containerSteps, b)

@@ -6,13 +6,12 @@ var sandboxSteps = []step[*newSandbox]{
 	{"remove the pod's logs", (*Starter).announceSandbox, (*Starter).undoLogs},
 	{"remove control group", (*Starter).makeGroups, (*Starter).undoGroups},
 	{"volumes", (*Starter).makeVolumesFirst, nil},
-	{"sandbox", (*Starter).makeSandboxAndVolumes, nil}, // also creates the pod's remaining volumes
+	{"sandbox", (*Starter).makeSandboxAndVolumes, nil}, // this step also creates the pod's remaining volumes
 }
 
 // containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer):
-// volumes and images, create, start, postStart hook. The steps "volumes" and "images" finish what
-// an interrupted podrun process left incomplete. After a container has been started, podrun
-// undoes nothing.
+// volumes and images, create, start, postStart hook. The steps "volumes" and "images" complete the
+// work of an interrupted podrun process. After a container has been started, podrun undoes nothing.
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
 	{"checkpoint", (*Starter).syncCheckpoint, nil},

@@ -15,8 +15,8 @@ import (
 type Volumes struct {
 	pod   *pod.Pod
 	lease *lease.Lease
-	// made is true if the volumes exist: either this process has created them, or containers of the
-	// pod have been started.
+	// made is true if the volumes exist, because this process has created them or a container of
+	// the pod has been started.
 	made bool
 }
 
@@ -35,8 +35,8 @@ func (v *Volumes) ensure(ctx context.Context) error {
 	return err
 }
 
-// emitMountErrors emits an event for each volume that podrun could not create. It emits none if podrun
-// canceled ctx.
+// emitMountErrors emits an event for each volume that podrun could not create. It emits no events if
+// podrun canceled ctx.
 func (v *Volumes) emitMountErrors(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return

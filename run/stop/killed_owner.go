@@ -14,17 +14,17 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// A call that the runtime executes for a podrun process may complete after this process was killed.
-// The runtime cancels the call, but a call that is almost complete still has its effect. The owner
-// record shows whether an owner was killed a short time ago (store.PodLock.Killed). Only then do later
+// A call to the runtime may complete after the podrun process that made it was killed. The runtime
+// cancels the call, but a call that is almost complete still takes effect. The owner record shows
+// whether an owner was killed a short time ago (store.PodLock.Killed); only in that case do later
 // owners wait for such effects.
 
-// quietFor is the time for which no new object of a removed pod must appear before podrun considers
-// the pod removed. containerd lists a sandbox when the sandbox's network has been set up, which
-// takes far less than a second.
+// quietFor is the time during which no new object of a removed pod may appear before podrun
+// considers the pod removed. containerd lists a sandbox when the sandbox's network has been set up,
+// which takes far less than a second.
 const quietFor = 2 * time.Second
 
-// quietPoll is the interval at which podrun polls the runtime for such objects.
+// quietPoll is the interval at which podrun polls the runtime for new objects of a removed pod.
 const quietPoll = 200 * time.Millisecond
 
 // releaseFor is how long the runtime may take to release the network of a sandbox after it
@@ -32,7 +32,7 @@ const quietPoll = 200 * time.Millisecond
 const releaseFor = 5 * time.Second
 
 // removeLate removes objects of the pod that the runtime is still creating for a killed podrun
-// process, until no more appear.
+// process, until no new ones appear.
 func (r *Remover) removeLate(ctx context.Context) error {
 	if !r.lease.Lock.Killed {
 		return nil
@@ -73,9 +73,9 @@ func (r *Remover) removeLate(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork removes what network plugins left behind for the pod's sandboxes. Call it when all
-// sandboxes have been removed. Leftovers exist because a kill of podrun may also kill a plugin that
-// is releasing a network.
+// removeNetwork removes leftovers of network plugins for the pod's sandboxes. It must be called
+// after all sandboxes have been removed. Leftovers may exist because a signal that kills podrun may
+// also kill a plugin that is releasing a network.
 func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 	all, err := r.attachments(ctx)
 	if err != nil {
@@ -102,10 +102,10 @@ func (r *Remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 	}), err
 }
 
-// removeUnreleased removes what network plugins left behind for sandboxes whose stop was
-// interrupted and that have been removed. The DEL of a later stop succeeds, but does not remove
-// these leftovers. To find its rule, the bridge plugin reads the address from the interface, but
-// the first DEL has already removed the interface.
+// removeUnreleased removes leftovers of network plugins for sandboxes that have been removed after
+// their stop was interrupted. The DEL of a later stop succeeds, but does not remove these
+// leftovers: to find its rule, the bridge plugin reads the address from the interface, which the
+// first DEL has already removed.
 func (r *Remover) removeUnreleased(ctx context.Context) error {
 	if len(r.lease.Lock.Unreleased) == 0 {
 		return nil
@@ -124,8 +124,8 @@ func (r *Remover) removeUnreleased(ctx context.Context) error {
 	return nil
 }
 
-// removeStopped kills and removes the observed sandboxes and containers of the pod. Containers are also
-// removed individually, because their sandboxes may no longer exist.
+// removeStopped kills and removes the observed sandboxes and containers of the pod. It also removes the
+// containers individually, because their sandboxes may no longer exist.
 func (r *Remover) removeStopped(ctx context.Context) error {
 	for _, sb := range r.Pod.Observed.Sandboxes {
 		if err := r.Stop.stopSandbox(ctx, sb.ID); err != nil {

@@ -44,7 +44,7 @@ type RemoveOptions struct {
 	// another pod has started to use.
 	DeleteClaims []string
 	Stopped      func() // called when all containers have stopped, before they are removed
-	// Report receives the pod's status after Stopped; see reconcile.Remove.
+	// Report is called after Stopped with the pod's status; see reconcile.Remove.
 	Report func(corev1.PodStatus)
 	// Unstarted keeps a pod if one of its containers has been started.
 	Unstarted bool
@@ -76,8 +76,8 @@ func (r *Remover) Stored(ctx context.Context) error {
 }
 
 // Owned makes this command the owner of a pod and removes it. If another command takes over the pod,
-// Owned waits for that command. If the pod still exists after that, Owned takes the pod over again.
-// It returns nil when this incarnation of the pod has been removed, even if a new pod has its name.
+// Owned waits for that command and, if the pod still exists, takes over the pod again. It returns
+// nil when this incarnation of the pod has been removed, even if a new pod has the same name.
 func (r *Remover) Owned(ctx context.Context, o RemoveOptions) error {
 	for {
 		if err := r.lease.Acquire(store.PurposeRemove); err != nil {
@@ -120,9 +120,9 @@ func (r *Remover) removedByOther(ctx context.Context) (bool, error) {
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
 
-// Remove stops and removes the pod, in an order that allows a repetition after any failure: it
-// removes the directory last, because podrun finds the pod by it. The error is store.ErrChanged if
-// another command took over the pod.
+// Remove stops and removes the pod, in an order that allows podrun to repeat the removal after any
+// failure. It removes the directory last, because podrun finds the pod by its directory. The error
+// is store.ErrChanged if another command took over the pod.
 func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	var err error
 	if r.Pod.Observed, err = r.Pod.Node.Observe(ctx, r.Pod.Plan.ID.UID); err != nil {
@@ -162,9 +162,10 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	return r.removeFiles(ctx, o)
 }
 
-// keepRemoved records how the containers of a stopped pod exited, because the removal deletes them
-// from the runtime before it removes the pod's directory. Two errors must not prevent a removal, so it
-// ignores them: the file system is not writable, or a newer podrun version wrote the state file.
+// keepRemoved records the exits of a stopped pod's containers, because the removal deletes the
+// containers from the runtime before it removes the pod's directory. It ignores two errors that must
+// not prevent a removal: the file system is not writable, or a newer podrun version wrote the state
+// file.
 func (r *Remover) keepRemoved() error {
 	if !r.Stop.Removes || len(r.Pod.Observed.Containers) == 0 {
 		return nil
@@ -177,9 +178,9 @@ func (r *Remover) keepRemoved() error {
 }
 
 // removeObjects removes the sandboxes of a stopped pod and, concurrently, its cgroups and the data of its
-// containers. The kubelet does not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the
-// last owner was killed, removeObjects removes the cgroups last and keeps the data for removeFiles, because
-// the runtime may still create a sandbox or start a container.
+// containers. The kubelet does not wait for the sandboxes before it removes the cgroups either
+// (SyncTerminatedPod in pkg/kubelet). If the last owner was killed, removeObjects removes the cgroups last
+// and keeps the data for removeFiles, because the runtime may still create a sandbox or start a container.
 func (r *Remover) removeObjects(ctx context.Context, o RemoveOptions) error {
 	var groups error
 	removeGroups := func() {
@@ -219,8 +220,8 @@ func (r *Remover) removeObjects(ctx context.Context, o RemoveOptions) error {
 	return nil
 }
 
-// removeData removes the pod's logs and what only its containers used. removeFiles removes the rest, and
-// also what removeData could not remove, so removeData ignores errors.
+// removeData removes the pod's logs and the files that only its containers used. It ignores errors,
+// because removeFiles removes all remaining files.
 func (r *Remover) removeData(ctx context.Context, o RemoveOptions) {
 	faultpoint.At("remove/data")
 	defer trace.Begin(ctx, "remove data", r.Pod.Plan.ID.String())()
@@ -264,10 +265,10 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	return nil
 }
 
-// removeClaims first empties the pod's volumes, then removes the directories of those claims that no
-// other pod uses, and finally the pod's directory. The pod's directory is last, so that podrun still
-// finds the pod if the removal is interrupted. The volumes are first, because the other steps lock the
-// directory of all claims and must be short.
+// removeClaims first empties the pod's volumes, then removes the directories of claims that no other
+// pod uses, and finally the pod's directory. It removes the pod's directory last, so that podrun can
+// still find the pod if the removal is interrupted. It empties the volumes first, because the other
+// steps lock the directory of all claims and must be short.
 func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 	return r.underDirLock(ctx, func(ctx context.Context, layout identity.Layout, uid string) error {
 		if err := volume.RemoveForRecreate(ctx, layout, uid); err != nil {
@@ -306,7 +307,7 @@ func (r *Remover) Logs() error {
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
-			// Another process may have removed the link.
+			// Another process may have already removed the link.
 			if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

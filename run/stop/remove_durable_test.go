@@ -13,8 +13,9 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// podrun used to remove a pod's directory without a sync. After a power failure, a supervisor
-// found the checkpoint of the deleted pod and started the pod.
+// TestRemovalIsDurable checks that podrun syncs the removal of a pod's directory. Without the sync,
+// a supervisor once found the checkpoint of a deleted pod after a power failure, and started the
+// pod.
 func TestRemovalIsDurable(t *testing.T) {
 	p := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Layout: identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}}
 	if err := os.MkdirAll(p.Layout.Pod("u"), 0o750); err != nil {

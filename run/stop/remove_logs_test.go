@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// Two processes may remove the logs of a pod concurrently: for example, a delete, and podrun's
-// removal of earlier runs under disk pressure. The process that removed a link second used to fail
-// with ENOENT.
+// TestRemoveLogsConcurrently covers two processes that remove the logs of a pod concurrently, such
+// as a delete and the removal of earlier runs under disk pressure. The process that removed a link
+// second once failed with ENOENT.
 func TestRemoveLogsConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	p := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Layout: identity.Layout{

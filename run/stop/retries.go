@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// stopRetryTimeout is how long podrun retries a failed call that stops or removes an object. (The kubelet
+// stopRetryTimeout is how long podrun retries a call that failed to stop or remove an object. (The kubelet
 // retries forever.) If a container's shim does not respond, containerd on a busy machine takes seconds to
 // detect that the container has exited. In a virtual machine with a third of a CPU, it took more than 5 s.
 // The pauses between attempts double, because calls fail immediately while the runtime is restarting.
@@ -19,14 +19,14 @@ const (
 	lastStopPause    = 2 * time.Second
 )
 
-// retries paces the attempts of one call. The zero value is ready for use.
+// retries determines when the attempts of one call are made. The zero value is ready for use.
 type retries struct {
 	end   time.Time // the time of the first failure plus stopRetryTimeout
 	pause time.Duration
 }
 
-// failed must be called after each failed attempt. It waits until the next attempt is due, or until ctx ends,
-// and returns true. If the time for attempts has expired, it returns false.
+// failed must be called after each failed attempt. It returns false if the time for attempts has expired.
+// Otherwise it waits until the next attempt is due or ctx ends, and returns true.
 func (r *retries) failed(ctx context.Context) bool {
 	if r.end.IsZero() {
 		r.end, r.pause = time.Now().Add(stopRetryTimeout), firstStopPause
@@ -52,12 +52,12 @@ func DuringOutage(ctx context.Context, call func() error) error {
 	}
 }
 
-// RemoveContainer removes a container from the runtime, as DuringOutage does.
+// RemoveContainer removes a container from the runtime, with the retries of DuringOutage.
 func RemoveContainer(ctx context.Context, client *cri.Client, id string) error {
 	return DuringOutage(ctx, func() error { return client.RemoveContainer(ctx, id) })
 }
 
-// RemoveSandbox removes a sandbox from the runtime, as DuringOutage does.
+// RemoveSandbox removes a sandbox from the runtime, with the retries of DuringOutage.
 func RemoveSandbox(ctx context.Context, client *cri.Client, id string) error {
 	return DuringOutage(ctx, func() error { return client.RemovePodSandbox(ctx, id) })
 }

@@ -34,7 +34,7 @@ func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	err := DuringOutage(ctx, func() error {
 		err := s.pod.Node.Client.StopPodSandbox(ctx, id)
-		// The next attempt does not remove what an interrupted network plugin left behind.
+		// The next attempt does not remove the leftovers of an interrupted network plugin.
 		if err != nil {
 			s.lease.Lock.NoteUnreleased([]string{id})
 		}
@@ -50,8 +50,8 @@ func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 }
 
 // recordEndingSandboxes records that podrun is about to stop the pod's sandboxes. If this process is
-// killed during the stop, the runtime reports them as ready for a while, although no container can
-// be started in them. The error is store.ErrChanged if another command owns the pod.
+// killed during the stop, the runtime reports the sandboxes as ready for a while, although no
+// container can be started in them. It returns store.ErrChanged if another command owns the pod.
 func (s *Stopper) recordEndingSandboxes() error {
 	if err := s.lease.Lock.CheckOwned(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Stopper) recordEndingSandboxes() error {
 	})
 }
 
-// endingSandboxes returns the ready sandboxes that noted does not contain.
+// endingSandboxes returns the ready sandboxes that are not in noted.
 func (s *Stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
 	ready := map[string]time.Time{}
 	for _, sb := range s.pod.Observed.Sandboxes {

@@ -28,15 +28,14 @@ type Stopper struct {
 	lease *lease.Lease
 	Hurry <-chan struct{} // RunOptions.Hurry
 	// Removes is true if podrun removes the pod after the stop. Recreates is true if podrun then
-	// creates the pod again from its checkpoint.
+	// recreates the pod from its checkpoint.
 	Removes, Recreates bool
 }
 
 // NewStopper returns the stopper of the lease's pod.
 func NewStopper(l *lease.Lease) *Stopper { return &Stopper{pod: l.Pod, lease: l} }
 
-// hurried returns a context that is canceled hurryGrace after Hurry has announced that podrun
-// will be killed.
+// hurried returns a context that is canceled hurryGrace after Hurry is closed.
 func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if s.Hurry == nil {
@@ -59,8 +58,8 @@ func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 
 // Pod stops the whole pod. It first stops the app containers concurrently. Then it stops the sidecars
 // in reverse order, with the rest of the grace period, and finally the sandboxes. It removes init
-// containers that podrun created before their turn, unless podrun removes the pod after the stop. The
-// error is store.ErrChanged if another command took over the pod.
+// containers that podrun created before their turn, unless podrun removes the pod after the stop. Pod
+// returns store.ErrChanged if another command took over the pod.
 func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	errs := []error{s.Containers(ctx, grace)}
 	if s.lease.Lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
@@ -125,8 +124,8 @@ func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// RemoveUnstarted removes a container that podrun created but has not started. It also removes it
-// from the observation.
+// RemoveUnstarted removes a container that podrun created but has not started. It also removes the
+// container from the observation.
 func (s *Stopper) RemoveUnstarted(ctx context.Context, name, id string) error {
 	if err := RemoveContainer(ctx, s.pod.Node.Client, id); err != nil {
 		return fmt.Errorf("remove container %s (%s), which was not started: %w", name, observe.ShortID(id), err)
@@ -161,8 +160,8 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 
 // stopAll stops containers without the pod's lock. It stops list[:together] concurrently, and the
 // others one after the other. As in the kubelet, it emits all Killing events and starts all preStop
-// hooks at the beginning. If the grace period is 0, it stops all containers concurrently. The error is
-// store.ErrChanged if another command took over the pod.
+// hooks at the beginning. If the grace period is 0, it stops all containers concurrently. stopAll
+// returns store.ErrChanged if another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
 	if err := s.recordEnding(list, grace); err != nil || len(list) == 0 {
@@ -198,7 +197,7 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 		}
 	}
 	if lost != nil && ctx.Err() == nil {
-		// The loss of the pod explains why the stops did not complete.
+		// The loss of ownership explains why the stops did not complete.
 		return lost
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -207,8 +206,8 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	return lost
 }
 
-// planStops returns how to stop the containers. If a container is already being stopped, its
-// deadline does not change.
+// planStops returns the plan for stopping the containers. If a container is already being stopped,
+// its deadline does not change.
 func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop
 	for _, c := range list {
@@ -248,7 +247,8 @@ func (s *Stopper) Finish(ctx context.Context) error {
 }
 
 // recordEnding records the containers that podrun is about to ask to stop, and the ends of their
-// grace periods. If podrun removes the pod, recordEnding also records that, and the pod's sandboxes.
+// grace periods. If podrun is removing the pod, recordEnding also records the removal and the pod's
+// sandboxes.
 func (s *Stopper) recordEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !s.Removes {
 		return nil

@@ -19,9 +19,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is the minimum time that a container gets to stop. The container gets it even if its
-// preStop hook, or the containers before it, have used up the pod's grace period (kubelet,
-// minimumGracePeriodInSeconds).
+// minimumGrace is the minimum time that a container has to stop, even if its preStop hook, or the
+// containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
 
 // stop describes how to stop one container.
@@ -30,7 +29,8 @@ type stop struct {
 	grace time.Duration
 	// message is the message of the Killing event.
 	message string
-	// An earlier owner has run its preStop hook and asked it to stop.
+	// stopping is true if an earlier owner has run the container's preStop hook and asked the
+	// container to stop.
 	stopping bool
 	after    []chan struct{}
 }
@@ -99,7 +99,7 @@ func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan ho
 }
 
 // stopWithRetries stops a container within the rest of its grace period, which began at start, and retries a
-// failed stop. When the context hurried ends, it kills the container.
+// stop that fails. When the context hurried ends, it kills the container.
 func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start time.Time) error {
 	var r retries
 	for {
@@ -122,9 +122,9 @@ func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start t
 	}
 }
 
-// updateStopped updates the observed state of a stopped container. The runtime may already have
-// forgotten the container. On a busy host, it may also not have recorded the exit yet: containerd
-// reports success if the container's task has exited.
+// updateStopped updates the observed state of a stopped container. The runtime may no longer have
+// the container. A runtime on a busy host may also not have recorded the exit yet, because
+// containerd reports success as soon as the container's task has exited.
 func (s *Stopper) updateStopped(ctx context.Context, c lifecycle.Container) {
 	now, err := observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
 	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, s.pod.Node.Client, c) {

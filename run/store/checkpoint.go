@@ -20,11 +20,11 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// WriteCheckpoint writes a pod's checkpoint. The file contains the schema version after its first line, the
-// head, which is the same in all versions. If c is InMemory, WriteCheckpoint writes the complete checkpoint
-// to a file in memory. The file on disk then contains the name of the file in memory instead of the data of Secrets.
-// So the two files always match, even if podrun is killed between the two writes. The error is of kind Refused if the
-// checkpoint is larger than identity.MaxCheckpoint, or if the file system in memory is full.
+// WriteCheckpoint writes a pod's checkpoint. The first line of the file, the head, is the same in all versions; the
+// schema version follows it. If c is InMemory, WriteCheckpoint writes the complete checkpoint to a file in memory.
+// The file on disk then contains the name of the file in memory instead of the data of Secrets, so that the two files
+// always match, even if podrun is killed between the two writes. The error is of kind Refused if the checkpoint is
+// larger than identity.MaxCheckpoint, or if the file system in memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if err := ReserveCheckpoint(layout, id, c); err != nil {
 		return err
@@ -40,8 +40,8 @@ func SyncCheckpoint(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// ReserveCheckpoint does what WriteCheckpoint does, for a new pod and without a sync. Other processes see
-// what the pod reserves, but the checkpoint is not durable until SyncCheckpoint is called. A sync takes
+// ReserveCheckpoint is WriteCheckpoint for a new pod, without a sync. Other processes see the pod's
+// reservation, but the checkpoint is not durable until SyncCheckpoint is called. A sync takes
 // milliseconds, and podrun must not hold the node's lock that long.
 func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if c.SecretsLost {
@@ -79,7 +79,7 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	return nil
 }
 
-// ReadCheckpoint reads a pod's checkpoint for a caller that will change the pod. It returns nil if there is
+// ReadCheckpoint reads a pod's checkpoint for a caller that changes the pod. It returns nil if there is
 // none. The error is of kind Refused if a newer version of podrun wrote one of the pod's state files. Other
 // errors are those of ViewCheckpoint.
 func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
@@ -89,11 +89,11 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return ViewCheckpoint(layout, uid)
 }
 
-// ViewCheckpoint reads a pod's checkpoint for a caller that will show or remove the pod. It returns nil if
+// ViewCheckpoint reads a pod's checkpoint for a caller that shows or removes the pod. It returns nil if
 // there is none. If a newer version of podrun wrote the checkpoint, it returns the fields that this version
-// supports. It sets the objects' defaults, because an older version that wrote them may have had fewer
-// defaults. It sets SecretsLost if podrun kept the pod's Secrets in memory and has lost them. An error, of
-// kind Runtime, means that the checkpoint is corrupt; other pods are not affected.
+// supports. It sets the objects' defaults, because the version that wrote them may have had fewer defaults.
+// It sets SecretsLost if podrun kept the pod's Secrets in memory and has lost them. An error, of kind
+// Runtime, means that the checkpoint is corrupt; other pods are not affected.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	c, err := viewCheckpoint(layout, uid)
 	for range 2 {
@@ -114,7 +114,7 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return c, nil
 }
 
-// viewCheckpoint does what ViewCheckpoint does, but does not set defaults or wrap the error.
+// viewCheckpoint implements ViewCheckpoint, except that it does not set defaults or wrap the error.
 func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	path := layout.Checkpoint(uid)
 	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
@@ -139,7 +139,7 @@ func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	}
 	c, err := manifest.Unmarshal(content)
 	if err != nil && identity.CheckSchema("", version) != nil {
-		return nil, nil // a format that this version does not support
+		return nil, nil // this version does not support the format
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -164,8 +164,8 @@ func BrokenCause(err error) error {
 }
 
 // IsCorrupt reports whether an error of ReadCheckpoint means that the content of the checkpoint is
-// lost. If the file temporarily cannot be read, for example because of EMFILE, IsCorrupt returns
-// false: the content may be intact.
+// lost. IsCorrupt returns false if the file cannot be read temporarily, for example because of
+// EMFILE, because the content may be intact.
 func IsCorrupt(err error) bool {
 	if err == nil || IsNewer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -174,7 +174,7 @@ func IsCorrupt(err error) bool {
 	return !system || errno == unix.ELOOP
 }
 
-// StoredPods lists the pods that have a checkpoint. Their names are those of discover.StoredPod.
+// StoredPods lists the pods that have a checkpoint. It reads their names with discover.StoredPod.
 func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +186,7 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	var pods []identity.Pod
 	for _, e := range entries {
 		if !identity.SafeUID(e.Name()) {
-			// podrun does not create directories with such names.
+			// podrun does not create directories with such names
 			continue
 		}
 		if id, ok := discover.StoredPod(context.Background(), layout, e.Name()); ok {
@@ -196,10 +196,11 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
-// StoredNamed lists the pods with this namespace and name that have a checkpoint. It may list other
-// pods, too. It reads only the directory of the pod in the owner record. This suffices because podrun
-// writes the record before it creates the directory, and removes the directory first. Without such a
-// record or directory, it returns StoredPods.
+// StoredNamed lists the pods with this namespace and name that have a checkpoint. The result may
+// contain other pods. StoredNamed reads only the directory of the pod in the owner record. This
+// suffices because podrun writes the record before it creates the directory, and removes the
+// directory before the record. If the record or the directory does not exist, StoredNamed returns
+// StoredPods.
 func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error) {
 	r, err := ReadOwner(layout, id)
 	if err != nil || r == nil || !identity.SafeUID(r.UID) {
@@ -229,9 +230,9 @@ func Sweep(layout identity.Layout) error {
 	return SweepDirs(layout, dirs)
 }
 
-// SweepDirs does what Sweep does with the pod directories in the host's facts. The caller must have read
-// these facts after it acquired the node's lock. Another read of thousands of directories would take a
-// tenth of the CPU time of an apply.
+// SweepDirs is Sweep with the pod directories in the host's facts. The caller must have read these facts
+// after it acquired the node's lock. Reading thousands of directories again would take a tenth of the
+// CPU time of an apply.
 func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	count, err := sweepDirs(layout, dirs)
 	if err != nil {
@@ -274,7 +275,7 @@ func sweepPodDir(dir string) (removed bool, err error) {
 	}
 	for _, i := range inner {
 		if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
-			// If the directory is not empty, its removal fails, and the pod directory then remains, too.
+			// If the directory is not empty, its removal fails, and the pod directory also remains.
 			_ = os.Remove(filepath.Join(dir, i.Name()))
 		}
 	}
@@ -286,8 +287,8 @@ func sweepPodDir(dir string) (removed bool, err error) {
 }
 
 // sweepShare limits how often sweepLocks reads the names of all pods, which it needs to find leftover
-// locks. It tolerates one leftover lock for each sweepShare pods. Otherwise each apply would read the
-// names only because of the lock of its own new pod.
+// locks. It tolerates one leftover lock for each sweepShare pods. Otherwise each apply would read all
+// names because of the lock of the pod that it is creating.
 const sweepShare = 50
 
 // sweepLocks removes the locks, owner records and histories of pods that are no longer on this host. Otherwise
@@ -337,8 +338,8 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// HasCheckpoint reports whether a pod has a checkpoint file, valid or not. If the file system fails to
-// look up the file, it returns true.
+// HasCheckpoint reports whether a pod has a checkpoint file, valid or not. It also returns true if the
+// lookup of the file fails.
 func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return !errors.Is(err, fs.ErrNotExist)

@@ -35,9 +35,9 @@ func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.P
 }
 
 // ClaimsOfOthers maps the path of each claim directory that other stored pods use to one of these
-// pods. It omits the pod id itself, pods of other namespaces, and pods whose UID is in except. The
-// error is of kind Refused if the checkpoint of a pod of this namespace cannot be read, even if the
-// pod is in except.
+// pods. It omits the pod that id identifies, pods of other namespaces, and pods whose UID is in
+// except. The error is of kind Refused if the checkpoint of a pod of this namespace cannot be read,
+// even if the pod is in except.
 func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]bool) (map[string]identity.Pod, error) {
 	pods, err := StoredPods(layout)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// podrun used to sync the first state file of its kind, but not the directory that it created
-// for it: after a power failure, the directory was missing.
+// TestDirectoriesOfStateFilesAreDurable covers the directory that podrun creates for the first
+// state file of a kind. podrun once synced the file but not the directory, which was then missing
+// after a power failure.
 func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
 	resize := PodState{Resize: &lifecycle.Resize{Group: true}}
 	for name, tc := range map[string]struct {
 		before, do func(l identity.Layout) error
-		want       bool // whether the directory's entry is synced
+		want       bool // whether podrun syncs the directory's entry
 	}{
 		"pending restarts": {do: func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "x", true) }, want: true},
 		"other pending restarts": {

@@ -21,20 +21,20 @@ const maxRevisions = 5
 // Revision is a definition in the history of a pod.
 type Revision struct {
 	Number int64
-	// Made contains the pod and the objects to which it refers. An earlier revision contains only
-	// the objects to which the next revision no longer refers, with their last content. The
+	// Made contains the pod and the objects to which it refers. Of the objects, an earlier revision
+	// contains only those to which the next revision no longer refers, with their last content. The
 	// current revision contains all objects.
 	Made manifest.Checkpoint
-	// Superseded is the time at which the next definition replaced this one; zero for the current
-	// one.
+	// Superseded is the time at which the next definition replaced this one; it is zero for the
+	// current one.
 	Superseded time.Time
 }
 
 // history is the content of a history file: the earlier definitions of a pod, oldest first.
 type history struct {
-	// UID is the UID of the pod that had the last of the following definitions. If a history
-	// belongs neither to the current pod nor to its predecessor, podrun ignores it: a version of
-	// podrun that does not keep histories has removed its pod.
+	// UID is the UID of the pod that had the last of these definitions. podrun ignores a history
+	// that belongs neither to the current pod nor to its predecessor: such a history remains if a
+	// version of podrun that does not keep histories removed the pod.
 	UID       string            `json:"uid"`
 	Revisions []historyRevision `json:"revisions"`
 }
@@ -43,15 +43,15 @@ type historyRevision struct {
 	Number     int64     `json:"revision"`
 	UID        string    `json:"uid"`
 	Superseded time.Time `json:"superseded"`
-	Objects    string    `json:"objects"` // of a checkpoint
+	Objects    string    `json:"objects"` // as in a checkpoint
 }
 
 // KeepRevision adds was, the current definition of a pod, to the pod's history. The caller must call it
 // before next replaces that definition, so that the history is complete even if podrun is killed in between.
 // It changes nothing if was and next are the same revision, or if a newer version of podrun wrote the
 // history. If podrun keeps the Secrets of either definition in memory only, the history contains no Secrets.
-// If the history would be larger than a checkpoint may be, KeepRevision drops its oldest definitions. The
-// pod's lock must be held.
+// If the history would exceed the maximum size of a checkpoint, KeepRevision drops its oldest definitions.
+// The pod's lock must be held.
 func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Checkpoint, nextUID string, now time.Time) error {
 	if manifest.SameRevision(was.Pod, next.Pod) {
 		return nil
@@ -61,7 +61,7 @@ func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Ch
 		return nil
 	}
 	if err != nil || !h.describes(id.UID) {
-		// A corrupt history is of no use.
+		// a corrupt history is of no use
 		h = history{}
 	}
 	objects, err := was.Without(next).Marshal()
@@ -88,7 +88,7 @@ func ForgetHistorySecrets(layout identity.Layout, id identity.Pod) error {
 	return h.write(layout, id)
 }
 
-// dropSecrets removes all Secrets, and reports whether there were any.
+// dropSecrets removes all Secrets, and reports whether the history contained any.
 func (h *history) dropSecrets() (dropped bool) {
 	for i := range h.Revisions {
 		r := &h.Revisions[i]
@@ -98,7 +98,7 @@ func (h *history) dropSecrets() (dropped bool) {
 		}
 		c.Secrets, dropped = nil, true
 		objects, err := c.Marshal()
-		// The revision cannot be read.
+		// skip a revision that cannot be read
 		if err != nil {
 			r.Objects = ""
 			continue
@@ -135,7 +135,7 @@ func Revisions(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) (
 	return out[max(0, len(out)-maxRevisions):], nil
 }
 
-// describes reports whether the history is that of the pod with this UID.
+// describes reports whether the history belongs to the pod with the given UID.
 func (h history) describes(uid string) bool {
 	return h.UID == uid || len(h.Revisions) > 0 && h.Revisions[len(h.Revisions)-1].UID == uid
 }
@@ -148,8 +148,8 @@ func (h history) next() int64 {
 	return h.Revisions[len(h.Revisions)-1].Number + 1
 }
 
-// drop removes the revisions that equal c: if a definition is applied again, it gets a new number,
-// as in kubectl.
+// drop removes the revisions that equal c, because a definition that is applied again gets a new
+// number, as in kubectl.
 func (h *history) drop(c manifest.Checkpoint) {
 	h.Revisions = slices.DeleteFunc(h.Revisions, func(r historyRevision) bool {
 		made, err := manifest.Unmarshal([]byte(r.Objects))
@@ -172,7 +172,7 @@ func (h history) write(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// fit encodes the newest maxRevisions revisions, or as many of them as limit bytes can contain.
+// fit encodes the newest maxRevisions revisions, or as many of them as fit in limit bytes.
 func (h history) fit(limit int) ([]byte, error) {
 	for drop := max(0, len(h.Revisions)-maxRevisions); ; drop++ {
 		data, err := json.Marshal(history{UID: h.UID, Revisions: h.Revisions[drop:]})
@@ -182,10 +182,10 @@ func (h history) fit(limit int) ([]byte, error) {
 	}
 }
 
-// readHistory reads a pod's history file. Without a file, the history is empty.
+// readHistory reads a pod's history file. If there is no file, it returns an empty history.
 func readHistory(layout identity.Layout, id identity.Pod) (history, error) {
 	var h history
-	const head = 1 << 10 // the schema version
+	const head = 1 << 10 // maximum size of the part with the schema version
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.History(id), identity.MaxCheckpoint+head)
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil

@@ -17,8 +17,8 @@ import (
 
 var historyID = identity.Pod{Namespace: "default", Name: "web", UID: "u-web"}
 
-// revisionOf returns a definition that differs from others in its image, and refers to a ConfigMap and
-// a Secret.
+// revisionOf returns a definition with the given image, which refers to a Secret and the given
+// ConfigMap.
 func revisionOf(image, configMap string) manifest.Checkpoint {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u-web"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}}}
@@ -30,7 +30,7 @@ func revisionOf(image, configMap string) manifest.Checkpoint {
 	return c
 }
 
-// keep records that the given definitions are applied one after the other.
+// keep records definitions as if they were applied one after the other.
 func keep(t *testing.T, layout identity.Layout, made ...manifest.Checkpoint) {
 	t.Helper()
 	for i := range made[1:] {
@@ -40,7 +40,7 @@ func keep(t *testing.T, layout identity.Layout, made ...manifest.Checkpoint) {
 	}
 }
 
-// shownHistory returns the revisions as "1:a 2:b", and the objects of earlier ones.
+// shownHistory returns the revisions as "1:a 2:b", and the objects of earlier revisions.
 func shownHistory(t *testing.T, layout identity.Layout, c manifest.Checkpoint) string {
 	t.Helper()
 	revisions, err := Revisions(layout, historyID, c)
@@ -98,9 +98,9 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryKilled covers a podrun that is killed after it has written the history and before it
-// writes the new definition. The earlier definition is then still the current one, and the next
-// change does not record it twice.
+// TestHistoryKilled covers a podrun process that is killed after it has written the history and
+// before it writes the new definition. The earlier definition then remains the current one, and the
+// next change must not record it twice.
 func TestHistoryKilled(t *testing.T) {
 	a, b, c := revisionOf("a", ""), revisionOf("b", ""), revisionOf("c", "")
 	layout := testLayout(t)
@@ -114,9 +114,9 @@ func TestHistoryKilled(t *testing.T) {
 	}
 }
 
-// TestHistoryOfOther checks that the history of an earlier pod of the same name is not part of the
-// current pod's history. A version of podrun without histories removed the earlier pod, but not
-// its history.
+// TestHistoryOfOther checks that the current pod's history does not include that of an earlier pod
+// of the same name. Such a history remains if a version of podrun without histories removed the
+// earlier pod.
 func TestHistoryOfOther(t *testing.T) {
 	a, b := revisionOf("a", ""), revisionOf("b", "")
 	layout := testLayout(t)
@@ -170,8 +170,8 @@ func TestHistoryFile(t *testing.T) {
 	}
 }
 
-// TestHistoryNewer checks that podrun neither misreads nor overwrites the history of a newer
-// podrun.
+// TestHistoryNewer checks that podrun neither misreads nor overwrites a history that a newer
+// version of podrun wrote.
 func TestHistoryNewer(t *testing.T) {
 	layout := testLayout(t)
 	keep(t, layout, revisionOf("a", ""), revisionOf("b", ""))

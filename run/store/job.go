@@ -30,13 +30,12 @@ type JobRecord struct {
 	// Deleted is true for a Job that was deleted although its file still defines it. podrun keeps the
 	// record so that it does not run the Job again.
 	Deleted bool `json:"deleted,omitempty"`
-	// Pods are the pods that podrun has created for the Job, in the order of their creation, without removed
-	// ones.
+	// Pods are the pods that podrun has created for the Job and not removed, in the order of their creation.
 	Pods []JobPod `json:"pods,omitempty"`
 	// Attempts is the number of pods that podrun has ever created for the Job.
 	Attempts int32 `json:"attempts,omitempty"`
-	// Failures is the number of failed pods since the last success. LastFailure is when the last of
-	// them ended.
+	// Failures is the number of failed pods since the last success. LastFailure is the time at
+	// which the last of them ended.
 	Failures    int32        `json:"failures,omitempty"`
 	LastFailure *metav1.Time `json:"lastFailure,omitempty"`
 }
@@ -51,8 +50,8 @@ type JobPod struct {
 // JobPodState is the state of a pod of a Job.
 type JobPodState string
 
-// The states of a Job's pods. A Succeeded or Failed pod has ended and was counted by the Job.
-// podrun removes Stopping pods.
+// The states of a Job's pods. A Succeeded or Failed pod has ended, and the Job's status counts it.
+// A Stopping pod is one that podrun is removing.
 const (
 	JobPodActive    JobPodState = "Active"
 	JobPodStopping  JobPodState = "Stopping"
@@ -67,10 +66,12 @@ type CronJobRecord struct {
 	CronJob *batchv1.CronJob `json:"cronJob"`
 	Path    string           `json:"path,omitempty"`
 	Deleted bool             `json:"deleted,omitempty"` // as in JobRecord
-	// Dependencies are the objects to which its pods refer, if a command applied the CronJob with them; nil
-	// if there are none. The pods of a CronJob of a file get the objects of the manifest directories.
+	// Dependencies are the objects to which the CronJob's pods refer, if a command applied the CronJob
+	// together with them. It is nil if there are none. For a CronJob in a file, podrun uses the objects in
+	// the manifest directories.
 	Dependencies *manifest.Dependencies `json:"dependencies,omitempty"`
-	// Starting is the Job of status.lastScheduleTime while podrun creates its record.
+	// Starting is the Job for status.lastScheduleTime, while podrun is creating the record of this
+	// Job.
 	Starting *batchv1.Job `json:"starting,omitempty"`
 }
 
@@ -91,7 +92,7 @@ func (r *CronJobRecord) Deleting() bool { return r.Deleted || r.CronJob.Deletion
 func (r *JobRecord) OwnedBy(c *batchv1.CronJob) bool { return metav1.IsControlledBy(r.Job, c) }
 
 // Records contains all records of Jobs and CronJobs, sorted by namespace and name. Unreadable maps
-// the paths of records that podrun cannot read to the reasons.
+// the path of each record that podrun cannot read to the reason.
 type Records struct {
 	Jobs       []*JobRecord
 	CronJobs   []*CronJobRecord
@@ -102,8 +103,8 @@ type Records struct {
 // refuses the Job.
 const maxRecord = 4 << 20
 
-// LockRecords locks the records of Jobs and CronJobs for changes. Do not hold the lock while
-// podrun waits. who identifies the process that holds it.
+// LockRecords locks the records of Jobs and CronJobs for changes. The caller must not hold the lock
+// while it waits for an event. The argument who identifies the process that holds the lock.
 func LockRecords(ctx context.Context, layout identity.Layout, who string) (*FileLock, error) {
 	l, err := Lock(ctx, filepath.Join(layout.Locks(), "jobs"), who, nil)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 
 // The limits for a journal's size. While a command supervises a pod, a probe that fails every second
 // adds a line per second. Therefore podrun compacts a file of more than maxJournal bytes: it
-// aggregates the newest events, which replace the content of the file.
+// replaces the content with the aggregated newest events.
 const (
 	maxJournal  = 512 << 10
 	keptJournal = 128 << 10 // bytes that compaction keeps
 	keptEvents  = 256
 	// bytes that podrun reads from the end of a file that was not compacted; an older version of podrun
-	// may have left a larger one
+	// may have left a larger file
 	maxJournalRead  = 4 << 20
 	journalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
@@ -38,17 +38,17 @@ const (
 //
 // Several podrun processes may write to the same file concurrently. A process writes each line with
 // one append. While it writes, it holds a shared lock on the file. A process that replaces the file
-// holds an exclusive lock on it. A process that finds that it has locked a replaced file opens the
-// new one, so no line is lost. The directory stays open. So if the pod is deleted and a new pod has
-// the same UID, no event of the deleted pod is written to the new pod's journal.
+// holds an exclusive lock on it. If a process has locked a file that was replaced, it opens the new
+// file, so no line is lost. The directory stays open, so that events of a deleted pod are never
+// written to the journal of a new pod with the same UID.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
 
 	mu   sync.Mutex
-	dir  *os.Root // nil until open
+	dir  *os.Root // nil until Open is called
 	file *os.File
-	held []event.Event // not written yet
+	held []event.Event // events that have not been written yet
 	err  error         // the first write error; Close returns it
 }
 
@@ -111,7 +111,7 @@ func (j *Journal) Open(layout identity.Layout) error {
 }
 
 // openJournal opens the journal in a pod's directory. If the file is not a regular file, openJournal
-// replaces it if create is os.O_CREATE, and otherwise returns errNotRegular.
+// replaces it if create is os.O_CREATE; otherwise it returns errNotRegular.
 func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 	for again := create != 0; ; again = false {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOFOLLOW|create, journalMode)
@@ -144,8 +144,8 @@ func (j *Journal) fail(err error) {
 }
 
 // flush writes the buffered events. If another podrun process is replacing the file, which takes
-// milliseconds, flush waits. If that process makes no progress, flush keeps the events until the next
-// call.
+// milliseconds, flush waits. If the replacement takes longer than wait, flush keeps the events until
+// the next call.
 func (j *Journal) flush(wait time.Duration) {
 	if len(j.held) == 0 {
 		return

@@ -36,7 +36,7 @@ func journalSize(t *testing.T, layout identity.Layout) int64 {
 	return info.Size()
 }
 
-// counts returns how often each reason occurred.
+// counts returns the number of occurrences of each reason.
 func counts(t *testing.T, layout identity.Layout) map[string]int {
 	t.Helper()
 	events, err := ReadJournal(layout, "u1")
@@ -105,7 +105,8 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// TestJournalLosesNoLine lets several processes write to the file and replace it concurrently.
+// TestJournalLosesNoLine checks that no line is lost while several processes concurrently write to
+// the file and replace it.
 func TestJournalLosesNoLine(t *testing.T) {
 	layout := testLayout(t)
 	const writers, n = 4, 4000
@@ -133,7 +134,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 			t.Errorf("writer %d: %d of %d events", w, got[fmt.Sprint("writer", w)], n)
 		}
 	}
-	// This writes to a file that was replaced long ago.
+	// This journal's file was replaced long ago.
 	before.Emit(event.Event{Reason: "Late"})
 	if got := counts(t, layout); got["Late"] != 1 {
 		t.Errorf("%v", got)
@@ -177,9 +178,9 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	}
 }
 
-// TestJournalOfADeletedPod covers a podrun that still has the journal of a deleted pod open. It
-// must not write to the journal of a new pod with the same UID, and must not create a file that
-// would prevent the removal of the directory.
+// TestJournalOfADeletedPod covers a podrun process that still has the journal of a deleted pod
+// open. It must not write to the journal of a new pod with the same UID, and must not create a file
+// that would prevent the removal of the directory.
 func TestJournalOfADeletedPod(t *testing.T) {
 	layout := testLayout(t)
 	old := openedJournal(t, layout)
@@ -187,7 +188,7 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	if err := os.Remove(layout.Journal("u1")); err != nil {
 		t.Fatal(err)
 	}
-	for range 3000 { // enough to compact the journal
+	for range 3000 { // enough events to compact the journal
 		old.Emit(event.Event{Reason: "Late", Message: strings.Repeat("x", 300)})
 	}
 	if entries, err := os.ReadDir(layout.Pod("u1")); err != nil || len(entries) > 0 {
@@ -207,8 +208,8 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestJournalThatIsNone covers three kinds of files. podrun must replace a file that is not a
-// journal, skip lines that are not events, and read only the end of a huge file.
+// TestJournalThatIsNone checks that podrun replaces a file that is not a journal, skips lines that
+// are not events, and reads only the end of a huge file.
 func TestJournalThatIsNone(t *testing.T) {
 	event1 := `{"time":"2026-01-02T03:00:00Z","namespace":"default","pod":"web","uid":"u1","reason":"Kept","message":""}` + "\n"
 	for name, test := range map[string]struct {
@@ -257,7 +258,7 @@ func TestJournalThatIsNone(t *testing.T) {
 }
 
 // TestJournalOnAReadOnlyFileSystem checks that a pod can be deleted even if its file system is not
-// writable. The journal passes events on, and Close returns the failure.
+// writable. The journal must pass events on, and Close must return the write error.
 func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: mounts a file system")

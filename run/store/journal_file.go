@@ -21,9 +21,9 @@ import (
 // journalName is the base name of identity.Layout.Journal.
 const journalName = "events.jsonl"
 
-// lockFile takes a shared lock on the pod's journal, as every writer does. If the file was
-// replaced since it was opened, lockFile opens the new one. If the pod was deleted, it keeps
-// the deleted file.
+// lockFile acquires the shared lock that every writer of the pod's journal holds. If the file was
+// replaced after this process opened it, lockFile opens the new file. If the pod was deleted, it
+// keeps the deleted file.
 func (j *Journal) lockFile(deadline time.Time) error {
 	for {
 		if err := flockUntil(j.file, deadline); err != nil {
@@ -40,7 +40,7 @@ func (j *Journal) lockFile(deadline time.Time) error {
 		if err != nil {
 			return err
 		}
-		j.file.Close() // this also releases its lock
+		j.file.Close() // closing the file also releases its lock
 		j.file = newer
 	}
 }
@@ -59,7 +59,7 @@ func flockUntil(f *os.File, deadline time.Time) error {
 	}
 }
 
-// unlockFile releases the lock of a file that stays open.
+// unlockFile releases the lock on a file, which stays open.
 func unlockFile(f *os.File) {
 	// Flock fails only if the file is not a regular file.
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
@@ -79,9 +79,9 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 	return err == nil && os.SameFile(named, open), err
 }
 
-// compact replaces a journal that is too long with a journal of its newest events. It does
-// nothing if another podrun process is writing, or if a step fails, because it is called again
-// for the next event.
+// compact replaces a journal that is too long with a journal of its newest events. If another
+// podrun process is writing, or if a step fails, it does nothing, because it is called again for
+// the next event.
 func (j *Journal) compact() {
 	info, err := j.file.Stat()
 	if err != nil || info.Size() <= maxJournal {
@@ -108,8 +108,8 @@ func (j *Journal) compact() {
 }
 
 // replace renames a new file over the journal, unless the pod has been deleted. The caller holds the
-// file's lock exclusively, so no other running podrun process is writing a temporary file. If one
-// exists, a killed process left it behind.
+// file's lock exclusively, so no other running podrun process is writing a temporary file. An
+// existing temporary file is a leftover of a killed process.
 func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	const temporary = "." + journalName + ".new"
 	if err := j.dir.RemoveAll(temporary); err != nil {
@@ -133,7 +133,7 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 		err = j.dir.Rename(temporary, journalName)
 	}
 	if err != nil {
-		// If the removal fails, the file is removed together with the pod.
+		// If the removal fails, podrun removes the file together with the pod.
 		_ = j.dir.Remove(temporary)
 		f.Close()
 		return
@@ -158,8 +158,8 @@ func newestEvents(events []event.Event) []event.Event {
 }
 
 // ReadJournal reads the events of a pod and aggregates them. It returns them in the order of their
-// last occurrence. It returns none if there is no journal. It skips lines that are not events, such as
-// a line that a crash truncated.
+// last occurrence. If there is no journal, it returns no events. It skips lines that are not events,
+// such as a line that a crash truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
 	path := layout.Journal(uid)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

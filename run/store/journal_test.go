@@ -69,7 +69,7 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	if got := readReasons(t, layout); got != "Pulling Pulled" {
 		t.Errorf("%q", got)
 	}
-	// After Close, the journal passes events on and buffers them.
+	// After Close, the journal still passes events on, and buffers them.
 	j.Emit(event.Event{Reason: "Late"})
 	if len(*seen) != 3 {
 		t.Errorf("%d events passed on", len(*seen))
@@ -86,8 +86,8 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	}
 }
 
-// TestJournalCutShort checks that if a crash has truncated the last line, lines that a later podrun
-// appends are not lost because of that.
+// TestJournalCutShort checks that no line that a later podrun process appends is lost if a crash
+// has truncated the last line.
 func TestJournalCutShort(t *testing.T) {
 	for _, tail := range []string{`{"reason":"Cre`, "{", "\x00\x00\x00"} {
 		j, layout, _ := testJournal(t)

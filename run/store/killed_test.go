@@ -11,10 +11,11 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestOwnerKnowsThatTheLastOneWasKilled covers claims: a killed process leaves its claim behind, and a
-// sweep keeps the claim until the next owner has read it. A process that exits normally removes its claim.
-// Further owners that follow soon must also detect the kill, because the next owner may lose the pod
-// before the runtime has completed the call of the killed process.
+// TestOwnerKnowsThatTheLastOneWasKilled checks that the next owner detects a kill by the claim of the
+// killed process. A killed process leaves its claim behind, and a sweep keeps the claim until the next
+// owner has read it. A process that exits normally removes its claim. Further owners that follow soon must
+// also detect the kill, because the next owner may lose the pod before the runtime has completed the call
+// of the killed process.
 func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	for _, killed := range []bool{false, true} {
@@ -75,8 +76,8 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	}
 }
 
-// TestSweepOfAPodWithoutCheckpoint covers a podrun that was killed before it wrote the checkpoint:
-// it leaves a directory, an owner record and a claim.
+// TestSweepOfAPodWithoutCheckpoint covers a podrun process that was killed before it wrote the
+// checkpoint. It leaves a directory, an owner record and a claim behind.
 func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -107,9 +108,9 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// TestUnreleasedAreKept checks that if a sandbox could not be stopped, the owner records of all
-// later pods with the same name list the sandbox until it is released. They also list a sandbox
-// that an owner was stopping when it was killed.
+// TestUnreleasedAreKept checks that the owner records of all later pods with the same name list a
+// sandbox that could not be stopped, until it is released. They also list a sandbox that an owner
+// was stopping when it was killed.
 func TestUnreleasedAreKept(t *testing.T) {
 	layout := testLayout(t)
 	acquire := func(uid string) *PodLock {

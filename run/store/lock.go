@@ -35,17 +35,17 @@ const (
 	reportLockAfter = 500 * time.Millisecond
 )
 
-// Lock acquires the lock at path. It waits until ctx ends. It writes who into the file. If it has
-// waited for half a second, it calls waiting once with the name of the holder. waiting may be nil. If
-// --timeout ends the wait, the error is a *problem.Error of kind Deadline. Otherwise it wraps the
-// cause of ctx.
+// Lock acquires the lock at path. It waits until ctx ends. When it has the lock, it writes who into
+// the file. After it has waited for half a second, it calls waiting once with the name of the holder.
+// waiting may be nil. If --timeout ends the wait, the error is a *problem.Error of kind Deadline.
+// Otherwise it wraps the cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
 }
 
-// AwaitLock calls try until try returns a lock or an error, or until ctx ends. path is the lock
-// file. The lock file contains the holder's name, which AwaitLock passes to waiting and uses in
-// errors. The errors are those of Lock.
+// AwaitLock calls try until try returns a lock or an error, or until ctx ends. AwaitLock reads the
+// holder's name from the lock file at path. It passes the name to waiting, and uses it in errors.
+// The errors are those of Lock.
 func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
 	poll, since := firstLockPoll, time.Now()
 	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
@@ -80,10 +80,10 @@ func TryLock(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: before}, nil
 }
 
-// TryLockReadOnly does what TryLock does, for a removal, which must work on a full or read-only
-// file system: it locks an existing file without writing to it. If the file does not exist, it
-// returns a FileLock without a file: no other command can have locked the pod since a sweep
-// removed the file.
+// TryLockReadOnly is TryLock for removals, which must work on a full or read-only file system: it
+// locks an existing file without writing to it. If the file does not exist, it returns a FileLock
+// without a file, because no other command can have locked the pod since a sweep removed the lock
+// file.
 func TryLockReadOnly(path, who string) (*FileLock, error) {
 	l, err := TryLock(path, who)
 	if !CannotWrite(err) {
@@ -105,15 +105,15 @@ func CannotWrite(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// LockFile creates, opens and locks the file at path; it returns nil if another
-// process holds its lock.
+// LockFile creates, opens and locks the file at path. It returns nil if another process holds its
+// lock.
 func LockFile(path string) (*os.File, error) {
 	return FlockFile(path, unix.O_RDWR|unix.O_CREAT)
 }
 
-// FlockFile opens and locks the file at path; it returns nil if another process holds its lock.
-// If the last holder removed the file between open and flock, FlockFile tries again. Otherwise
-// two processes could hold locks on two different files.
+// FlockFile opens and locks the file at path. It returns nil if another process holds its lock. If
+// the last holder removed the file between open and flock, FlockFile tries again. Otherwise two
+// processes could hold locks on two different files.
 func FlockFile(path string, flags int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -137,8 +137,8 @@ func FlockFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// LockWaitEnded returns the error for a wait for a lock, after ctx has ended. holder is the description that
-// ShownHolder returns. If --timeout ended the wait, the error is a *problem.Error of kind Deadline. Otherwise it
+// LockWaitEnded returns the error for a wait for a lock, after ctx has ended. The argument holder is the result
+// of ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline. Otherwise it
 // wraps the cause of ctx.
 func LockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
@@ -163,8 +163,8 @@ func writeHolder(f *os.File, who string) error {
 // maxHolder is the maximum size of a lock file's content, in bytes.
 const maxHolder = 64 << 10
 
-// Holder returns the name of the process that holds the lock at path, or a general term if the name is
-// unknown.
+// Holder returns the name of the process that holds the lock at path, or a general description if the
+// name is unknown.
 func Holder(path string) string {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxHolder)
 	if who := strings.TrimSpace(string(data)); err == nil && who != "" {

@@ -24,8 +24,7 @@ func testLayout(t *testing.T) identity.Layout {
 	return identity.Layout{RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"), ContainerLogsDir: filepath.Join(dir, "links")}
 }
 
-// testLocks returns Locks that act as those of another podrun process: each call uses a new holder
-// name.
+// testLocks returns Locks with a new holder name, as if they belonged to another podrun process.
 func testLocks(layout identity.Layout) Locks {
 	return NewLocks(layout, "process 1 (podrun test) ["+RandomHex(8)+"]", func(problem.List) {})
 }
@@ -117,7 +116,7 @@ func TestPodLockReportsOtherHolders(t *testing.T) {
 	free.Close()
 }
 
-// TestLockOfKilledHolder kills a process that holds a lock.
+// TestLockOfKilledHolder checks that the kernel releases the lock of a killed process.
 func TestLockOfKilledHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	child := exec.Command(os.Args[0], "-test.run=^TestHelperHoldLock$")
@@ -145,7 +144,7 @@ func TestLockOfKilledHolder(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// The error reports that the process was killed.
+	// Wait returns the error that the process was killed.
 	_ = child.Wait()
 	l, err := Lock(ended, path, "process 2", nil)
 	if err != nil {
@@ -157,8 +156,8 @@ func TestLockOfKilledHolder(t *testing.T) {
 	l.Unlock()
 }
 
-// TestHelperHoldLock is the process that TestLockOfKilledHolder kills. It tests nothing when it runs
-// by itself.
+// TestHelperHoldLock is the process that TestLockOfKilledHolder kills. It does nothing if it runs as
+// a normal test.
 func TestHelperHoldLock(t *testing.T) {
 	path := os.Getenv("PODRUN_TEST_HOLD")
 	if path == "" {
@@ -168,7 +167,7 @@ func TestHelperHoldLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Stdout.WriteString("held\n")
-	io.Copy(io.Discard, os.Stdin) // until the parent exits
+	io.Copy(io.Discard, os.Stdin) // blocks until the parent exits
 }
 
 // TestLockIsNoSymlink checks that a symlink in place of a lock does not redirect root's writes.
@@ -190,8 +189,8 @@ func TestLockIsNoSymlink(t *testing.T) {
 	}
 }
 
-// TestLockPodsHoldsNoneWhileItWaits checks that while a command waits for the lock of one of its
-// pods, other commands can lock its other pods, for example to preempt them.
+// TestLockPodsHoldsNoneWhileItWaits checks that other commands can lock the other pods of a
+// command, for example to preempt them, while the command waits for the lock of one of its pods.
 func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := testLayout(t)

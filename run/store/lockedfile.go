@@ -22,12 +22,12 @@ type LockedFile struct {
 }
 
 // MakeLockedFile creates and locks a file in dir. The file's name is prefix followed by random
-// characters. It creates dir if it is missing.
+// characters. It creates dir if dir does not exist.
 func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	// Before it is locked, the file has a name that readers skip.
+	// Readers skip a file with this name, so that they do not read the file before it is locked.
 	f, err := os.CreateTemp(dir, "."+prefix)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,8 @@ func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
-	// If the removal fails, other processes ignore the file, because it is not locked, until a sweep removes it.
+	// If the removal fails, a sweep removes the file later. Until then, other processes ignore the file, because
+	// it is not locked.
 	_ = os.Remove(l.path)
 	l.file.Close()
 	l.file = nil
@@ -84,8 +85,8 @@ func IsLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// temporaryAge is the age from which podrun considers a temporary file a leftover of a killed
-// process: a running process renames its temporary files immediately.
+// temporaryAge is the minimum age at which podrun considers a temporary file to be a leftover of a
+// killed process. A running process renames its temporary files immediately.
 const temporaryAge = time.Minute
 
 // sweepDir calls each with the name of every file in dir, except temporary files. It removes temporary

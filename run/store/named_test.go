@@ -13,14 +13,14 @@ import (
 )
 
 // TestStoredNamed checks that StoredNamed reads only one directory if there is an owner record, and
-// that it misses no pod because of the record.
+// that it does not miss a pod because of the record.
 func TestStoredNamed(t *testing.T) {
 	web := identity.Pod{Namespace: "default", Name: "web", UID: "u-web"}
 	older := identity.Pod{Namespace: "default", Name: "web", UID: "u-older"}
 	db := identity.Pod{Namespace: "default", Name: "db", UID: "u-db"}
 	owned := func(uid string) string { return `{"schema":1,"counter":1,"token":"00","uid":"` + uid + `"}` }
 	for name, test := range map[string]struct {
-		owner string // the record of default/web; "" if there is none
+		owner string // the pod in the record of default/web; "" if there is no record
 		want  []identity.Pod
 	}{
 		"its record":                             {owned("u-web"), []identity.Pod{web}},

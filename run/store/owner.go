@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Generation identifies one period of ownership of a pod. Two generations can only be compared for
+// Generation identifies one period of ownership of a pod. Generations can be compared only for
 // equality. The counter alone would not be unique: it starts again after a delete, and the new pod can
 // have the same UID. The token never repeats. The zero value means no generation.
 type Generation struct {
@@ -24,7 +24,7 @@ func (g Generation) next() Generation {
 	return Generation{Counter: g.Counter + 1, Token: RandomHex(16)}
 }
 
-// Purpose is what an owner does with its pod.
+// Purpose is the kind of operation that an owner performs on its pod.
 type Purpose string
 
 // The purposes of owners.
@@ -61,13 +61,13 @@ type OwnerRecord struct {
 	// created from one file have the same UID.
 	Incarnation string  `json:"incarnation"`
 	Purpose     Purpose `json:"purpose"`
-	// Fresh is true if no container of the pod has been started yet. A command that then fails to
-	// start the pod removes it. If Fresh is not set, the command keeps the pod.
+	// Fresh is true if no container of the pod has been started yet. A command that fails to start
+	// a fresh pod removes the pod; otherwise it keeps the pod.
 	Fresh bool `json:"fresh,omitempty"`
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
-	// Recreate is true if the command that is removing the pod will create it again from its
+	// Recreate is true if the command that is removing the pod will recreate it from its
 	// checkpoint. If the command fails to do so, the next owner starts the pod.
 	Recreate bool `json:"again,omitempty"`
 	// Deletion is the start of the removal. It is nil if no command is removing the pod, or if an older
@@ -83,19 +83,19 @@ type OwnerRecord struct {
 	Unreleased []string `json:"unreleased,omitempty"`
 	// KilledAt is the time at which an owner found that the previous owner had been killed. It is nil if
 	// that did not happen, or happened long ago. The runtime may still be executing the last call of the
-	// killed process. The next owner may lose the pod before that call has its effect, so later owners
-	// must expect the effect, too.
+	// killed process. The next owner may lose the pod before that call takes effect, so later owners
+	// must also expect the effect.
 	KilledAt *time.Time `json:"killedAt,omitempty"`
-	// Claim is the name of the owner's claim file. The owner is live while a process holds the lock of
+	// Claim is the name of the owner's claim file. The owner is live while a process holds the lock on
 	// that file.
 	Claim string `json:"claim"`
 	// Holder is the name of the owner's process, for messages.
 	Holder string `json:"holder"`
-	// Attends is true if the owner keeps the pod as defined for as long as both exist, as a supervisor
-	// does, or a command that waits for the pod. Any other command takes over such a pod, because it
-	// cannot wait for the owner to finish (Operates).
+	// Attends is true if the owner works on the pod for as long as both exist, like a supervisor or a
+	// command that waits for the pod. Other commands take over such a pod, because they cannot wait
+	// for the owner to finish (Operates).
 	Attends bool `json:"attends,omitempty"`
-	// Origin describes where the pod's definition comes from. It is nil if an older version of podrun
+	// Origin describes the source of the pod's definition. It is nil if an older version of podrun
 	// created the pod.
 	Origin *Origin `json:"origin,omitempty"`
 }
@@ -121,13 +121,13 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 }
 
 // lateCalls is how long after a kill the runtime may still complete a call of the killed process. A
-// runtime cancels the call when the connection closes. cri.BusyFor is the limit for a runtime that
-// does not.
+// runtime cancels the call when the connection closes. For a runtime that does not, the limit is
+// cri.BusyFor.
 const lateCalls = 10 * time.Second
 
-// noteKilled forgets a recorded kill if it is older than lateCalls, or in the future because the
-// clock was set back. If killed is true, it records that the previous owner was found killed at the
-// time now.
+// noteKilled deletes the record of a kill that is older than lateCalls, or that is in the future
+// because the clock was set back. If killed is true, it records that podrun found at the time now
+// that the previous owner had been killed.
 func (r *OwnerRecord) noteKilled(killed bool, now time.Time) {
 	if at := r.KilledAt; at != nil && (now.Before(*at) || now.Sub(*at) > lateCalls) {
 		r.KilledAt = nil
@@ -140,15 +140,15 @@ func (r *OwnerRecord) noteKilled(killed bool, now time.Time) {
 // Deletion describes the start of a pod's removal.
 type Deletion struct {
 	At time.Time `json:"at"`
-	// GraceSeconds is the grace period: the shortest one if several commands remove the pod.
+	// GraceSeconds is the grace period, or the shortest one if several commands remove the pod.
 	GraceSeconds int64 `json:"graceSeconds"`
 }
 
 // End returns the end of the grace period, which is the API's deletionTimestamp.
 func (d Deletion) End() time.Time { return d.At.Add(time.Duration(d.GraceSeconds) * time.Second) }
 
-// BeginRemoval records that a command is removing the pod. If another command is already
-// removing it, the later command does not extend the grace period (BeforeDelete in
+// BeginRemoval records that a command is removing the pod. If another command is already removing
+// the pod, the later command does not extend the grace period (BeforeDelete in
 // k8s.io/apiserver/pkg/registry/rest/delete.go).
 func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again bool) {
 	r.Doomed, r.Recreate = true, again
@@ -159,11 +159,12 @@ func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again boo
 	r.Deletion = &d
 }
 
-// EndRemoval records that no command is removing the pod, or that the pod is a new one.
+// EndRemoval records that no command is removing the pod, because the removal ended or the pod is
+// new.
 func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Recreate, r.Deletion = false, false, nil }
 
-// DeletionOf returns the start of the removal of the pod with that UID; nil if no command is removing
-// it. The record may be nil.
+// DeletionOf returns the start of the removal of the pod with the given UID, or nil if no command is
+// removing it. The record may be nil.
 func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 	if r == nil || !r.Doomed || r.UID != uid {
 		return nil
@@ -171,10 +172,10 @@ func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 	return r.Deletion
 }
 
-// Origin describes where the definition of a pod on this host comes from. It belongs to the incarnation
-// of the pod: podrun records it when the definition takes effect, and removes it with the owner record
+// Origin describes the source of the definition of a pod on this host. It belongs to the incarnation of
+// the pod: podrun records it when the definition takes effect, and removes it with the owner record
 // when the pod is deleted. A version of podrun that does not support this field drops the field when it
-// writes the record. So an origin never describes another definition.
+// writes the record, so the record never contains the origin of another definition.
 type Origin struct {
 	// Command is the command that last applied the pod: OriginApply, OriginRun or OriginServe. If
 	// it is OriginServe, the pod came from the file in its source record (SourceRecord).
@@ -182,15 +183,15 @@ type Origin struct {
 	// Settings are the node's settings with which podrun planned the pod (nodeconfig.Settings).
 	Settings json.RawMessage `json:"settings,omitempty"`
 	// RemovedAtEnd is true if the command removes the pod when it ends, like `podrun run` without --keep. If
-	// the command was killed, the pod is a leftover. It is false if an older version of podrun created the
-	// pod, because that version does not record it.
+	// the command was killed, the pod is a leftover. RemovedAtEnd is false if an older version of podrun,
+	// which does not record it, created the pod.
 	RemovedAtEnd bool `json:"removedAtEnd,omitempty"`
 }
 
 // The commands of origins.
 const (
 	OriginApply = "apply"
-	// A supervisor never supervises such a pod.
+	// a supervisor never supervises such a pod
 	OriginRun   = "run"
 	OriginServe = "serve"
 )
@@ -205,15 +206,15 @@ func (r *OwnerRecord) FromSource() bool {
 }
 
 // Operates reports whether the owner, if it is live, performs an operation that ends by itself.
-// Another command can wait for such an operation. To stop, replace or remove a pod is such an
-// operation; to supervise it is not.
+// Another command can wait for such an operation. Stopping, replacing and removing a pod are such
+// operations; supervising a pod is not.
 func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
-// Removes reports whether a command has begun to remove the pod and will not create it again.
+// Removes reports whether a command has begun to remove the pod and will not recreate it.
 func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Recreate }
 
 // Shown returns the name of the owner's process for messages. If the record is nil, it returns a
-// general term.
+// general description.
 func (r *OwnerRecord) Shown() string {
 	if r == nil || r.Holder == "" {
 		return "another podrun"

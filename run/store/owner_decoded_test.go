@@ -22,8 +22,8 @@ func fullOwner() OwnerRecord {
 }
 
 // TestOwnerIsReadAgain checks that PodLock.Owner, which decodes a record only once, still detects a
-// change of the file. It must detect the change immediately, even if the file's size is the same. A
-// change of a result must not affect the next result.
+// change of the file. It must detect the change immediately, even if the size of the file is the
+// same. If the caller changes a result, the next result must not be affected.
 func TestOwnerIsReadAgain(t *testing.T) {
 	layout, id := testLayout(t), identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	l := testLocks(layout).podLock(id)
@@ -60,8 +60,9 @@ func TestOwnerIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestOwnerCloneSharesNothing also covers fields that are added to OwnerRecord later: fullOwner must
-// set them, and clone must copy the data to which they refer.
+// TestOwnerCloneSharesNothing checks that a clone shares no memory with the record. It also covers
+// fields that will be added to OwnerRecord: fullOwner must set them, and clone must copy the data to
+// which they refer.
 func TestOwnerCloneSharesNothing(t *testing.T) {
 	full := fullOwner()
 	a, b := reflect.ValueOf(&full).Elem(), reflect.ValueOf(full.clone()).Elem()

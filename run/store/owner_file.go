@@ -36,7 +36,7 @@ func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	return decodeOwner(id, data)
 }
 
-// readOwnerFile returns the content of a pod's owner record; nil if there is none.
+// readOwnerFile returns the content of a pod's owner record, or nil if there is none.
 func readOwnerFile(layout identity.Layout, id identity.Pod) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
@@ -62,14 +62,14 @@ func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	return &r, nil
 }
 
-// decodedOwner contains the last owner record that a process read. It exists because a waiting process
-// reads the record ten times per second, and probes read it twice each, and because decoding takes
-// longer than reading.
+// decodedOwner contains the last owner record that a process read. It avoids decoding, which takes
+// longer than reading: a waiting process reads the record ten times per second, and each probe reads
+// it twice.
 type decodedOwner struct {
 	mu     sync.Mutex
 	data   []byte
 	record *OwnerRecord // decoded from data; nil if data is corrupt
-	file   ownerFile    // the file with data; the zero value if it is not certain which file this is
+	file   ownerFile    // the file that contains data; the zero value if the file is not known for certain
 }
 
 // ownerFile identifies the content of an owner record: each write creates a new file.
@@ -79,11 +79,13 @@ type ownerFile struct {
 	changed    unix.Timespec // inode change time
 }
 
-// settledOwner is the age after which a file identifies its content. A file system may record the same
-// time for two changes within one tick of the kernel's clock (at most 10 ms), and reuse the inode.
+// settledOwner is the age after which an ownerFile identifies the content of the file. For two changes
+// within one tick of the kernel's clock (at most 10 ms), a file system may record the same time and
+// reuse the inode.
 const settledOwner = time.Second
 
-// statOwner returns the file of a pod's owner record. ok is false if a later change may not be visible.
+// statOwner returns the file of a pod's owner record. The result ok is false if a later change might
+// not change the result.
 func statOwner(path string) (f ownerFile, ok bool) {
 	var s unix.Stat_t
 	if unix.Lstat(path, &s) != nil {
@@ -94,8 +96,8 @@ func statOwner(path string) (f ownerFile, ok bool) {
 	return f, age > settledOwner
 }
 
-// read returns the owner record of a pod; nil if there is none. It reads the file only if the file has
-// changed since the last call. The caller may change the result.
+// read returns the owner record of a pod, or nil if there is none. It reads the file only if the file
+// has changed since the last call. The caller may change the result.
 func (d *decodedOwner) read(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	file, settled := statOwner(layout.Owner(id))
 	d.mu.Lock()
@@ -108,15 +110,15 @@ func (d *decodedOwner) read(layout identity.Layout, id identity.Pod) (*OwnerReco
 	if data == nil || err != nil {
 		return nil, err
 	}
-	// The content is that of the file only if the file is the same before and after the read.
+	// data is the content of this file only if the file was the same before and after the read.
 	if after, _ := statOwner(layout.Owner(id)); !settled || after != file {
 		file = ownerFile{}
 	}
 	return d.decode(id, data, file)
 }
 
-// decode does what decodeOwner does for the content of a file, but decodes only content that is new. The
-// caller may change the result.
+// decode implements decodeOwner for the content of a file, but decodes only content that has changed.
+// The caller may change the result.
 func (d *decodedOwner) decode(id identity.Pod, data []byte, file ownerFile) (*OwnerRecord, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,29 +164,29 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// removeEndedClaims removes the claim files of two kinds of processes: those that were killed before
-// they wrote the owner record, and those whose owner record is gone. The pod's lock must be held.
+// removeEndedClaims removes the claim files of processes that were killed before they wrote the
+// owner record, or whose owner record no longer exists. The pod's lock must be held.
 func removeEndedClaims(layout identity.Layout, id identity.Pod) {
-	// If the directory cannot be read, the sweep tries again.
+	// If the directory cannot be read, a sweep removes the files later.
 	entries, _ := os.ReadDir(layout.Claims())
 	for _, e := range entries {
 		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
-			// If the removal fails, the sweep tries again.
+			// If the removal fails, a sweep removes the file later.
 			_ = os.Remove(path)
 		}
 	}
 }
 
 // removeTemporary removes temporary files that a process left behind because it was killed before it
-// renamed them. These are the files in dir whose names are prefix followed by digits
-// (os.CreateTemp). The caller holds the lock under which processes create these files, so none of
-// the files belongs to a running process.
+// renamed them. Their names in dir are prefix followed by digits (os.CreateTemp). The caller holds
+// the lock under which processes create these files, so none of the files belongs to a running
+// process.
 func removeTemporary(dir, prefix string) {
-	// If the directory cannot be read, the sweep tries again.
+	// If the directory cannot be read, a sweep removes the files later.
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if random, ok := strings.CutPrefix(e.Name(), prefix); ok && strings.Trim(random, "0123456789") == "" {
-			// If the removal fails, the sweep tries again.
+			// If the removal fails, a sweep removes the file later.
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -196,7 +198,7 @@ func (r *OwnerRecord) Live(layout identity.Layout) bool {
 }
 
 // killed reports whether the owner's process ended without releasing its claim: the claim file exists,
-// but no process has locked it. As long as the owner record names the file, a sweep keeps it.
+// but no process has locked it. A sweep keeps the file as long as the owner record names it.
 func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	if r == nil || r.Claim == "" {
 		return false
@@ -225,8 +227,9 @@ func sweepClaims(layout identity.Layout) error {
 	})
 }
 
-// claimText returns the content of a claim file. It names the incarnation of the pod. It also says
-// whether the command requires the pod to exist, like apply, or only observes it, like wait.
+// claimText returns the content of a claim file. It names the incarnation of the pod. It also
+// states whether the command requires the pod to exist, like apply, or only observes the pod, like
+// wait.
 func claimText(keeps bool, incarnation string) string {
 	if keeps {
 		return "keeps " + incarnation
@@ -241,10 +244,10 @@ const claimMaxBytes = 128
 // unambiguous, because pod names never contain an underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// claimed reports whether another running command has a claim on the pod. mine is the claim of this
-// command, or nil.
+// claimed reports whether another running command has a claim on the pod. The argument mine is the
+// claim of this command, or nil.
 func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
-	// If the directory cannot be read, it does not exist, and there are no claims.
+	// An error means that the directory does not exist, so there are no claims.
 	entries, _ := os.ReadDir(layout.Claims())
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))
@@ -252,7 +255,7 @@ func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
 }
 
 // KeptByOthers reports whether another running command requires that this incarnation of the pod
-// exists. mine is the claim of this command, or nil.
+// exists. The argument mine is the claim of this command, or nil.
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Two changes within a tick of the kernel's clock have the same time. In this test, both also have the same
-// size.
+// TestOwnerIsReadAfterEachChange covers two changes within a tick of the kernel's clock, which have the
+// same time. In this test, they also have the same size.
 func TestOwnerIsReadAfterEachChange(t *testing.T) {
 	layout, id := identity.Layout{RootDir: t.TempDir()}, identity.Pod{Namespace: "default", Name: "web"}
 	var d decodedOwner
@@ -34,7 +34,8 @@ func TestOwnerIsReadAfterEachChange(t *testing.T) {
 	}
 }
 
-// A probe reads the owner twice. If nothing has changed for a while, it must not open the file.
+// TestOwnerIsNotReadAgain checks that podrun does not open the file again if the file has not
+// changed for a while, because each probe reads the owner twice.
 func TestOwnerIsNotReadAgain(t *testing.T) {
 	layout, id := identity.Layout{RootDir: t.TempDir()}, identity.Pod{Namespace: "default", Name: "web"}
 	if err := writeOwner(layout, id, OwnerRecord{Generation: Generation{Counter: 1, Token: "a"}}); err != nil {
@@ -51,7 +52,7 @@ func TestOwnerIsNotReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The record that the second read returns cannot come from the file.
+	// The file does not contain this token, so the test detects a second read of the file.
 	d.record.Token = "kept"
 	if got, err := d.read(layout, id); err != nil || got == nil || got.Token != "kept" {
 		t.Errorf("%+v, %v", got, err)

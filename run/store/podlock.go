@@ -26,21 +26,22 @@ type PodLock struct {
 	// Removal is true if the command removes the pod. A removal must work even if the file system is
 	// not writable.
 	Removal bool
-	// Mine is the generation that this command acquired last. Seen is the generation that the pod
-	// had when this command last held the lock.
+	// Mine is the last generation that this command acquired. Seen is the pod's generation when
+	// this command last held the lock.
 	Mine, Seen Generation
 	// Incarnation is the incarnation of the pod that this command last owned.
 	Incarnation string
-	// keeps is true if the command requires that the pod exists.
+	// keeps is true if the command requires the pod to exist.
 	keeps bool
-	// Ending are the containers and sandboxes that an owner asked to stop (OwnerRecord.Ending).
+	// Ending contains the containers and sandboxes that an owner asked to stop
+	// (OwnerRecord.Ending).
 	Ending map[string]time.Time
 	// Unreleased are the sandboxes whose networks may be only partially released
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
 	Claim      *LockedFile
-	// Killed is true if the previous owner, or one shortly before it, was killed, so that the runtime
-	// may still be executing its last call (OwnerRecord.KilledAt).
+	// Killed is true if the previous owner, or another recent owner, was killed, so that the runtime
+	// may still be executing the last call of that owner (OwnerRecord.KilledAt).
 	Killed bool
 	// Origin is the origin that the next Acquire records for the pod; nil keeps the recorded one.
 	Origin *Origin
@@ -53,7 +54,7 @@ type PodLock struct {
 	// Supervisor is true if the command is a supervisor (OwnerRecord.Attends).
 	Supervisor bool
 	// Pinned is true if podrun could not write a generation, or if the pod's generation belongs to
-	// another UID. The command then holds the lock during long calls, too.
+	// another UID. The command then holds the lock during long calls as well.
 	Pinned  bool
 	decoded decodedOwner
 }
@@ -61,12 +62,13 @@ type PodLock struct {
 // Locks creates the pod locks of a process.
 type Locks struct {
 	layout identity.Layout
-	holder string // identifies the process uniquely
+	holder string // a unique name of the process
 	warn   func(problem.List)
 }
 
-// NewLocks returns the locks of a process. holder identifies the process uniquely. If the process has
-// to wait for a lock, Locks calls warn with the name of the lock's holder. warn must not be nil.
+// NewLocks returns the locks of a process. The argument holder is a unique name of the process. If
+// the process must wait for a lock, Locks calls warn with a warning that names the lock's holder. The
+// function warn must not be nil.
 func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Locks {
 	return Locks{layout: layout, holder: holder, warn: warn}
 }
@@ -77,8 +79,8 @@ func (l Locks) podLock(id identity.Pod) *PodLock {
 }
 
 // LockPod acquires the lock of a pod for a command with the given purpose. It waits until no other
-// process holds the lock, and until no live owner has a purpose that ranks higher. The caller must call
-// Release, even after an error. The errors are those of Lock.
+// process holds the lock and no live owner has a purpose of higher rank. The caller must call Release,
+// even after an error. The errors are those of Lock.
 func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*PodLock, error) {
 	l := locks.podLock(id)
 	l.Removal = p == PurposeRemove
@@ -110,8 +112,8 @@ func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 // OwnerPoll is the interval at which a waiting process reads a pod's owner record.
 const OwnerPoll = 100 * time.Millisecond
 
-// AwaitEnd waits, without the lock, until the owner's command has ended its operation or the pod has
-// another owner. The errors are those of Lock.
+// AwaitEnd waits, without the lock, until the owner r has ended its operation or the pod has another
+// owner. The errors are those of Lock.
 func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
 	for {
@@ -128,7 +130,7 @@ func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 // Live reports whether an owner's process still holds its claim on the pod.
 func (l *PodLock) Live(r *OwnerRecord) bool { return r.Live(l.layout) }
 
-// Take acquires the lock. It reports whether another process has held the lock since this process
+// Take acquires the lock, and reports whether another process has held it since this process
 // released it. The errors are those of Lock.
 func (l *PodLock) Take(ctx context.Context) (changed bool, err error) {
 	held, err := AwaitLock(ctx, l.path, func(holder string) {
@@ -166,8 +168,8 @@ func (l *PodLock) Unlock() {
 	}
 }
 
-// Release ends the command's claim and reservation and releases the lock. The generation remains on
-// disk, but its owner is no longer live. Release may be called on nil.
+// Release ends the command's claim and reservation, and releases the lock. The generation remains
+// on disk, but its owner is no longer live. Release may be called on nil.
 func (l *PodLock) Release() {
 	if l != nil {
 		l.Claim.Release()
@@ -177,13 +179,13 @@ func (l *PodLock) Release() {
 	}
 }
 
-// Owner reads the pod's owner record; it returns nil if there is none. The record changes only
+// Owner reads the pod's owner record. It returns nil if there is none. The record changes only
 // under the lock.
 func (l *PodLock) Owner() (*OwnerRecord, error) {
 	return l.decoded.read(l.layout, l.id)
 }
 
-// Current returns the pod's current generation; the zero value if there is none.
+// Current returns the pod's current generation, or the zero value if there is none.
 func (l *PodLock) Current() (Generation, error) {
 	r, err := l.Owner()
 	if err != nil || r == nil {
@@ -192,14 +194,14 @@ func (l *PodLock) Current() (Generation, error) {
 	return r.Generation, nil
 }
 
-// Owned reports whether it is certain that this command owns the pod: the generation that it
-// acquired must be the current one. If the command does not hold the lock, the result may be
+// Owned reports whether this command certainly owns the pod, which means that the generation that
+// it acquired is the current one. If the command does not hold the lock, the result may be
 // outdated.
 func (l *PodLock) Owned() bool { return l.CheckOwned() == nil }
 
 // CheckOwned returns nil if this command owns the pod, and ErrChanged if it does not. Any other error
 // means that podrun cannot read the record. A caller must not treat that error like ErrChanged,
-// because it would then decide again forever.
+// because it would then repeat its decision forever.
 func (l *PodLock) CheckOwned() error {
 	if l.Pinned {
 		if l.Held == nil {
@@ -215,12 +217,11 @@ func (l *PodLock) CheckOwned() error {
 }
 
 // Acquire makes this command the owner of the pod with the given UID by writing a new generation.
-// fresh means that the pod is new; keeps means that the command requires that the pod exists. The
-// lock must be held.
+// The argument fresh means that the pod is new; keeps means that the command requires the pod to
+// exist. The lock must be held.
 //
-// podrun may be unable to write a generation, or the current generation may belong to a pod with
-// another UID. Then a removal owns the pod without a generation, and keeps the lock instead
-// (Pinned).
+// If podrun cannot write a generation, or if the current generation belongs to a pod with another
+// UID, a removal owns the pod without a generation, and keeps the lock instead (Pinned).
 func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	before, err := l.Owner()
 	if err != nil && !l.Removal {
@@ -235,11 +236,11 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	r.noteKilled(killed, time.Now())
 	l.Killed = l.Killed || r.KilledAt != nil
 	r.Unreleased = withIDs(r.Unreleased, l.Unreleased)
-	// The previous owner may have been killed during a stop.
+	// The previous owner may have been killed while it was stopping a sandbox.
 	if killed {
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
-	// The previous owner ended without creating the pod again.
+	// The previous owner ended before it recreated the pod.
 	if r.Recreate {
 		r.EndRemoval()
 	}
@@ -265,7 +266,8 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		return nil
 	case l.Removal && CannotWrite(err):
 		l.Pinned = true
-		// Without a record, no other command owns the pod. Its removal requires no disk space.
+		// Without a record, no other command owns the pod. Removing the record requires no disk
+		// space.
 		_ = removeOwner(l.layout, l.id)
 		return nil
 	}
@@ -299,8 +301,8 @@ func (l *PodLock) makeClaim(incarnation string) (err error) {
 	return err
 }
 
-// Update changes the owner record of this command's generation. The error is
-// ErrChanged if another command owns the pod. The lock must be held.
+// Update changes the owner record of this command's generation. It returns ErrChanged if another
+// command owns the pod. The lock must be held.
 func (l *PodLock) Update(change func(*OwnerRecord)) error {
 	if l.Pinned {
 		return nil
@@ -344,8 +346,8 @@ func (l *PodLock) Disown() error {
 }
 
 // Forget deletes the lock file of a removed pod and releases the lock. If another running command has a
-// claim on the pod, the file remains until a sweep, because that command reads from it the name of the
-// process that removed the pod.
+// claim on the pod, the file remains until a sweep, because that command reads the name of the process
+// that removed the pod from it.
 func (l *PodLock) Forget() {
 	if l == nil || l.Held == nil {
 		return
@@ -360,8 +362,8 @@ func (l *PodLock) Forget() {
 }
 
 // forgetUncreated removes the owner record and the claim of a command that was killed before it created
-// the directory of its pod. That pod would have replaced the removed one, so its UID differs. The lock
-// must be held.
+// the directory of its pod. That pod would have replaced the removed pod, so it has a different UID.
+// The lock must be held.
 func (l *PodLock) forgetUncreated() {
 	r, err := l.Owner()
 	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
@@ -374,5 +376,5 @@ func (l *PodLock) forgetUncreated() {
 }
 
 // ErrChanged reports that another podrun process changed the pod. The caller must observe the pod and
-// decide again what to do.
+// make a new decision.
 var ErrChanged = errors.New("another podrun process changed the pod")

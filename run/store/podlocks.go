@@ -24,9 +24,9 @@ func (l PodLocks) Release() {
 }
 
 // LockPods locks the given pods, one at a time, for a command that applies or restarts them. While it
-// waits for one lock, it holds no other lock. So commands never deadlock if they lock the same pods in
-// different orders, or if one preempts a pod of another. The caller must call Release, even after an
-// error. The errors are those of Lock.
+// waits for one lock, it holds no other lock. Therefore commands never deadlock if they lock the same
+// pods in different orders, or if one command preempts a pod of another. The caller must call Release,
+// even after an error. The errors are those of Lock.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {
@@ -49,9 +49,9 @@ func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, err
 	}
 }
 
-// tryAll takes the locks that the command does not hold yet. It stops at the first lock for which the
-// command has to wait, and returns that lock as busy. Either another process holds the lock, or a live owner is
-// stopping or removing the pod. If there is such an owner, tryAll also returns it.
+// tryAll takes the locks that the command does not hold yet. It stops at the first lock for which the command
+// must wait, and returns that lock as busy. Either another process holds the lock, or a live owner is stopping
+// or removing the pod; tryAll also returns such an owner.
 func (l PodLocks) tryAll() (busy *PodLock, owner *OwnerRecord, err error) {
 	for _, lock := range l {
 		if lock.Held == nil {

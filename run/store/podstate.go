@@ -22,12 +22,12 @@ import (
 type PodState struct {
 	lifecycle.Kept                             // inline, so that an older version of podrun can read these fields and show the pod
 	Probes         map[string]lifecycle.Probed `json:"probes,omitempty"` // the last results of the probes, by container ID
-	// the last time at which Probes was valid; zero if there are no results
+	// the last time at which Probes was known to be valid; zero if there are no results
 	ProbedAt time.Time         `json:"probedAt,omitzero"`
 	Resize   *lifecycle.Resize `json:"resize,omitempty"` // an in-place resize in progress; nil if there is none
 }
 
-// ErrNoPodDir means that a pod has no directory: it is new, or was deleted.
+// ErrNoPodDir means that a pod has no directory, because it is new or was deleted.
 var ErrNoPodDir = errors.New("the pod has no directory")
 
 // maxPodState is the maximum size of a pod's state in bytes. It is the sum of the limits of the
@@ -35,16 +35,16 @@ var ErrNoPodDir = errors.New("the pod has no directory")
 const maxPodState = 3 * maxState
 
 // ReadPodState reads the state of a pod. A part that is missing or corrupt is zero; for a corrupt part, ReadPodState
-// also returns an error. There is one exception: a corrupt resize becomes an empty Resize, so that podrun sets the
-// resources of the pod's cgroup again, which is harmless if the cgroup already has them. If a newer version of podrun
-// wrote the file, there are no errors.
+// also returns an error. As an exception, a corrupt resize becomes an empty Resize, so that podrun sets the resources
+// of the pod's cgroup again, which is harmless if the cgroup already has them. If a newer version of podrun wrote the
+// file, ReadPodState returns no errors.
 func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 	s, _, errs := readPodState(l, uid)
 	return s, errs
 }
 
-// readPodState does what ReadPodState does, and also returns the schema version of the file.
-// The version is 0 if the file is missing or its first line is corrupt.
+// readPodState implements ReadPodState, and also returns the schema version of the file. The
+// version is 0 if the file is missing or its first line is corrupt.
 func readPodState(l identity.Layout, uid string) (s PodState, version int, errs []error) {
 	file := l.State(uid)
 	data, err := hostfile.ReadNoFollow(context.Background(), file, maxPodState)
@@ -121,9 +121,9 @@ func (s *PodState) addLegacy(l identity.Layout, uid string) (errs []error) {
 	return errs
 }
 
-// UpdatePodState changes the state of a pod. The caller holds the pod's lock. It syncs the new
-// file if mustSync requires that, or if the file replaces the files of schema version 2, which
-// it then removes. The error is ErrNoPodDir if the pod has no directory. It is of kind Refused
+// UpdatePodState changes the state of a pod. The caller holds the pod's lock. It syncs the new file
+// if mustSync returns true, or if the file replaces the files of schema version 2, which it then
+// removes. It returns ErrNoPodDir if the pod has no directory. The error is of kind Refused
 // (IsNewer) if a newer version of podrun wrote the file.
 func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error {
 	before, version, errs := readPodState(l, uid)
@@ -132,7 +132,7 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	}
 	for _, err := range errs {
 		if !IsCorrupt(err) {
-			// Writing the file would erase the parts that cannot be read.
+			// A write would erase the parts that cannot be read.
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 		return err
 	}
 	if durable && !wasSynced(before) {
-		// Sync the entry of the file's directory.
+		// This makes the entry of the file's directory durable.
 		if err := hostfile.SyncDir(l.Plugins(uid)); err != nil {
 			return err
 		}
@@ -167,10 +167,10 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	return nil
 }
 
-// mustSync reports whether podrun must sync a changed state: after a power failure, a file that
-// was not synced may be empty. A power failure must not destroy the end of the pod or a resize,
-// whether it is in the new content or in the content that the new one replaces. podrun also syncs
-// new probe results.
+// mustSync reports whether podrun must sync a changed state, because a file that was not synced may
+// be empty after a power failure. podrun syncs the state if the old or the new content records the
+// end of the pod or a resize, which a power failure must not destroy. It also syncs new probe
+// results.
 func mustSync(before, after PodState) bool {
 	return endsOrResizes(before) || endsOrResizes(after) || !maps.Equal(before.Probes, after.Probes)
 }
@@ -194,8 +194,8 @@ func legacyState(l identity.Layout, uid string) []string {
 	return []string{l.LegacyProbes(uid), l.LegacyResize(uid)}
 }
 
-// removeLegacyState removes the files of schema version 2, which ReadPodState no longer reads. So a file that podrun
-// cannot remove has no effect, and the next update tries again.
+// removeLegacyState removes the files of schema version 2, which ReadPodState no longer reads. A file that it cannot
+// remove therefore has no effect, and the next update tries again.
 func removeLegacyState(l identity.Layout, uid string) {
 	for _, file := range legacyState(l, uid) {
 		if os.Remove(file) == nil {

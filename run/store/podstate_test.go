@@ -24,7 +24,7 @@ func stateTime(minute int) time.Time {
 	return time.Date(2026, 1, 2, 3, minute, 4, 567, time.UTC)
 }
 
-// podStates returns states of pods: for each part a state that contains only this part, and a
+// podStates returns states of pods: one state for each part, which contains only this part, and one
 // state with all parts.
 func podStates() map[string]PodState {
 	kept := lifecycle.Kept{
@@ -80,8 +80,8 @@ func putState(t *testing.T, l identity.Layout, s PodState) {
 	}
 }
 
-// putLegacy writes a pod's state as a podrun with schema version 2 does: in three files of
-// version 1.
+// putLegacy writes a pod's state as a version of podrun with schema version 2 does: in three files
+// of version 1.
 func putLegacy(t *testing.T, l identity.Layout, s PodState) {
 	t.Helper()
 	put := func(file string, value any, exists bool) {
@@ -115,7 +115,7 @@ func (s PodState) text(t *testing.T) string {
 	return string(data)
 }
 
-// wantState checks the state that is read for a pod, and the number of errors.
+// wantState reads the state of a pod, and checks the state and the number of errors.
 func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
 	t.Helper()
 	got, failed := ReadPodState(l, stateUID)
@@ -132,8 +132,8 @@ func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
 	}
 }
 
-// TestPodStateRoundTrip checks that a state is the same after it was written to the file and
-// read again.
+// TestPodStateRoundTrip checks that a state does not change when it is written to the file and read
+// again.
 func TestPodStateRoundTrip(t *testing.T) {
 	for name, s := range podStates() {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestPodStateRoundTrip(t *testing.T) {
 			if entries, err := os.ReadDir(l.Plugins(stateUID)); err != nil || len(entries) != 1 {
 				t.Errorf("%v, %v; want one directory", entries, err)
 			}
-			var older lifecycle.Kept // decoded as with schema version 2, to show the pod
+			var older lifecycle.Kept // a version of podrun with schema version 2 decodes this type to show the pod
 			content, _ := identity.CutSchema(data)
 			if err := json.Unmarshal(content, &older); err != nil || (PodState{Kept: older}).text(t) != (PodState{Kept: s.Kept}).text(t) {
 				t.Errorf("an older podrun reads %+v, %v", older, err)
@@ -176,7 +176,8 @@ func TestPodStateParts(t *testing.T) {
 }
 
 // TestPodStateSync checks that podrun syncs a state that a power failure must not destroy. It must
-// also sync the state that replaces it, because the file may be empty until then.
+// also sync the state that replaces such a state, because the file may otherwise be empty after a
+// power failure.
 func TestPodStateSync(t *testing.T) {
 	all := podStates()
 	probed := all["probes"]
@@ -202,8 +203,8 @@ func TestPodStateSync(t *testing.T) {
 	}
 }
 
-// TestPodStateTorn truncates the file at each byte: all parts are then unknown, the resize is
-// repeated, and the next update writes the file again.
+// TestPodStateTorn truncates the file at each byte. All parts are then unknown, so podrun must
+// repeat the resize, and the next update must write the file again.
 func TestPodStateTorn(t *testing.T) {
 	l, s := podLayout(t), podStates()["everything"]
 	putState(t, l, s)
@@ -214,8 +215,8 @@ func TestPodStateTorn(t *testing.T) {
 	for n := range whole {
 		putFile(t, l.State(stateUID), string(whole[:n]))
 		want, errs := PodState{Resize: &lifecycle.Resize{}}, 1
-		// A power failure has destroyed a write that was not synced. Only a write without a resize is not
-		// synced.
+		// An empty file means that a power failure has destroyed a write that was not synced. Such a
+		// write contained no resize, because podrun syncs a resize.
 		if n == 0 {
 			want, errs = PodState{}, 0
 		}
@@ -276,8 +277,8 @@ func TestPodStateCorruptParts(t *testing.T) {
 	}
 }
 
-// TestPodStateOfANewerPodrun checks that podrun reads the parts that it supports, and does not
-// change the file.
+// TestPodStateOfANewerPodrun checks that podrun reads the parts that it supports from the file of a
+// newer version, and does not change the file.
 func TestPodStateOfANewerPodrun(t *testing.T) {
 	for content, want := range map[string]PodState{
 		`{"phase":"Failed","probes":[],"resize":7}`:   {Kept: lifecycle.Kept{Phase: corev1.PodFailed}},
@@ -299,7 +300,8 @@ func TestPodStateOfANewerPodrun(t *testing.T) {
 	}
 }
 
-// TestPodStateUnreadable checks that podrun does not overwrite a file that it cannot read now.
+// TestPodStateUnreadable checks that podrun does not overwrite a file that it cannot read at the
+// moment.
 func TestPodStateUnreadable(t *testing.T) {
 	l := podLayout(t)
 	if err := UpdatePodState(l, "missing", func(*PodState) {}); !errors.Is(err, ErrNoPodDir) {
@@ -342,7 +344,7 @@ func TestPodStateOfBefore(t *testing.T) {
 	}
 }
 
-// TestPodStateOfBeforeCorrupt covers each of the three files as missing and as corrupt.
+// TestPodStateOfBeforeCorrupt covers each of the three files, both missing and corrupt.
 func TestPodStateOfBeforeCorrupt(t *testing.T) {
 	s := podStates()["everything"]
 	for _, text := range []string{"# podrun schema 1\n{", "\x00", "# podrun schema 1\n[7]", "absent"} {
@@ -385,7 +387,7 @@ func TestPodStateKilledBetweenFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := podStates()
 	pick := func() (s PodState) {
-		for _, other := range all { // in any order
+		for _, other := range all { // the files may have been removed in any order
 			if random.IntN(2) == 0 {
 				s.Kept = other.Kept
 			}

@@ -17,7 +17,8 @@ import (
 // maxCopy limits the size of a copy of a remote source, in bytes: its content in base64, and metadata.
 const maxCopy = manifest.MaxSource/3*4 + 64<<10
 
-// ReadRemoteCopy reads the last valid content of a remote source by its file name; see source.Remotes.
+// ReadRemoteCopy reads the copy with the given file name: the last valid content of a remote source
+// (source.Remotes).
 func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.SecretCopies(), name), maxCopy)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,10 +31,10 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	return content, nil
 }
 
-// WriteRemoteCopy writes a copy of a remote source. If it writes the copy to disk, it syncs it,
-// because podrun uses the copy when the host boots without a network. If podrun keeps Secrets in
-// memory, it also keeps the copy in memory, because the copy may contain Secrets. It removes a copy in
-// the other place.
+// WriteRemoteCopy writes a copy of a remote source. If podrun keeps Secrets in memory, it also keeps
+// the copy in memory, because the copy may contain Secrets. Otherwise it writes and syncs the copy on
+// disk, because podrun uses the copy when the host boots without a network. WriteRemoteCopy removes an
+// earlier copy in the other place.
 func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
 	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
 	var err error
@@ -78,8 +79,8 @@ func MoveRemoteCopies(layout identity.Layout) error {
 	return errors.Join(errs...)
 }
 
-// RemoveOtherCopies removes the copies of remote sources that names does not contain, because their
-// URLs are no longer sources.
+// RemoveOtherCopies removes the copies that are not in names, because their URLs are no longer
+// sources.
 func RemoveOtherCopies(layout identity.Layout, names []string) error {
 	entries, err := os.ReadDir(layout.RemoteCopies())
 	if errors.Is(err, fs.ErrNotExist) {

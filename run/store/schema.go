@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WriteState atomically writes one of a pod's state files, with its schema version.
+// WriteState atomically writes a state file of a pod, with its schema version.
 func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
@@ -39,8 +39,8 @@ func KeepState(path string, value any, exists bool) error {
 	return err
 }
 
-// WriteStateUnsynced does what WriteState does, but does not sync the file: after a power failure, the
-// file may have its previous content or be empty.
+// WriteStateUnsynced is WriteState without a sync: after a power failure, the file may have its
+// previous content or be empty.
 func WriteStateUnsynced(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.WriteUnsynced(path, identity.AddSchema(data), mode)
 }
@@ -62,7 +62,7 @@ func ReadState(path string) ([]byte, error) {
 }
 
 // ReadJSON reads the value of a state file. It returns the zero value if the file does not exist, or if
-// podrun cannot decode it because a newer version of podrun wrote it. The argument what describes the
+// podrun cannot decode a file that a newer version of podrun wrote. The argument what describes the
 // content in errors.
 func ReadJSON[T any](file, what string) (value T, err error) {
 	var none T
@@ -104,7 +104,7 @@ func stateFiles(l identity.Layout, uid string) []string {
 		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.Restarted(uid), l.PendingRestarts(uid), l.State(uid), l.LegacyProbes(uid), l.LegacyResize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
-	// readHooks reports the problems of this directory.
+	// readHooks reports an error of this directory
 	hooks, _ := os.ReadDir(l.HookMarks(uid))
 	for _, e := range hooks {
 		files = append(files, filepath.Join(l.HookMarks(uid), e.Name()))
@@ -113,8 +113,8 @@ func stateFiles(l identity.Layout, uid string) []string {
 }
 
 // checkSchemas returns an error if a newer version of podrun wrote one of the pod's state files. This
-// version must not change such a pod: it could misread the file, and would drop unknown fields when
-// it writes the file.
+// version must not change such a pod, because it could misread the file, and would drop unknown
+// fields when it writes the file.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
 		version, err := stateVersion(file)

@@ -58,8 +58,8 @@ func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	return nil
 }
 
-// underSecretsLock calls do under a lock. While it is held, no other podrun process, with any root
-// directory, creates or removes a SecretsDir. The lock is on the parent directory, which only root can
+// underSecretsLock calls do while it holds a lock that prevents other podrun processes, with any root
+// directory, from creating or removing a SecretsDir. The lock is on the parent directory, which only root can
 // access. Otherwise another user could hold the lock, or replace the directory.
 func underSecretsLock(layout identity.Layout, do func() error) error {
 	around := filepath.Dir(layout.SecretsDir())
@@ -129,8 +129,8 @@ func isInMemory(dir string) (bool, error) {
 	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC, nil
 }
 
-// dropSecrets removes a pod's files in memory, except the file named keep; if keep is "", it
-// removes all. It also removes directories that become empty, and unmounts the tmpfs if it
+// dropSecrets removes a pod's files in memory, except the file named keep. If keep is "", it
+// removes all of them. It also removes directories that become empty, and unmounts the tmpfs if it
 // becomes empty.
 func dropSecrets(layout identity.Layout, uid, keep string) error {
 	if !identity.SafeUID(uid) {
@@ -221,10 +221,10 @@ func sweepSecrets(layout identity.Layout) error {
 	return errors.Join(append(errs, dropFiles(layout, layout.SecretPods(), none))...)
 }
 
-// RemovePod removes podrun's data of a pod: its Secrets in memory and its directory (volume.Remove).
-// It removes the directory last, because podrun finds the pod by it. It syncs the removal, unless the
-// file system is not writable. Without the sync, a supervisor could find the checkpoint after a power
-// failure, and start the deleted pod.
+// RemovePod removes the data that podrun stores for a pod: its Secrets in memory and its directory
+// (volume.Remove). It removes the directory last, because podrun finds the pod by its directory. It
+// syncs the removal, unless the file system is not writable. Without the sync, a supervisor could
+// find the checkpoint after a power failure, and start the deleted pod.
 func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	if err := RemoveReserved(ctx, layout, uid); err != nil {
 		return err
@@ -235,8 +235,8 @@ func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	return nil
 }
 
-// RemoveReserved does what RemovePod does, for a pod whose checkpoint has not been synced yet: it syncs
-// nothing. The node's lock must be held.
+// RemoveReserved is RemovePod for a pod whose checkpoint has not been synced yet: it does not sync the
+// removal. The node's lock must be held.
 func RemoveReserved(ctx context.Context, layout identity.Layout, uid string) error {
 	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
 }

@@ -83,8 +83,8 @@ func mustWrite(t *testing.T, layout identity.Layout, id identity.Pod, c manifest
 	}
 }
 
-// D12: after each change of the mode, the Secrets are stored only where the new mode stores them, and
-// podrun can read them in either mode.
+// TestSecretsAreWhereTheLastModeHasThem (D12) checks that after each change of the mode, the Secrets
+// are stored only in the place of the new mode, and that podrun can read them in either mode.
 func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 	for name, modes := range map[string][]bool{
 		"disk": {false}, "memory": {true}, "memory twice": {true, true}, "to memory": {false, true}, "to disk": {true, false},
@@ -119,8 +119,9 @@ func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 	}
 }
 
-// After a reboot, the pod exists and its Secrets do not. podrun cannot write its checkpoint in this
-// state. If podrun writes the checkpoint again with Secrets, it is complete.
+// TestSecretsLost covers a reboot, after which the pod exists but its Secrets do not. podrun must
+// not write the checkpoint without the Secrets. When podrun writes the checkpoint with Secrets
+// again, it is complete.
 func TestSecretsLost(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -141,8 +142,8 @@ func TestSecretsLost(t *testing.T) {
 	}
 }
 
-// If a podrun process is killed between the writes of the two files, the previous checkpoint
-// remains intact. The sweep removes files that belong to no pod.
+// TestSecretsOfAKilledPodrun checks that the previous checkpoint remains intact if a podrun process
+// is killed between the writes of the two files. A sweep removes files that do not belong to a pod.
 func TestSecretsOfAKilledPodrun(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -167,8 +168,9 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 	}
 }
 
-// If a podrun process is killed before it writes the first file in memory, it leaves a directory,
-// which may already be a tmpfs. The sweep removes this directory, unless it contains Secrets.
+// TestSecretsDirOfAKilledPodrun covers a podrun process that is killed before it writes the first
+// file in memory. It leaves behind a directory, which may already be a tmpfs. A sweep removes this
+// directory, unless it contains Secrets.
 func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 	layout := secretsLayout(t)
 	for _, step := range []struct {
@@ -190,7 +192,7 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 			t.Errorf("killed after it made %s: %v, or %s is left", step.name, err, layout.SecretsDir())
 		}
 	}
-	// This creates the directory again, which the sweep removed.
+	// The sweep removed this directory.
 	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +203,8 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 	}
 }
 
-// An older podrun, which does not support Secrets in memory, must not change such a pod.
+// TestSecretsInMemoryHaveASchemaOfTheirOwn checks that an older version of podrun, which does not
+// support Secrets in memory, does not change a pod with such Secrets.
 func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	layout := secretsLayout(t)
 	for _, memory := range []bool{false, true} {
@@ -214,8 +217,8 @@ func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	}
 }
 
-// If another user's directory or a symlink is in place of podrun's directory, podrun refuses
-// it.
+// TestSecretsDirOfAnother checks that podrun refuses a symlink, or the directory of another user,
+// in place of its own directory.
 func TestSecretsDirOfAnother(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -240,7 +243,8 @@ func TestSecretsDirOfAnother(t *testing.T) {
 	}
 }
 
-// If /run is in memory, podrun only creates a directory, and mounts nothing.
+// TestSecretsBelowATmpfs checks that podrun only creates a directory, and does not mount a tmpfs,
+// if /run is in memory.
 func TestSecretsBelowATmpfs(t *testing.T) {
 	layout := secretsLayout(t)
 	run, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -260,7 +264,8 @@ func TestSecretsBelowATmpfs(t *testing.T) {
 	}
 }
 
-// If the memory is full, podrun refuses the pod with a message, and existing files remain.
+// TestSecretsOfAFullMemory checks that podrun refuses the pod with a message if the file system in
+// memory is full, and keeps existing files.
 func TestSecretsOfAFullMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -287,8 +292,9 @@ func TestSecretsOfAFullMemory(t *testing.T) {
 	}
 }
 
-// Copies of URLs may contain Secrets. podrun stores them only where the last mode stores them, and
-// removes copies of URLs that are no longer sources.
+// TestRemoteCopiesInMemory covers copies of remote sources, which may contain Secrets. podrun must
+// store them only in the place of the last mode, and remove copies of URLs that are no longer
+// sources.
 func TestRemoteCopiesInMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	write := func(name string, memory bool) {

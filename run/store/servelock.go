@@ -13,7 +13,7 @@ import (
 )
 
 // ServeLock makes a process the only supervisor of a root directory. It consists of two locks. One is
-// on a file that names the holder; older versions check only this one. The other is on the root
+// on a file that names the holder; older versions check only this lock. The other is on the root
 // directory, because another process may remove the file.
 type ServeLock struct{ file, root *FileLock }
 
@@ -30,7 +30,7 @@ func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
 		return nil, err
 	}
 	for _, dir := range serveDirs(layout) {
-		// Only a supervisor writes to these directories.
+		// only a supervisor writes to these directories
 		removeTemporaries(dir, 0)
 	}
 	return &ServeLock{file: file, root: &FileLock{File: root}}, nil
@@ -47,8 +47,8 @@ func Supervised(layout identity.Layout) bool {
 	return IsLocked(layout.ServeLock()) || IsLocked(layout.RootDir)
 }
 
-// Supervisor returns the process ID of the root directory's supervisor; 0 if none runs, or if its lock
-// file does not name it.
+// Supervisor returns the process ID of the root directory's supervisor. It returns 0 if no supervisor
+// runs, or if its lock file does not contain the process ID.
 func Supervisor(layout identity.Layout) int {
 	if !Supervised(layout) {
 		return 0
@@ -75,7 +75,7 @@ func SweepTemporaries(layout identity.Layout) error {
 	}
 	for _, id := range pods {
 		dirs = append(dirs, layout.Pod(id.UID))
-		// Another process may have removed the pod.
+		// the directory is missing if another process has removed the pod
 		plugins, _ := os.ReadDir(layout.Plugins(id.UID))
 		for _, plugin := range plugins {
 			dirs = append(dirs, filepath.Join(layout.Plugins(id.UID), plugin.Name()))

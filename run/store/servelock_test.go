@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// A second supervisor does not start, and Supervised reports that the first one runs, even if the
-// lock file or its directory was removed.
+// TestServeLockIsRemoved checks that a second supervisor does not start, and that Supervised
+// reports the first one, even if the lock file or its directory was removed.
 func TestServeLockIsRemoved(t *testing.T) {
 	for _, removed := range []func(identity.Layout) string{identity.Layout.ServeLock, identity.Layout.Serve} {
 		layout := testLayout(t)
@@ -38,9 +38,9 @@ func TestServeLockIsRemoved(t *testing.T) {
 	}
 }
 
-// The next supervisor removes temporary files of a killed supervisor. A garbage collection removes
-// the temporary files of all killed processes when they are so old that no process can still be
-// writing them.
+// TestTemporaryFilesOfAKilledServe checks that the next supervisor removes temporary files of a
+// killed supervisor. A garbage collection removes the temporary files of all killed processes when
+// the files are so old that no process can still be writing them.
 func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 	layout := testLayout(t)
 	pod, checkpoint := secretPod(false, "s")

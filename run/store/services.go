@@ -23,8 +23,8 @@ type ServiceRecord struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// ReadServices lists the Services, sorted by namespace and name. It omits corrupt records, which
-// the error corrupt names; the next apply of the Service writes its record again.
+// ReadServices lists the Services, sorted by namespace and name. It skips corrupt records, which
+// the error corrupt names; the next apply of such a Service writes the record again.
 func ReadServices(layout identity.Layout) (out []ServiceRecord, corrupt error, err error) {
 	entries, err := os.ReadDir(layout.Services())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +56,8 @@ func ReadServices(layout identity.Layout) (out []ServiceRecord, corrupt error, e
 	return out, corrupt, nil
 }
 
-// WriteService writes and syncs the record of a Service: its clients may cache its virtual IP. The
-// caller holds the lock of Services.
+// WriteService writes and syncs the record of a Service. The record must be durable, because
+// clients may cache the virtual IP. The caller holds the lock of Services.
 func WriteService(layout identity.Layout, r ServiceRecord) error {
 	id := identity.Pod{Namespace: r.Service.Namespace, Name: r.Service.Name}
 	faultpoint.At("service/write")
@@ -82,7 +82,8 @@ func RemoveService(layout identity.Layout, namespace, name string) error {
 	return nil
 }
 
-// ReadServiceRanges returns the ranges of virtual IPs; it returns none before the first Service.
+// ReadServiceRanges returns the ranges of virtual IPs. It returns nil before the first Service is
+// created.
 func ReadServiceRanges(layout identity.Layout) ([]netip.Prefix, error) {
 	return ReadJSON[[]netip.Prefix](layout.ServiceRanges(), "the ranges of virtual IPs")
 }
@@ -93,7 +94,7 @@ func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
 }
 
 // HasServices reports whether there may be Services, or rules or names of deleted Services. On a
-// host without Services, it needs one system call.
+// host without Services, it makes only one system call.
 func HasServices(layout identity.Layout) bool {
 	entries, err := os.ReadDir(layout.Services())
 	return err == nil && len(entries) > 0

@@ -25,7 +25,7 @@ func TestServices(t *testing.T) {
 	if len(list) != 2 || corrupt != nil || err != nil || list[0].Service.Name != "db" || list[0].Origin != "/m/db" || !HasServices(layout) {
 		t.Errorf("%v, %v, %v", list, corrupt, err)
 	}
-	// A corrupt record, and one under the wrong name, do not hide the others.
+	// A corrupt record, or a record under the wrong file name, must not hide the other records.
 	for file, text := range map[string]string{"shop_web": "# podrun schema 1\n{", "shop_copy": `{"service":{"metadata":{"namespace":"shop","name":"db"}}}`} {
 		if err := os.WriteFile(layout.Services()+"/"+file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -12,18 +12,18 @@ import (
 
 // SourceRecord names the file in a supervisor's manifest directories that defines a pod. It belongs to
 // the pod's name, not to one incarnation. podrun keeps it when a command changes or deletes the pod, so
-// that a supervisor does not undo that change by applying the file again. So the record alone is no
-// reason to delete a pod: only an incarnation with OriginServe came from the file. podrun removes the
-// record after the file was removed.
+// that a supervisor does not undo that change by applying the file again. So podrun must not delete a
+// pod because of the record alone: only an incarnation with OriginServe came from the file. podrun
+// removes the record after the file was removed.
 type SourceRecord struct {
 	Path string `json:"path"`
-	// Hash is the hash of the pod, and of the objects to which it refers, as they were in the file
-	// when a supervisor last applied it. It is "" if no supervisor has applied it. A supervisor
-	// applies a file only if the hash differs, so that changes that commands made remain.
+	// Hash is the hash of the pod, and of the objects to which it refers, in the file that a
+	// supervisor last applied. It is "" if no supervisor has applied the file. A supervisor applies
+	// a file only if the hash differs, so that it does not undo the changes of commands.
 	Hash string `json:"hash"`
-	// Documents has separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web").
-	// It is nil if an older version of podrun wrote the record. The hashes show whether the pod itself has changed in
-	// the file. If it has not, the pod keeps the definition of a command.
+	// Documents has separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web"). It is nil
+	// if an older version of podrun wrote the record. The hashes show whether the pod itself has changed in the file.
+	// If it has not, the pod keeps the definition that a command gave it.
 	Documents map[string]string `json:"documents,omitempty"`
 }
 
@@ -44,8 +44,8 @@ func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) 
 	return &r, nil
 }
 
-// WriteSource writes a pod's source record and syncs it. Without the record, the pod would remain after
-// its file was removed.
+// WriteSource writes a pod's source record and syncs it. The record must be durable, because without it
+// the pod would remain after its file was removed.
 func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {

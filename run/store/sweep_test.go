@@ -58,8 +58,8 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 	}
 }
 
-// TestSweepRemovesLocksOfPodsThatAreGone covers a CI host that runs pods with generated names
-// for years.
+// TestSweepRemovesLocksOfPodsThatAreGone checks that locks do not accumulate on a CI host that runs
+// pods with generated names for years.
 func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 	layout := testLayout(t)
 	here := identity.Pod{Namespace: "default", Name: "here", UID: "u1"}
@@ -113,8 +113,8 @@ func lockFiles(t *testing.T, layout identity.Layout) []string {
 	return names
 }
 
-// TestSweepReadsAllPodsForManyLocksOnly covers an apply. It holds the lock of its new pod, which has no
-// directory yet. Because of this one lock, it must not read the names of all pods.
+// TestSweepReadsAllPodsForManyLocksOnly covers an apply, which holds the lock of a new pod that has no
+// directory yet. It must not read the names of all pods because of this one lock.
 func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 	layout := testLayout(t)
 	for n := range 2 * sweepShare {
@@ -127,7 +127,7 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 		}
 		writeLock(t, layout, id)
 	}
-	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // named like the node's lock
+	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // this pod has the same name as the node's lock
 	for gone, left := range []int{1, 2, 0} {
 		writeLock(t, layout, identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(gone)})
 		if err := Sweep(layout); err != nil {

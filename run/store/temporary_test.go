@@ -10,8 +10,8 @@ import (
 
 // TestNoTemporaryFileIsLeft covers a process that was killed while it wrote the owner record or
 // created a claim, for example because its cgroup was out of memory. Such a process leaves a
-// temporary file. The removal of the pod must also remove this file, but not the files of other
-// pods.
+// temporary file behind. The removal of the pod must also remove this file, but not the files of
+// other pods.
 func TestNoTemporaryFileIsLeft(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -29,7 +29,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		// This file is complete, but no owner record names it.
 		filepath.Join(layout.Claims(), "default_web_3966333248"):     false,
 		filepath.Join(layout.Claims(), "default_web.5_3966333248"):   true,
-		filepath.Join(layout.Owners(), ".default_web.5.621076597"):   true, // pod web.5
+		filepath.Join(layout.Owners(), ".default_web.5.621076597"):   true, // belongs to pod web.5
 		filepath.Join(layout.Owners(), ".default_web-2.621076597"):   true,
 		filepath.Join(layout.Claims(), ".default_web.5_3966333247"):  true,
 		filepath.Join(layout.Claims(), ".default-2_web_3966333247"):  true,

@@ -6,14 +6,14 @@ import "slices"
 const maxUnreleased = 1000
 
 // NoteUnreleased records sandboxes whose networks may be only partly released. If podrun cannot write
-// the record, or if another command owns the pod, only l contains the sandboxes. The lock must be
+// the record, or if another command owns the pod, it notes the sandboxes only in l. The lock must be
 // held.
 func (l *PodLock) NoteUnreleased(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
 	all := withIDs(l.Unreleased, ids)
-	// The caller reports the failed stop.
+	// the caller reports that the stop failed
 	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = withIDs(r.Unreleased, ids) })
 	l.Unreleased = all
 }
@@ -30,8 +30,8 @@ func (l *PodLock) NoteReleased(ids []string) {
 	l.Unreleased = left
 }
 
-// withIDs adds IDs to a list, without duplicates. If the list becomes too long, it drops the first
-// IDs.
+// withIDs adds IDs to a list, without duplicates. If the list becomes too long, withIDs drops the
+// first IDs.
 func withIDs(list, ids []string) []string {
 	out := slices.Clone(list)
 	for _, id := range ids {

@@ -9,18 +9,18 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Unstarted is a pod that a manifest directory defines and that a supervisor could not apply, so
-// that it is not on this host.
+// Unstarted is a pod that a manifest directory defines but that is not on this host, because a
+// supervisor could not apply it.
 type Unstarted struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
-	Source     string   `json:"source"`            // the path of its file
+	Source     string   `json:"source"`            // path of the manifest file
 	Containers []string `json:"containers"`        // the containers' names
 	Reason     string   `json:"reason"`            // in one word, such as OutOfcpu or Refused
 	Message    string   `json:"message,omitempty"` // the details, in one line
 }
 
-// WriteUnstarted writes, for commands, the list of pods that the supervisor could not apply.
+// WriteUnstarted writes the list of pods that the supervisor could not apply, for commands to read.
 func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 	data, err := json.Marshal(list)
 	if err == nil {
@@ -32,8 +32,8 @@ func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 	return nil
 }
 
-// ReadUnstarted reads the list that the running supervisor wrote. It returns none if no
-// supervisor is running.
+// ReadUnstarted reads the list that the running supervisor wrote. It returns nil if no supervisor
+// is running.
 func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	data, err := ReadState(layout.Unstarted())
 	if errors.Is(err, fs.ErrNotExist) || !Supervised(layout) {
@@ -44,7 +44,7 @@ func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	}
 	var out []Unstarted
 	if json.Unmarshal(data, &out) != nil {
-		// The file is corrupt. The supervisor writes the list again at its next change.
+		// The file is corrupt. The supervisor writes the list again when it changes.
 		return nil, nil
 	}
 	return out, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// WorkloadRecord is the number of pods that a workload must have (docs/design/replicas.md). Commands
-// write it before they start or remove a pod.
+// WorkloadRecord records the number of pods that a workload must have (docs/design/replicas.md).
+// Commands write it before they start or remove a pod.
 type WorkloadRecord struct {
 	ID       identity.Pod `json:"-"` // namespace and name
 	Kind     string       `json:"kind"`
@@ -26,7 +26,7 @@ type WorkloadRecord struct {
 	Origin string `json:"origin,omitempty"`
 	// Deleted is true if a command has begun to delete the workload.
 	Deleted bool `json:"deleted,omitempty"`
-	// Change is a random text for each change of the record.
+	// Change is a random string that identifies the last change of the record.
 	Change string `json:"change"`
 	// Template is the checkpoint of one of the pods. It has no Secrets if SecretsInMemory is set.
 	Template        string `json:"template,omitempty"`
@@ -43,7 +43,7 @@ func (r *WorkloadRecord) SetTemplate(c manifest.Checkpoint) error {
 	return err
 }
 
-// Checkpoint returns the stored definition, with defaults; nil if the record has none.
+// Checkpoint returns the stored definition, with defaults, or nil if the record has none.
 func (r *WorkloadRecord) Checkpoint() (*manifest.Checkpoint, error) {
 	if r.Template == "" {
 		return nil, nil
@@ -57,8 +57,8 @@ func (r *WorkloadRecord) Checkpoint() (*manifest.Checkpoint, error) {
 	return &c, nil
 }
 
-// ReadWorkload reads the record of a workload; nil if there is none. The error is of an unreadable
-// record.
+// ReadWorkload reads the record of a workload. It returns nil if there is none, and an error if the
+// record cannot be read.
 func ReadWorkload(layout identity.Layout, id identity.Pod) (*WorkloadRecord, error) {
 	path := layout.Workload(id)
 	r, err := readRecord[WorkloadRecord](path, 2*identity.MaxCheckpoint)
@@ -72,8 +72,8 @@ func ReadWorkload(layout identity.Layout, id identity.Pod) (*WorkloadRecord, err
 	return r, nil
 }
 
-// ReadWorkloads reads the records of a namespace, by namespace and name; "" means all namespaces.
-// Unreadable joins the errors of records that it omits.
+// ReadWorkloads reads the records of a namespace, sorted by namespace and name. The namespace ""
+// means all namespaces. The result unreadable joins the errors of records that ReadWorkloads skips.
 func ReadWorkloads(layout identity.Layout, namespace string) (out []WorkloadRecord, unreadable, err error) {
 	entries, err := os.ReadDir(layout.Workloads())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,14 +93,14 @@ func ReadWorkloads(layout identity.Layout, namespace string) (out []WorkloadReco
 	return out, unreadable, nil
 }
 
-// HasWorkloads reports whether there is a record.
+// HasWorkloads reports whether any workload has a record.
 func HasWorkloads(layout identity.Layout) bool {
 	entries, err := os.ReadDir(layout.Workloads())
 	return err == nil && len(entries) > 0
 }
 
-// WriteWorkload writes and syncs a record, which only root can read: it may have Secrets. The caller
-// holds the lock of workloads.
+// WriteWorkload writes and syncs a record. Only root can read the file, because it may contain
+// Secrets. The caller holds the lock of workloads.
 func WriteWorkload(layout identity.Layout, r WorkloadRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {
@@ -124,7 +124,7 @@ func RemoveWorkload(layout identity.Layout, id identity.Pod) error {
 }
 
 // StoredReplicas returns the pods of a workload that have a checkpoint, in the order of their indexes,
-// with their checkpoints. It omits those whose checkpoints cannot be read.
+// with their checkpoints. It skips pods whose checkpoints cannot be read.
 func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) ([]Replica, error) {
 	entries, err := os.ReadDir(layout.Owners())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -160,5 +160,5 @@ type Replica struct {
 	ID         identity.Pod
 	Index      int
 	Checkpoint manifest.Checkpoint
-	Ending     bool // a command has begun to remove it
+	Ending     bool // true if a command has begun to remove the pod
 }
