@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Apply starts pods and waits until each has reached o.Wait or, if that is not set, until it is
-// started. It validates and admits all of them before the first side effect. If Apply returns an
+// Apply starts pods and waits until each pod has reached the goal o.Wait, or has started if o.Wait
+// is not set. It validates and admits all pods before the first side effect. If Apply returns an
 // error without results, it has started no pod. The error is of kind Refused (with every reason),
 // Deadline or Runtime, or it is the cause that ended ctx. Otherwise it has started the pods
 // concurrently, each with its own rollback. Each pod has one result, with its error, in the order

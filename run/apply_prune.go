@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Prune removes podrun's pods whose labels match and that objects does not contain, for `apply
-// --prune -l`. Like kubectl, it considers only the namespaces of the pods in objects, or the
+// Prune implements `apply --prune -l`: it removes the pods of podrun whose labels match and that
+// are not in objects. Like kubectl, it considers only the namespaces of the pods in objects, or the
 // namespace argument if objects has no pods. The results and the error are those of Delete.
 func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, namespace string, match func(map[string]string) bool, o DeleteOptions) ([]Result, error) {
 	known, err := e.Find(ctx, Selector{})

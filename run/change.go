@@ -8,12 +8,13 @@ import (
 	"github.com/podrun/podrun/run/reconcile"
 )
 
-// Redefine derives the new definition of a pod from its checkpoint. It returns the definition with the
-// objects to which the definition refers; nil if nothing changes. The pod must keep its UID. Change
+// Redefine derives the new definition of a pod from its checkpoint. It returns the definition and the
+// objects to which the definition refers, or nil if nothing changes. The pod must keep its UID. Change
 // may call it several times.
 type Redefine func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error)
 
-// changeAttempts is how often Change tries to change a pod that other commands change at the same time.
+// changeAttempts is the maximum number of times that Change tries to change a pod while other commands
+// are changing it.
 const changeAttempts = 5
 
 // Change applies changed definitions of pods on this host, as Apply does. It reads the definitions under
@@ -62,7 +63,8 @@ func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o 
 	return results, nil
 }
 
-// changeOnce changes pods; the results are by namespace/name.
+// changeOnce makes one attempt to change the pods. The keys of the results have the form
+// namespace/name.
 func (e *Engine) changeOnce(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
 	here, results, locks, err := e.lockExisting(ctx, pods)
 	defer locks.Release()

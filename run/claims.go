@@ -17,16 +17,16 @@ import (
 
 // Claim is a PersistentVolumeClaim that has its own directory.
 type Claim struct {
-	Object *corev1.PersistentVolumeClaim // with its status; only the name if no pod uses the claim
+	Object *corev1.PersistentVolumeClaim // includes the status; if no pod uses the claim, only the name is set
 	Path   string
 	Pods   []string // names of the pods that use it
 }
 
-// Claims lists the claims of a namespace that have directories of their own. The namespace ""
-// means all namespaces. It lists the claims that pods of this root directory use, and the
-// claims that have a directory in --pvc-dir even if no pod uses them. They are ordered by
-// namespace, name and path. Claims omits pods whose checkpoints cannot be read. It omits claims
-// without their own directories, because they have no state apart from their pods.
+// Claims lists the claims of a namespace that have directories of their own. The namespace "" means
+// all namespaces. It lists the claims that pods of this root directory use, and the claims that
+// have a directory in --pvc-dir even if no pod uses them. The result is sorted by namespace, name
+// and path. Claims skips pods whose checkpoints cannot be read. It also skips claims without a
+// directory of their own, because such claims have no state apart from their pods.
 func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	pods, err := store.StoredPods(s.Layout())
 	if err != nil {
@@ -70,10 +70,9 @@ func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	return out, nil
 }
 
-// deletableClaims returns the directories of a pod's claims. It returns an error of kind
-// Refused if a pod that is not in deleting uses one of them, or if the pod's claims are
-// unknown. Pods of other root directories are detected later, by their mounts
-// (volume.DeleteClaims).
+// deletableClaims returns the directories of a pod's claims. It returns an error of kind Refused if
+// one of them is used by a pod that is not in deleting, or if the pod's claims are unknown. Pods of
+// other root directories are detected later, by their mounts (volume.DeleteClaims).
 func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {
 	refuse := func(err error, hint string) ([]string, error) {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Err: err, Hint: hint}

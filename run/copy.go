@@ -25,8 +25,8 @@ const (
 
 // CopyOptions are the options of a copy.
 type CopyOptions struct {
-	// NoPreserve gives copied files the container's user as their owner, and the mode that the
-	// user's umask permits.
+	// NoPreserve makes the container's user the owner of the copied files, and applies the user's
+	// umask to their modes.
 	NoPreserve bool
 	// Warn is called for each file that is skipped.
 	Warn func(string)
@@ -66,7 +66,7 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	return e.unpackFrom(ctx, t, command("chf", dir, name), from, name, to, o)
 }
 
-// unpackFrom runs a tar command in a container. It unpacks the entry name of the command's
+// unpackFrom runs a tar command in a container. It unpacks the entry called name from the command's
 // output.
 func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string, from, name, to string, o CopyOptions) error {
 	parent := ctx

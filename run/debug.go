@@ -54,12 +54,12 @@ func (t DebugTarget) Name() string {
 	}
 }
 
-// Debug adds an ephemeral container to a pod, starts it, and returns it as a target for Attach.
-// If another podrun process owns the pod, Debug takes over the pod, and returns the ownership
-// afterwards. The errors are those of Apply, or of kind Usage if the container's name is already
-// used or its target does not exist. If the container has already exited, there is no error: the
-// target has its ID, and running is false. If the container could not be started, Debug removes
-// it from the pod again.
+// Debug adds an ephemeral container to a pod, starts it, and returns it as a target for Attach. If
+// another podrun process owns the pod, Debug takes over the pod, and returns the ownership
+// afterwards. The error is one of those of Apply, or of kind Usage if the container's name is
+// already in use or its target container does not exist. It is not an error if the container has
+// already exited: the returned target has its ID, and running is false. If the container could not
+// be started, Debug removes it from the pod again.
 func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
 		return ExecTarget{}, false, err

@@ -16,7 +16,7 @@ const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // UnknownContainer is the error for a container that a pod does not have.
 type UnknownContainer struct {
-	Asked string   // what Name is, for the message
+	Asked string   // the kind of object that Name names, for the message
 	Name  string   // the name in the request
 	Has   []string // the pod's containers, with their kinds in parentheses; init containers last
 }
@@ -25,8 +25,8 @@ func (e *UnknownContainer) Error() string {
 	return fmt.Sprintf("it has no %s %q; it has %s", e.Asked, e.Name, strings.Join(e.Has, ", "))
 }
 
-// chooseContainer returns the container with this name, or the default container. If neither
-// the caller nor the pod names a container, among lists the pod's containers.
+// chooseContainer returns the container with this name, or the default container if the name is
+// empty. If the pod does not name a default container either, among lists the pod's containers.
 func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
 	asked := "container"
 	if name == "" {

@@ -19,19 +19,19 @@ import (
 type DeleteOptions struct {
 	Timeout  time.Duration  // limits the whole operation; 0 for no limit
 	Spent    time.Duration  // the part of Timeout that the command has already used
-	Grace    *time.Duration // overrides the pods' own grace periods unless nil
+	Grace    *time.Duration // replaces the pods' grace periods; nil keeps them
 	KeepLogs bool
 	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod is
 	// kept if another pod uses one of its claims, unless Delete deletes that pod, too. If several
 	// deleted pods share a claim, the last one deletes its directory.
 	DeleteVolumes bool
-	// Basics are facts that are read while the command searches for the pods. If Basics is nil,
-	// Delete reads the facts.
+	// Basics are facts about the host that the command reads while it searches for the pods. If
+	// Basics is nil, Delete reads the facts itself.
 	Basics *Basics
-	// Found means that the user selected the pods by name, and that all were found as complete
-	// pods, not as the leftovers of an interrupted command. Delete then leaves the leftovers of
-	// other pods to the next command that reads all pods, so the duration of Delete does not depend on the number of
-	// other pods. If another command replaced a pod after it was found, Delete deletes the replacement.
+	// Found means that the user selected the pods by name, and that each of them was found complete, not as a
+	// leftover of an interrupted command. Delete then does not remove leftovers of other pods, so that its duration
+	// does not depend on the number of other pods; the next command that reads all pods removes them. If another
+	// command replaced a pod after the search found it, Delete deletes the replacement.
 	Found bool
 
 	deleting map[string]bool // the pods that Delete deletes, by UID
@@ -54,7 +54,7 @@ func (e *Engine) ReadBasics(ctx context.Context) *Basics {
 	return b
 }
 
-// read waits until the facts are read or ctx ends; if ctx ends, it returns the error of ctx.
+// read waits until the facts are read or ctx ends; in the latter case, it returns the error of ctx.
 func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 	select {
 	case <-b.done:
@@ -66,9 +66,9 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 
 // Delete removes pods and everything that podrun created for them, and returns one result per pod.
 // An interrupted removal can be repeated. Each result has the pod's final status and the exit
-// states of its containers, unless another command removed the pod. The error is of kind Runtime
-// or Deadline if the facts about the host could not be read. Then Delete has removed nothing.
-// Errors of single pods are in the results.
+// states of its containers, unless another command removed the pod. The error is of kind Runtime or
+// Deadline if the facts about the host could not be read. In that case, Delete has removed nothing.
+// The results contain the errors of individual pods.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
@@ -112,7 +112,7 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 const sweepPatience = 500 * time.Millisecond
 
 // sweep removes files that no pod needs. If another process holds the node's lock, or the file
-// system is read-only, it leaves them to the next command.
+// system is read-only, it leaves the files to the next command.
 func (e *Engine) sweep(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, sweepPatience)
 	defer cancel()

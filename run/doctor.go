@@ -103,8 +103,8 @@ func describe(err error) (what, hint string) {
 	return err.Error(), ""
 }
 
-// plainPod is a pod without special requirements. It is not BestEffort, because under memory pressure podrun refuses
-// BestEffort pods but not others.
+// plainPod is a pod without special requirements. It is not BestEffort, because podrun refuses only BestEffort pods
+// under memory pressure.
 func plainPod(hostNetwork bool) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "podrun", Name: "doctor", UID: "doctor"},
@@ -128,7 +128,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted
 	}
 	seen, err := e.AddPods(ctx, wanted, facts)
 	if errors.Is(err, fs.ErrPermission) {
-		err = nil // podrun does not run as root, which a separate finding reports
+		err = nil // podrun does not run as root; a separate finding reports this
 	}
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 }
 
 // Refusal returns an error of kind Refused if this host cannot run pods, or cannot run all of the
-// examined ones. Otherwise it returns nil.
+// examined pods. Otherwise it returns nil.
 func (d Diagnosis) Refusal() error {
 	var checks []string
 	for _, f := range d.Findings {

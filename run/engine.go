@@ -24,8 +24,8 @@ type Engine struct{ node.Node }
 // directory.
 func (e *Engine) Supervised() bool { return store.Supervised(e.Layout()) }
 
-// NodeName returns the node name that pods get: the machine's host name in the kubelet's
-// normalized form, unless a setting overrides it. It is "" if the machine has no host name.
+// NodeName returns the node name for pods: the machine's host name in the kubelet's normalized
+// form, unless a setting overrides it. It returns "" if the machine has no host name.
 func (e *Engine) NodeName() string {
 	if e.Settings.HostnameOverride != "" {
 		return e.Settings.HostnameOverride
@@ -40,8 +40,8 @@ func (e *Engine) NodeName() string {
 // NewInvocation returns a random ID for a process: 16 hex digits.
 func NewInvocation() string { return store.RandomHex(8) }
 
-// RandomSuffix returns a random suffix for metadata.generateName, of five
-// characters that cannot spell a word (k8s.io/apimachinery/pkg/util/rand).
+// RandomSuffix returns a random suffix for metadata.generateName, with five characters that cannot
+// form a word (k8s.io/apimachinery/pkg/util/rand).
 func RandomSuffix() string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	raw := make([]byte, 5)
@@ -56,7 +56,7 @@ func RandomSuffix() string {
 type (
 	// Node is the state that the pods of a process share.
 	Node = node.Node
-	// Ahead contains facts about the host that are read in the background.
+	// Ahead contains the facts about the host that podrun reads in the background.
 	Ahead = discover.Ahead
 	// Known is a pod of podrun on this host.
 	Known = observe.Known
@@ -76,7 +76,7 @@ type (
 	Log = reconcile.Log
 )
 
-// ReadAhead begins to read the facts about the host that admission needs. It reads only those that
+// ReadAhead begins to read the facts about the host that admission needs. It reads only facts that
 // no other podrun process changes. For allowKubelet, see ApplyOptions.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, allowKubelet bool) *Ahead {
 	return discover.ReadAhead(ctx, client, s, !allowKubelet)

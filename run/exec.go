@@ -83,8 +83,8 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
 	return err
 }
 
-// withProgress replaces the hint of an error of notRunning if a podrun process is starting, replacing or removing the
-// pod.
+// withProgress replaces the hint of an error that notRunning returned if a podrun process is starting, replacing or
+// removing the pod.
 func (e *Engine) withProgress(t ExecTarget, c *lifecycle.Container, err *problem.Error) error {
 	owner, failed := store.ReadOwner(e.Layout(), t.Pod)
 	if failed != nil || owner == nil || !owner.Live(e.Layout()) {
@@ -114,20 +114,20 @@ type (
 	TerminalSize = cri.TerminalSize
 )
 
-// The exit codes of a command that could not be started, as env(1) and shells use them.
+// The exit codes of a command that could not be started, the same as those of env(1) and shells.
 const (
 	ExecNotExecutable = 126
 	ExecNotFound      = 127
 )
 
-// Exec runs a command in a container and returns its exit code. It streams the command's
-// output. With a Timeout and without In, the output is available only after the command has
-// ended. Only the CRI call ExecSync kills a command that exceeds its timeout, and this call
-// supports neither streaming nor a terminal. If the runtime does not support streaming, Exec
+// Exec runs a command in a container and returns its exit code. It streams the command's output. If
+// Timeout is set and In is nil, the output is available only after the command has ended, because
+// Exec then uses the CRI call ExecSync: only this call kills a command that exceeds its timeout,
+// and it supports neither streaming nor a terminal. If the runtime does not support streaming, Exec
 // also uses ExecSync for a command without In.
 //
-// If there is an error, the code may be ExecNotFound or ExecNotExecutable. It then means that
-// the command could not be started, and the error explains why.
+// If there is an error, the code may be ExecNotFound or ExecNotExecutable: the command could not be
+// started, and the error explains why.
 func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
 		code, err := e.execSync(ctx, t, o)

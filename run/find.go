@@ -36,7 +36,7 @@ func (sel Selector) Matches(id identity.Pod) bool {
 	return false
 }
 
-// Remaining returns the namespace/name of each of the pods that is still on this host. It
+// Remaining returns the namespace/name of each of the given pods that is still on this host. It
 // does not call the runtime, which may hang.
 func (e *Engine) Remaining(pods []identity.Pod) []string {
 	var out []string
@@ -48,13 +48,13 @@ func (e *Engine) Remaining(pods []identity.Pod) []string {
 	return out
 }
 
-// Find lists podrun's pods that match, by namespace and name. This includes pods with a sandbox in
-// the runtime, and pods with only a directory, which an interrupted delete may leave behind. The
-// error is of kind Runtime if the runtime does not respond, and Deadline if it does not respond
-// before ctx ends.
+// Find lists podrun's pods that match sel, sorted by namespace and name. The result includes pods
+// with a sandbox in the runtime, and pods with only a directory, which an interrupted delete may
+// leave behind. The error is of kind Runtime if the runtime does not respond, and Deadline if it
+// does not respond before ctx ends.
 //
-// The time to find pods with given names in one namespace does not depend on how many other
-// pods are on the host.
+// The time to find pods with given names in one namespace does not depend on how many other pods
+// are on the host.
 func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	searches := []Selector{sel}
 	if sel.Namespace != "" && len(sel.Names) > 0 {
@@ -92,7 +92,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 type finding struct {
 	found   map[string]identity.Pod // pods that may match
 	running map[string]bool         // pods that have a sandbox in the runtime
-	known   map[string]Known        // pods whose checkpoints were read during the call to the runtime
+	known   map[string]Known        // pods whose checkpoints search read during the call to the runtime
 }
 
 // search adds the pods that may match to f.
@@ -127,8 +127,8 @@ func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 	return nil
 }
 
-// stored lists pods that have a directory, including all that sel matches. It may include others,
-// so the caller must filter the result. It also returns the labels that select their sandboxes, or
+// stored lists the pods that have a directory and may match sel. The result may include other pods,
+// so the caller must filter it. It also returns the labels with which to list their sandboxes, or
 // nil to list all sandboxes.
 func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error) {
 	if sel.Namespace == "" || len(sel.Names) != 1 {

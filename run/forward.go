@@ -45,7 +45,7 @@ type ForwardOptions struct {
 	Namespace, Name string
 	Ports           []ForwardPort
 	// Addresses are the addresses of this host to listen on. They are IP addresses or localhost.
-	// The latter means 127.0.0.1 and, if the host has it, ::1.
+	// The name localhost means 127.0.0.1 and, if the host has it, ::1.
 	Addresses []string
 	// Listening is called for each address when podrun listens on it. Failed is called when podrun
 	// could not forward a connection.
@@ -54,10 +54,10 @@ type ForwardOptions struct {
 }
 
 // Forward forwards connections on ports of this host to a pod until the pod no longer has a
-// sandbox, or until ctx ends, which is not an error. It continues if the pod's sandbox is
-// replaced, or if it must connect to the runtime again. An error is of kind Usage if the pod
-// has no such port, Failed if podrun cannot listen on a port or the pod does not run, and
-// Runtime if the runtime does not respond.
+// sandbox, or until ctx ends, which is not an error. It continues if the pod's sandbox is replaced,
+// or if podrun must reconnect to the runtime. An error is of kind Usage if the pod has no such
+// port, Failed if podrun cannot listen on a port or the pod does not run, and Runtime if the
+// runtime does not respond.
 func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 	seen, err := e.observePod(ctx, o.Namespace, o.Name)
 	if err != nil {
@@ -207,7 +207,7 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 	return copied
 }
 
-// explainRefused replaces the runtime's error if the pod refused the connection, which runtimes report only
+// explainRefused replaces the runtime's error if the pod refused the connection. Runtimes report this only
 // as text.
 func (f *forwarder) explainRefused(remote int, err error) error {
 	if !strings.Contains(strings.ToLower(err.Error()), unix.ECONNREFUSED.Error()) {
@@ -247,7 +247,7 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 	}
 }
 
-// find finds the pod's sandbox. It returns errNoSandbox if the pod currently has none.
+// find finds the pod's sandbox. It returns errNoSandbox if the pod has no sandbox at the moment.
 func (f *forwarder) find(ctx context.Context) error {
 	seen, err := f.engine.observePod(ctx, f.id.Namespace, f.id.Name)
 	if err != nil {

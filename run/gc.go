@@ -35,7 +35,7 @@ type Leftover struct {
 	Name    string `json:"name"` // a path, an ID, or the namespace/name of a pod
 	Why     string `json:"why"`  // why it is a leftover, or why podrun keeps it
 	Removed bool   `json:"removed"`
-	// Kept reports that podrun does not remove it; Why has the reason.
+	// Kept is true if podrun does not remove the object. Why explains why.
 	Kept   bool   `json:"kept,omitempty"`
 	Error  string `json:"error,omitempty"` // why it could not be removed
 	remove func(context.Context) error
@@ -46,9 +46,9 @@ type Leftover struct {
 const gcAge = time.Minute
 
 // GC finds and removes leftovers of killed podrun processes on this host. It removes only objects
-// that podrun has marked as its own. The result also contains objects that only look like
-// leftovers, with the reason why podrun keeps them. The error is of kind Runtime or Deadline if
-// the host could not be read, or joins the errors of objects that could not be removed.
+// that podrun has marked as its own. The result also contains objects that look like leftovers but
+// are kept, with the reason. If the host could not be read, the error is of kind Runtime or
+// Deadline; otherwise it joins the errors of the objects that could not be removed.
 func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -153,7 +153,7 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 }
 
 // leftPods finds pods whose removal was interrupted, pods whose directory is gone, and pods that a
-// command would have removed if it had not been killed.
+// killed command did not remove.
 func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	var out []Leftover
 	for _, k := range pods {
@@ -177,9 +177,9 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	return out
 }
 
-// abandoned is for a pod whose last owner is not live. It reports whether this owner ended before it removed
-// the pod, and no other running command needs the pod. If another command has stopped or started the pod since,
-// the pod is kept.
+// abandoned reports whether the last owner of a pod ended before it removed the pod, and no running command
+// needs the pod. It must be called only if this owner is not live. A pod that another command has since stopped
+// or started is not abandoned.
 func (e *Engine) abandoned(owner *store.OwnerRecord, id identity.Pod) bool {
 	if owner == nil || owner.UID != id.UID || owner.Origin == nil || !owner.Origin.RemovedAtEnd || owner.Purpose != store.PurposeRun {
 		return false
@@ -188,7 +188,7 @@ func (e *Engine) abandoned(owner *store.OwnerRecord, id identity.Pod) bool {
 	return err == nil && !kept
 }
 
-// leftNetworks finds the network attachments of podrun's sandboxes that the runtime no
+// leftNetworks finds the network attachments of those sandboxes of podrun that the runtime no
 // longer has.
 func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
 	all, err := cni.ReadAttachments(ctx)
@@ -206,15 +206,15 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 	return out, nil
 }
 
-// leftAddresses finds sandboxes with an address or firewall rules in the embedded runtime's network
-// that the runtime does not have, except those in found.
+// leftAddresses finds sandboxes that have an address or firewall rules in the embedded runtime's
+// network, but that the runtime does not have. It skips the sandboxes in found.
 func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, found []Leftover) ([]Leftover, error) {
 	layout := embedded.ReadLayout(e.Settings.RootDir)
 	network, ok := ownNetwork(ctx, layout)
 	if !ok || e.Client.Endpoint() != layout.Endpoint() {
 		return nil, nil
 	}
-	valid, err := sandboxIDs(ctx, e.Client) // the argument sandboxes lacks the sandboxes of other programs
+	valid, err := sandboxIDs(ctx, e.Client) // sandboxes does not contain the sandboxes of other programs
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, f
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "network " + layout.Bridge(), Op: "find leftovers", Err: err}
 	}
-	// One call removes everything that is unused.
+	// one call removes all unused addresses and rules
 	var once sync.Once
 	var failed error
 	collect := func(ctx context.Context) error {
@@ -278,10 +278,10 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	return out, nil
 }
 
-// leftGroups finds the cgroups that podrun created with this root directory for pods that no longer
-// exist. If shared is true, leftGroups also finds cgroups that record no root directory, or a root
-// directory that no longer exists. It skips the cgroups of another root directory that exists: the
-// podrun processes that use that directory remove them.
+// leftGroups finds the cgroups of this root directory whose pods no longer exist. If shared is
+// true, leftGroups also finds cgroups that record no root directory, or a root directory that no
+// longer exists. It skips cgroups of another existing root directory: the podrun processes that use
+// that directory remove these.
 func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool) []Leftover {
 	var out []Leftover
 	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
@@ -331,8 +331,8 @@ func (e *Engine) leftLinks() []Leftover {
 	return out
 }
 
-// leftLogs finds the logs of pods that no longer exist. Nothing marks a log as podrun's:
-// `delete --keep-logs` keeps such logs, but they may also be a kubelet's.
+// leftLogs finds the logs of pods that no longer exist. Nothing identifies a log as podrun's:
+// `delete --keep-logs` leaves such logs behind, but they may also belong to a kubelet.
 func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	entries, err := os.ReadDir(e.Layout().PodLogsDir)
 	if err != nil {
@@ -349,8 +349,8 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	return out
 }
 
-// listLeftovers lists what GC would remove, for a report. It returns nothing if blind is set, or if the host cannot
-// be read, because another part of the report then has the error.
+// listLeftovers lists the objects that GC would remove, for a report. It returns nil if blind is set, or if the
+// host cannot be read: another part of the report then contains the error.
 func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
 	if blind {
 		return nil

@@ -17,13 +17,13 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// View is a pod as `get` shows it: the complete object, including its status.
+// View is the complete object of a pod, including its status, for `podrun get`.
 type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
-	// KnownAt is the time of the last probe results. It is zero if a process supervises the pod,
-	// or if the pod has no probes.
+	// KnownAt is the time of the last probe results that are known. It is zero if a process
+	// supervises the pod, or if the pod has no probes.
 	KnownAt time.Time
 }
 
@@ -49,7 +49,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		if k.Broken != nil {
 			e.WarnOnce(problem.WarningOf(k.Broken))
 		}
-		// If the record is unreadable, show the pod anyway.
+		// If the record cannot be read, the pod is shown anyway.
 		owner, _ := store.ReadOwner(e.Layout(), k.ID)
 		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
@@ -68,9 +68,9 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	return out, nil
 }
 
-// onePerName drops pods without a checkpoint whose name another pod has, because `get` shows one pod per name. An
-// interrupted removal may leave such a pod. GC lists and removes the dropped pods, and a delete by name removes all
-// pods of that name.
+// onePerName drops each pod that has no checkpoint if another pod has the same name, because `get` shows one pod
+// per name. An interrupted removal may leave such a pod behind. GC lists and removes the dropped pods, and `podrun
+// delete NAME` removes all pods of that name.
 func onePerName(pods []Known) []Known {
 	shown := map[string]bool{}
 	for _, k := range pods {
@@ -88,16 +88,16 @@ func onePerName(pods []Known) []Known {
 	})
 }
 
-// knownAt is for a running pod that has probes and that no process supervises. It returns the
-// time of the pod's last probe. The result is zero until the shortest probe period has passed: before that, a kubelet
-// would have no newer results either.
+// knownAt returns the time of the last probe of a running pod that has probes and that no process supervises. For
+// other pods, it returns zero. It also returns zero until the shortest probe period has passed, because a kubelet
+// would have no newer results before then.
 func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
 	period := lifecycle.ProbePeriod(k.Pod, obs)
 	if period == 0 {
 		return time.Time{}
 	}
 	at := obs.ProbedAt
-	// No command has probed the pod yet, so its status is still that of its start: not ready.
+	// No command has probed the pod yet, so its status is still the one from its start: not ready.
 	if at.IsZero() {
 		for _, c := range obs.Containers {
 			if c.StartedAt.After(at) {

@@ -49,8 +49,8 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 	return names, e.seen(ctx, names)
 }
 
-// seen waits until CRI returns the images that podrun loaded into containerd: from then on, pods
-// can use them.
+// seen waits until the CRI plugin lists the images that podrun loaded into containerd. Pods cannot
+// use them before that.
 func (e *Engine) seen(ctx context.Context, names []string) error {
 	ctx, cancel := WithTimeout(ctx, 10*time.Second)
 	defer cancel()

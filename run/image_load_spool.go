@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A compressed archive may unpack to maxUnpacked bytes, or to maxRatio times its compressed
-// size if that is more. If the archive comes from a pipe, its size is the number of bytes read
-// so far. Without a limit, 4 MB of gzip data could unpack to 4 GB of zeros. Images unpack to 2
-// to 10 times their compressed size.
+// A compressed archive may unpack to at most maxUnpacked bytes, or maxRatio times its compressed
+// size if that is more. If the archive comes from a pipe, its size is the number of bytes read so
+// far. Without a limit, 4 MB of gzip data could unpack to 4 GB of zeros. Images unpack to 2 to 10
+// times their compressed size.
 const (
 	maxUnpacked = 256 << 20
 	maxRatio    = 100
@@ -44,8 +44,8 @@ func tarWithin(ctx context.Context, dir string, archive io.Reader) (*os.File, fu
 	}
 }
 
-// tarFile returns an archive as an uncompressed file with random access. This is the input
-// itself if it is such a file, or else a copy in dir.
+// tarFile returns an archive as an uncompressed file with random access. If archive is such a file,
+// tarFile returns it; otherwise it returns a copy in dir.
 func tarFile(ctx context.Context, dir string, archive io.Reader) (file *os.File, done func(), err error) {
 	f, ok := archive.(*os.File)
 	read := &countingReader{ctx: ctx, from: archive}
@@ -88,8 +88,8 @@ func sizeOf(f *os.File) int64 {
 }
 
 // spool copies input that can be read only once into an unnamed file in dir. The caller passes the
-// root directory as dir, because this has space for images. A temporary directory may be in
-// memory.
+// root directory as dir, because its file system has space for images, whereas the directory for
+// temporary files may be in memory.
 func spool(dir string, r io.Reader) (*os.File, error) {
 	f, err := unnamed(dir)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ratioReader fails when an archive unpacks to more than its compressed size permits.
+// ratioReader fails when an archive unpacks to more bytes than its compressed size permits.
 type ratioReader struct {
 	from   io.Reader
 	size   int64 // the size of the compressed archive; 0 if unknown

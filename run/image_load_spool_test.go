@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// F9: if standard input sends nothing, an interrupt ends the command.
+// TestF9LoadEndsWithContext checks that an interrupt ends the command while standard input sends no
+// data.
 func TestF9LoadEndsWithContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -40,8 +41,8 @@ func zeros(t *testing.T, n int) []byte {
 	return bytes.Repeat(one.Bytes(), n)
 }
 
-// TestS13PackedZeros: an archive of 4 MB that unpacked to 4 GB filled the directory for
-// temporary files.
+// TestS13PackedZeros covers an archive of 4 MB that unpacks to 4 GB. Such an archive once filled
+// the directory for temporary files.
 func TestS13PackedZeros(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "none"))

@@ -22,14 +22,14 @@ import (
 // Image is an image that the runtime has.
 type Image struct {
 	ID      string   `json:"id"`
-	Names   []string `json:"names,omitempty"`   // with tags
-	Digests []string `json:"digests,omitempty"` // names with digests
+	Names   []string `json:"names,omitempty"`   // names with a tag
+	Digests []string `json:"digests,omitempty"` // names with a digest
 	Size    uint64   `json:"size"`              // bytes
 	// used by a container, a pod of podrun or the runtime itself, or loaded from <root-dir>/images
 	InUse bool `json:"inUse"`
 }
 
-// Images lists the runtime's images by name. The error is of kind Runtime.
+// Images lists the runtime's images, sorted by name. The error is of kind Runtime.
 func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -67,8 +67,8 @@ func (i Image) Title() string {
 	return i.ID
 }
 
-// usedImages returns the images that containers and podrun's pods use. It includes every name
-// by which they refer to an image.
+// usedImages returns the images that containers and podrun's pods use. The result includes every
+// name by which they refer to an image.
 func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	containers, err := e.Client.ListContainers(ctx, nil)
@@ -106,10 +106,10 @@ type PulledImage struct {
 	Size  uint64 `json:"size"` // bytes
 }
 
-// PullImages pulls images concurrently, even if the runtime already has them. It returns
-// the pulled images in the order of names, and joins the errors of the others, which are of
-// kind Image or the cause that ended ctx. If a name is invalid, the error is of kind Usage,
-// and nothing is pulled. A timeout of 0 means no limit.
+// PullImages pulls images concurrently, even if the runtime already has them. It returns the pulled
+// images in the order of names, and an error that joins the errors of the other images. Each of
+// these is of kind Image, or is the cause that ended ctx. If a name is invalid, the error is of
+// kind Usage, and nothing is pulled. A timeout of 0 means no limit.
 func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
 	ctx, cancel := WithTimeout(ctx, timeout)
 	defer cancel()
@@ -156,10 +156,10 @@ func imageOnly(ctx context.Context, err error, name string) error {
 	return &out
 }
 
-// RemoveImages removes images by name or ID, with all their names. The error joins the errors of
-// the individual images. It is of kind Image if the image is not found. It is of kind Refused if
-// the image is in use and force is false, or if the image is the embedded runtime's sandbox image.
-// Otherwise it is of kind Runtime.
+// RemoveImages removes images by name or ID. It removes all names of an image. It returns an error
+// that joins the errors of the individual images. Such an error is of kind Image if the image is
+// not found. It is of kind Refused if the image is in use and force is false, or if it is the
+// embedded runtime's sandbox image. Otherwise it is of kind Runtime.
 func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -194,8 +194,8 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 // (go.podman.io/storage, ErrImageUsedByContainer).
 const imageHeld = "image is in use by a container"
 
-// imageInUse returns the error for an image in use. containerd removes such an image only with
-// force.
+// imageInUse returns the error for an image in use. podrun removes such an image from containerd
+// only if force is set.
 func (e *Engine) imageInUse(ctx context.Context, name string) error {
 	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
 	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
@@ -217,8 +217,8 @@ func (e *Engine) ForgetPulls(ctx context.Context) error {
 	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
 }
 
-// UnusedImages returns the images that are not in use. If all is false, it returns only those
-// whose names now belong to a newer image. The error is of kind Runtime.
+// UnusedImages returns the images that are not in use. If all is false, it returns only images
+// whose names now refer to a newer image. The error is of kind Runtime.
 func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -231,9 +231,9 @@ func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
 	return slices.DeleteFunc(images, func(i Image) bool { return i.InUse || !all && len(i.Names) > 0 }), nil
 }
 
-// PruneImages removes the given images that are still unused, and returns those that it
-// removed. If there is an error, which is of kind Runtime, it returns the images that it
-// removed before the error.
+// PruneImages removes those of the given images that are still unused, and returns the images that
+// it removed. On an error, which is of kind Runtime, it returns the images that it removed before
+// the error.
 func (e *Engine) PruneImages(ctx context.Context, chosen []Image) ([]Image, error) {
 	images, err := e.UnusedImages(ctx, true)
 	if err != nil {

@@ -61,8 +61,8 @@ func Jobs(layout identity.Layout, namespace string, warn func(problem.Problem)) 
 	return jobs, cronJobs, nil
 }
 
-// podOfJob returns the newest pod of a Job, or of the newest Job of a CronJob, that `podrun serve`
-// runs; "" if there is none.
+// podOfJob returns the name of the newest pod of a Job that `podrun serve` runs, or of the newest
+// Job of a CronJob. It returns "" if there is none.
 func podOfJob(layout identity.Layout, namespace string, r Ref) (string, error) {
 	if r.Kind != "Job" && r.Kind != "CronJob" {
 		return "", nil
@@ -172,7 +172,8 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependenc
 	})
 }
 
-// changeRecords calls change with the records of Jobs and CronJobs while it holds their lock.
+// changeRecords acquires the lock of the records of Jobs and CronJobs, and calls change with the
+// records.
 func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Records) (T, error)) (T, error) {
 	var none T
 	lock, err := store.LockRecords(ctx, e.Layout(), e.Holder())
@@ -188,9 +189,9 @@ func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Rec
 }
 
 // DeleteJobs deletes the Jobs and CronJobs in refs, with their pods. It first records that they must be
-// deleted: if it is interrupted, `podrun serve` or another DeleteJobs completes the deletion. If a file
-// of `podrun serve` defines one of them, podrun does not run it again until its definition in the file
-// changes. found are the refs of existing Jobs and CronJobs.
+// deleted, so that `podrun serve` or another call completes an interrupted deletion. If a file of
+// `podrun serve` defines one of them, podrun does not run it again until its definition in the file
+// changes. The result found contains the refs of the Jobs and CronJobs that existed.
 func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o DeleteOptions) (found []Ref, results []Result, err error) {
 	marked, err := changeRecords(ctx, e, func(records *store.Records) (*store.Records, error) {
 		now := metav1.NewTime(time.Now().Truncate(time.Second))
@@ -288,7 +289,8 @@ func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
 
 // WaitJob waits until a Job of `podrun serve` has a condition (Complete or Failed), has ended
 // (completed), or is deleted. It returns false if there is no such Job. The error is of kind Failed if
-// the Job ends in another way, or is deleted. Another Job of this name, created later, is not this Job.
+// the Job ends without reaching the goal, or is deleted. A Job with the same name that is created later
+// is another Job.
 func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifecycle.Goal) (found bool, err error) {
 	object := "job " + name
 	var uid types.UID
@@ -325,8 +327,8 @@ func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifec
 // jobPoll is the interval at which WaitJob reads the record of the Job.
 const jobPoll = 100 * time.Millisecond
 
-// jobMeets reports whether a Job meets a goal. ended is the condition with which the Job has ended; ""
-// if it has not ended.
+// jobMeets reports whether a Job meets a goal. The result ended is the condition with which the Job
+// has ended, or "" if it has not ended.
 func jobMeets(j *batchv1.Job, goal lifecycle.Goal) (met bool, ended string) {
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
 		if lifecycle.JobHas(j, kind) {

@@ -64,7 +64,8 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 }
 
 // logNames lists the requested containers. If the request names none, the list omits ephemeral
-// containers. It then includes init containers only if no app container has been created yet.
+// containers. In that case, it includes init containers only if no app container has been created
+// yet.
 func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string, error) {
 	var all, apps []string
 	for _, c := range lifecycle.SpecContainers(pod) {

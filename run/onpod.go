@@ -37,7 +37,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 	return result
 }
 
-// seen is a pod that was found on this host, with its observed state.
+// seen is a pod on this host, with its observed state.
 type seen struct {
 	id  identity.Pod
 	pod *corev1.Pod // reconstructed from the runtime's data if there is no checkpoint
@@ -69,14 +69,15 @@ func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, 
 }
 
 // WithTimeout returns a context that ends after a command's --timeout. Its cause is then a
-// problem.TimeoutError. A limit of 0 means none. The operations of Engine apply their limits
-// themselves: WithTimeout is for calls to the runtime that a command makes before the operation.
+// problem.TimeoutError. A limit of 0 means no timeout. The operations of Engine apply their
+// timeouts themselves; WithTimeout is for calls to the runtime that a command makes before such an
+// operation.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return WithRest(ctx, limit, 0)
 }
 
-// WithRest does what WithTimeout does for a command that has already used a part of its limit
-// (spent). The cause names the whole limit, which is the --timeout that the user specified.
+// WithRest is WithTimeout for a command that has already used a part of its limit (spent). The
+// cause names the whole limit, because that is the --timeout that the user specified.
 func WithRest(ctx context.Context, limit, spent time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)

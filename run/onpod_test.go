@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestTimeoutNamesTheWholeLimit covers a command that has already used part of its --timeout:
-// it gets the rest, and its error names the whole --timeout.
+// TestTimeoutNamesTheWholeLimit checks that a command that has already used part of its --timeout
+// gets only the rest, and that its error names the whole --timeout.
 func TestTimeoutNamesTheWholeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

@@ -31,8 +31,8 @@ func IsDeleted(err error) bool {
 	return ok
 }
 
-// staleAfter is the maximum age of an observation, provided that no other podrun process has held the
-// pod's lock since.
+// staleAfter is the maximum age of an observation, if no other podrun process has held the pod's lock
+// since then.
 const staleAfter = time.Second
 
 // Lease is a process's ownership of one pod. It reports whether the process may act on the pod now, and
@@ -42,8 +42,8 @@ type Lease struct {
 	Lock *store.PodLock
 	Undo Undo
 	Pace Pace
-	// Attends is true if the operation supervises the pod as long as the pod exists, but accepts that it is
-	// deleted.
+	// Attends is true if the operation supervises the pod until another command deletes the pod, which is
+	// not an error.
 	Attends bool
 	// Ending is true if the operation stops or removes the pod.
 	Ending bool
@@ -56,8 +56,8 @@ type Lease struct {
 	outage time.Time
 }
 
-// New returns a lease on a pod. The process that holds the lock already owns the pod, or will
-// acquire it.
+// New returns a lease on a pod. The process must hold the lock. It must already own the pod, or
+// acquire ownership later.
 func New(p *pod.Pod, lock *store.PodLock) *Lease {
 	return &Lease{Pod: p, Lock: lock, Pace: commandPace()}
 }
@@ -79,10 +79,10 @@ func commandPace() Pace {
 }
 
 // Do calls slow without the pod's lock. When over returns true, Do cancels slow. Afterwards it takes the
-// lock again. If ctx has ended, it does not: only a rollback can follow, which takes the lock itself.
+// lock again, unless ctx has ended: then only a rollback can follow, which takes the lock itself.
 //
 // If no other command has taken over the pod, Do renews the observation if it is outdated, and returns nil.
-// Otherwise it observes the pod and returns store.ErrChanged: the caller must decide again what to do. Any
+// Otherwise it observes the pod and returns store.ErrChanged: the caller must then make a new decision. Any
 // other error ends the command's work on the pod.
 func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	if l.Lock.Pinned {
@@ -132,14 +132,15 @@ func (l *Lease) callUnless(ctx context.Context, over func() bool, slow func(cont
 	return err
 }
 
-// Lost reports whether another process has become the owner of the pod since this one last held
-// the pod's lock. It also reports true if the pod is gone or its checkpoint is corrupt.
+// Lost reports whether another process has become the owner of the pod since this process last held
+// the pod's lock. It also returns true if the pod no longer exists or its checkpoint is corrupt.
 func (l *Lease) Lost() bool {
 	now, err := l.Lock.Current()
 	return err == nil && now != l.Lock.Seen || l.Removed() || l.Pace.Corrupt()
 }
 
-// Ended reports whether another command has stopped, replaced or removed the pod, or is doing so.
+// Ended reports whether another command has stopped, replaced or removed the pod, or is about to do
+// so.
 func (l *Lease) Ended() bool {
 	r, err := l.Lock.Owner()
 	return err == nil && r != nil && r.Generation != l.Lock.Seen && r.Ends() || l.Removed()
@@ -161,7 +162,7 @@ func (l *Lease) Removed() bool {
 	return os.IsNotExist(err)
 }
 
-// reobserve must be called after every wait without the lock. If old is true, it observes the pod again even if the
+// reobserve must be called after every wait without the lock. If old is true, it renews the observation even if the
 // owner has not changed.
 func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	now, ownerErr := l.Lock.Current()
@@ -193,7 +194,7 @@ func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	return nil
 }
 
-// Deleted returns the error for a command whose pod another command has removed.
+// Deleted returns the error of a command whose pod was removed by another command.
 func (l *Lease) Deleted() error {
 	by := "another podrun"
 	if l.Lock.Held != nil && l.Lock.Held.Before != "" {
@@ -209,9 +210,10 @@ type Ownership struct {
 	Live  bool               // the last owner is still working on the pod
 }
 
-// CheckOwnership reports whether the operation still owns its pod, which it may have lost while it waited.
-// The caller must hold the lock. An error explains why the operation can neither own the pod nor follow its
-// new owner. With store.ErrChanged, the caller must decide again what to do.
+// CheckOwnership reports whether the operation still owns its pod. Another process may have taken over the
+// pod while the operation waited. The caller must hold the lock. CheckOwnership returns an error if the
+// operation can neither own the pod nor wait for the new owner. If the error is store.ErrChanged, the
+// caller must make a new decision.
 func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 	if l.Lock.Owned() {
 		return Ownership{Owned: true}, nil
@@ -235,8 +237,8 @@ func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 }
 
 // Operates reports whether r belongs to a live command whose operation on the pod will end by itself.
-// Any other owner, such as a supervisor, may keep the pod as long as the pod exists, so waiting for it
-// is no option.
+// Any other owner, such as a supervisor, may keep the pod as long as the pod exists, so a command
+// cannot wait for it.
 func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
 // AwaitEnd waits, without the lock, until the command that owns the pod has ended its operation
@@ -259,8 +261,8 @@ func (l *Lease) Acquire(p store.Purpose) error {
 	return l.Lock.Acquire(l.Pod.Plan.ID.UID, p, !l.Attends, false)
 }
 
-// BeforeStart records, before the first container is started, that from now on a failure does not
-// remove the pod: its remains allow a diagnosis.
+// BeforeStart must be called before the first container is started. It records that podrun keeps
+// the pod if a later step fails, so that users can diagnose the failure.
 func (l *Lease) BeforeStart() error {
 	l.Undo.Forget()
 	if l.startNoted {
@@ -292,7 +294,8 @@ func (l *Lease) Refresh(ctx context.Context) error {
 	return err
 }
 
-// RuntimeUnavailable reports whether the runtime was unavailable when the pod was last observed.
+// RuntimeUnavailable reports whether the runtime was unavailable at the last attempt to observe the
+// pod.
 func (l *Lease) RuntimeUnavailable() bool { return !l.outage.IsZero() }
 
 // Fresh reports whether no container of the pod has been started yet.

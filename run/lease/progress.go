@@ -16,7 +16,7 @@ func (p *Progress) Act() {
 	}
 }
 
-// Wait records that the worker has released the lock for a wait of any length.
+// Wait records that the worker has released the lock and may wait for any length of time.
 func (p *Progress) Wait() {
 	if p != nil {
 		p.since.Store(0)

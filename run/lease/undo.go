@@ -17,7 +17,7 @@ const UndoTimeout = 30 * time.Second
 type Undo struct {
 	mu    sync.Mutex
 	steps []undoStep
-	off   bool // nothing is undone, because a supervisor retries forever
+	off   bool // discards every step: a supervisor retries forever and never rolls back
 }
 
 type undoStep struct {
@@ -50,7 +50,7 @@ func (u *Undo) Forget() {
 	u.steps = nil
 }
 
-// Empty reports whether there is nothing to undo.
+// Empty reports whether Undo contains no steps.
 func (u *Undo) Empty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

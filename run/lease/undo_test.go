@@ -49,8 +49,8 @@ func TestUndoForgets(t *testing.T) {
 	}
 }
 
-// TestUndoHasTimeOfItsOwn covers the context of Run: it must be a separate one, because the end of the
-// caller's context is often the reason for the rollback.
+// TestUndoHasTimeOfItsOwn checks that Run uses a separate context, because the end of the caller's
+// context is often the reason for the rollback.
 func TestUndoHasTimeOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

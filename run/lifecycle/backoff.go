@@ -8,8 +8,8 @@ import (
 )
 
 // The kubelet's back-off for crashing containers: no delay before the first restart, then 10 s,
-// doubling up to 300 s. Once a container has run for 10 minutes, podrun resets the delay, even
-// if the longest delay is configured to be longer or shorter (pkg/kubelet/kubelet.go,
+// doubling up to 300 s. Once a container has run for 10 minutes, podrun resets the delay, even if
+// the configured longest delay is longer or shorter than that (pkg/kubelet/kubelet.go,
 // initialCrashLoopBackOff, MaxCrashLoopBackOff and HasExpiredFunc of crashLoopBackOff).
 const (
 	firstRestartDelay = 10 * time.Second
@@ -59,8 +59,8 @@ func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	return min(delay, limits.Longest)
 }
 
-// NextBackOff returns the restart delay to store on the container that replaces last, which is nil for
-// the first container with that name. A container whose definition changed starts without a delay,
+// NextBackOff returns the restart delay to store on the container that replaces last. For the first
+// container with a name, last is nil. A container whose definition changed starts without a delay,
 // because the kubelet's back-off key includes the container's hash.
 func NextBackOff(last *Container, hash string, limits RestartBackOff) time.Duration {
 	limits = limits.withDefaults()

@@ -99,9 +99,9 @@ func TestBackOffLimits(t *testing.T) {
 	}
 }
 
-// TestBackOffOfChangedContainer (conformance C4) checks that the exit of the previous definition does
-// not delay a new one. And if the stored delay is zero, there must be no delay, however often the
-// container was restarted before.
+// TestBackOffOfChangedContainer (conformance C4) checks that an exit of a container with the previous
+// definition does not delay the start of the new one. If the stored delay is zero, there must be no
+// delay, even if the container was restarted many times before.
 func TestBackOffOfChangedContainer(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	obs := statusObserved(t, 1, "a#9=1")

@@ -57,7 +57,7 @@ func TestNextEphemeral(t *testing.T) {
 	}
 }
 
-// A command starts only the ephemeral containers in its input.
+// TestNextLeavesEphemeralAlone checks that Next starts only the ephemeral containers in its input.
 func TestNextLeavesEphemeralAlone(t *testing.T) {
 	pod := debugged(statusPod(always, "a"), "d")
 	d := Next(pod, World{Observed: statusObserved(t, 1, "a=run"), Now: someHour})
@@ -91,7 +91,7 @@ func TestStatusEphemeral(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// Ephemeral containers that were stopped with the pod do not affect the pod's status.
+	// Ephemeral containers that podrun stopped with the pod do not affect the pod's status.
 	in.Observed = statusObserved(t, 1, "i=0", "a=0", "d=7", "z=137")
 	s = Status(pod, in)
 	if s.Phase != corev1.PodSucceeded {

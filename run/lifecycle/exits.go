@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Exits describes how the containers of a pod exited. It is for the error of a command whose goal
-// was not reached, such as "container a exited with 3 (Error), 4 restarts, CrashLoopBackOff". It is
-// empty if no container has exited, except init containers that succeeded.
+// Exits describes how the containers of a pod exited, for the error of a command whose goal was not
+// reached: "container a exited with 3 (Error), 4 restarts, CrashLoopBackOff". It ignores init
+// containers that succeeded, and returns "" if no other container has exited.
 func Exits(status corev1.PodStatus) string {
 	var out []string
 	for i, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
@@ -42,9 +42,9 @@ func Exits(status corev1.PodStatus) string {
 	return strings.Join(out, "; ")
 }
 
-// ExitedFirst returns an app container that has terminated while others have not. This is the first
-// one that failed. If none has failed, it is the first one in the order of the spec. It returns ""
-// if there is none.
+// ExitedFirst returns the name of an app container that has terminated while others have not: the
+// first container that failed or, if none failed, the first terminated container in the order of
+// the spec. It returns "" if there is none.
 func ExitedFirst(pod *corev1.Pod, status corev1.PodStatus) string {
 	ended, first, failed := 0, "", ""
 	for _, e := range EndedContainers(pod, status) {

@@ -12,7 +12,7 @@ import (
 // below, phase=<phase>, condition=<type> or condition=<type>=<status>.
 type Goal string
 
-// The goals that have names.
+// The predefined goals.
 const (
 	GoalStarted   Goal = "started"   // every container was started and every postStart hook has finished
 	GoalReady     Goal = "ready"     // GoalStarted is reached, and the condition Ready is true
@@ -25,11 +25,12 @@ const (
 	GoalNever Goal = "never" // for supervision: no pod ever reaches this goal
 )
 
-// GoalDebugged returns the goal that an ephemeral container has been started. With this goal, no
-// other container of the pod is changed.
+// GoalDebugged returns the goal that is reached when an ephemeral container has been started. A
+// command with this goal changes no other container of the pod.
 func GoalDebugged(container string) Goal { return Goal("ephemeral=" + container) }
 
-// Debugs returns the name of the ephemeral container that the goal contains, or "".
+// Debugs returns the name of the ephemeral container for a goal of GoalDebugged, and "" for other
+// goals.
 func (g Goal) Debugs() string {
 	name, _ := strings.CutPrefix(string(g), "ephemeral=")
 	if name == string(g) {
@@ -91,7 +92,7 @@ var workloadConditions = map[string]Goal{
 	"failed":    GoalFailed,
 }
 
-// phase returns the phase that the goal names, or "".
+// phase returns the phase in a goal phase=<phase>, and "" for other goals.
 func (g Goal) phase() corev1.PodPhase {
 	phase, _ := strings.CutPrefix(string(g), "phase=")
 	if phase == string(g) {
@@ -100,7 +101,8 @@ func (g Goal) phase() corev1.PodPhase {
 	return corev1.PodPhase(phase)
 }
 
-// condition returns the condition that the goal names, or "", and the status that the goal requires.
+// condition returns the condition in a goal condition=<type>, with the required status. For other
+// goals, it returns "".
 func (g Goal) condition() (string, corev1.ConditionStatus) {
 	if g == GoalReady {
 		return string(corev1.PodReady), corev1.ConditionTrue
@@ -116,15 +118,15 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
-// Readiness reports in is whether the goal depends on the results of readiness probes. If it does, ready is true if
-// the probes must succeed, and false if they must fail.
+// Readiness reports whether the goal depends on the results of readiness probes (is). If it does, ready reports
+// whether the probes must succeed or fail.
 func (g Goal) Readiness() (ready, is bool) {
 	kind, want := g.condition()
 	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))
 	return want == corev1.ConditionTrue, is
 }
 
-// Missing explains why a pod with that status has not reached the goal.
+// Missing explains why a pod with the given status has not reached the goal.
 func (g Goal) Missing(status corev1.PodStatus) string {
 	kind, want := g.condition()
 	for _, c := range status.Conditions {
@@ -139,7 +141,8 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 // container must have been started in the current sandbox, and every postStart hook must have
 // finished. A container in mine, which this command started, counts as started even if it has
 // terminated since. Any other container that has terminated must first be restarted, if the
-// restartPolicy requires it. If the pod has not started, waiting describes what is missing.
+// restartPolicy requires it. If the pod has not started, waiting describes the first condition that
+// is not met.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

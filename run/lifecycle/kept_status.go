@@ -12,7 +12,7 @@ import (
 
 // Kept is the part of a pod's status that podrun cannot derive from the runtime's records. When this
 // part changes, the pod's owner writes it to disk, for other commands and later owners. The zero value
-// means that no status was written.
+// means that no owner has written a status.
 type Kept struct {
 	// Phase is Succeeded or Failed for a pod that has ended, and empty otherwise. A terminal phase is
 	// final (pkg/kubelet/status/status_manager.go).
@@ -25,15 +25,18 @@ type Kept struct {
 	OOMKilled []string `json:"oomKilled,omitempty"`
 	// Evicted describes why and when podrun evicted the pod; nil if it did not.
 	Evicted *Evicted `json:"evicted,omitempty"`
-	// StartFailures describe why the last attempts to start containers failed, by container name.
+	// StartFailures contains, by container name, why the last attempt to start the container
+	// failed.
 	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
-	// CreateFailures are the last failed attempts to create containers, one for each container name.
+	// CreateFailures contains, for each container name, the last failed attempt to create the
+	// container.
 	CreateFailures []Container `json:"unmade,omitempty"`
 	// Removed are the last exited containers of a pod that podrun is removing, one for each name.
 	// They are kept here because podrun first removes them from the runtime.
 	Removed []Container `json:"removed,omitempty"`
 	// ShutDown is the time at which podrun stopped the pod because the node was shutting down. It is
-	// zero if podrun did not, or if the pod has been started again.
+	// zero if podrun did not stop the pod for this reason, or if the pod has been started again
+	// since.
 	ShutDown time.Time `json:"shutDown,omitzero"`
 	// ResizePending is an in-place resize that cannot be done now; nil if no resize is pending.
 	ResizePending *ResizePending `json:"resizePending,omitempty"`
@@ -46,7 +49,7 @@ type ResizePending struct {
 	Message string `json:"message"`
 }
 
-// Is reports whether two values are equal; nil means none.
+// Is reports whether two values are equal; nil means that no resize is pending.
 func (p *ResizePending) Is(other *ResizePending) bool {
 	return p == other || p != nil && other != nil && *p == *other
 }
@@ -54,8 +57,8 @@ func (p *ResizePending) Is(other *ResizePending) bool {
 // Evicted is the record of a pod's eviction. Its phase is Failed.
 type Evicted struct {
 	At time.Time `json:"at"`
-	// ForNode is true if podrun evicted the pod because the node was short of a resource, and false if
-	// the pod exceeded a limit. The pod then has the condition DisruptionTarget.
+	// ForNode is true if podrun evicted the pod because the node was short of a resource: the pod then
+	// has the condition DisruptionTarget. It is false if the pod exceeded a limit.
 	ForNode bool `json:"forNode,omitempty"`
 	// Containers are the last exited containers, one for each name. The eviction removed them from the
 	// runtime to free disk space.
@@ -65,7 +68,7 @@ type Evicted struct {
 // ReasonEvicted is the reason of an evicted pod (pkg/kubelet/eviction).
 const ReasonEvicted = "Evicted"
 
-// Evict returns k with a record of the eviction that begins now.
+// Evict returns k with a record of an eviction that begins at the time now.
 func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
 	k.Evicted = &Evicted{At: now, ForNode: forNode}
@@ -87,8 +90,8 @@ func (k Kept) AfterShutdown() Kept {
 	return k
 }
 
-// disrupted returns the time at which podrun evicted or stopped the pod because of the node. It is
-// zero if podrun did neither.
+// disrupted returns the time at which podrun evicted or stopped the pod because of the node. It
+// returns zero if podrun did neither.
 func (k Kept) disrupted() time.Time {
 	if k.Evicted != nil && k.Evicted.ForNode {
 		return k.Evicted.At
@@ -96,7 +99,7 @@ func (k Kept) disrupted() time.Time {
 	return k.ShutDown
 }
 
-// WithContainers adds to k, the record of an evicted pod, how the pod's containers exited.
+// WithContainers returns k, the record of an evicted pod, with the exits of the pod's containers.
 func (k Kept) WithContainers(all []Container) Kept {
 	e := *k.Evicted
 	e.Containers = lastExits(all)
@@ -104,15 +107,15 @@ func (k Kept) WithContainers(all []Container) Kept {
 	return k
 }
 
-// WithRemoved adds to k, the record of a pod that podrun is removing, how the pod's containers
-// exited.
+// WithRemoved returns k, the record of a pod that podrun is removing, with the exits of the pod's
+// containers.
 func (k Kept) WithRemoved(all []Container) Kept {
 	k.Removed = lastExits(slices.Concat(all, k.Removed))
 	return k
 }
 
 // WithRemoved adds to o the recorded containers of a pod that podrun is removing, if the runtime no
-// longer has them. The result is only for display: these containers need not be removed.
+// longer has them. The result is only for display: podrun need not remove these containers.
 func (o *Observed) WithRemoved() *Observed {
 	shown := *o
 	shown.Containers = slices.Clone(o.Containers)
@@ -149,7 +152,7 @@ func (k Kept) WithCreateFailure(c Container) Kept {
 	return k
 }
 
-// WithoutCreateFailure returns k without the recorded failure to create the container with that name.
+// WithoutCreateFailure returns k without the failure to create the container with the given name.
 func (k Kept) WithoutCreateFailure(name string) Kept {
 	k.CreateFailures = slices.DeleteFunc(slices.Clone(k.CreateFailures), func(c Container) bool { return c.Name == name })
 	return k
@@ -178,8 +181,8 @@ type KeptCondition struct {
 	Since  time.Time               `json:"since"`
 }
 
-// Terminal reports whether the pod has ended permanently: podrun starts none of its containers
-// again, whatever the runtime reports.
+// Terminal reports whether the pod has ended permanently: podrun does not restart any of its
+// containers, whatever the runtime reports.
 func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
 
 // Equal reports whether two values are equal.
@@ -193,8 +196,9 @@ func (k Kept) Equal(other Kept) bool {
 		})
 }
 
-// Keep returns the part of a status that podrun records. Ended is Decision.Ended. Keep includes the
-// phase only if the pod has ended without being stopped, because a stopped pod can be started again.
+// Keep returns the part of a status that podrun records. The argument ended is Decision.Ended. Keep
+// includes the phase only if the pod has ended without being stopped, because a stopped pod can be
+// started again.
 func Keep(status corev1.PodStatus, ended bool) Kept {
 	var k Kept
 	if terminal := (Kept{Phase: status.Phase}); ended && terminal.Terminal() {

@@ -86,8 +86,8 @@ func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	}
 }
 
-// TestPhaseWhileAllRestart covers a restart of all containers of a pod: the pod has not failed,
-// whatever the exit codes of the containers that were not restarted yet.
+// TestPhaseWhileAllRestart checks that a pod has not failed while all its containers are being
+// restarted, whatever the exit codes of the containers that were not restarted yet.
 func TestPhaseWhileAllRestart(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a", "b")
 	obs := statusObserved(t, 1, "a=137", "b=137", "a#1=0")
@@ -125,7 +125,7 @@ func TestKeptEqual(t *testing.T) {
 	}
 }
 
-// TestWaits checks that the status shows the most recent reason why a container waits, and
+// TestWaits checks that the status shows the most recent reason why a container is waiting, and
 // ignores reasons that are older than the container.
 func TestWaits(t *testing.T) {
 	at := func(seconds int) time.Time { return statusT0.Add(time.Duration(seconds) * time.Second) }
@@ -190,8 +190,9 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// For each container name, podrun keeps the status of the last failed creation while the sandbox
-// exists. Containers in the runtime do not outlive their sandbox either.
+// TestCreateFailures checks that podrun keeps, for each container name, the status of the last
+// failed creation while the sandbox exists. Containers in the runtime do not outlive their sandbox
+// either.
 func TestCreateFailures(t *testing.T) {
 	failed := func(id, name, sandbox string) Container {
 		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, CreateFailed: true, Message: strings.Repeat("x", 4096)}

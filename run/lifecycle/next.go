@@ -27,7 +27,8 @@ const (
 	// StartContainer creates and starts a container and runs its postStart hook; Attempt is its restart
 	// count.
 	StartContainer Verb = "StartContainer"
-	// RestartAll stops every container and starts the pod over in its sandbox, including the init containers.
+	// RestartAll stops every container and restarts all containers, including the init containers, in the
+	// same sandbox.
 	RestartAll Verb = "RestartAll"
 	// RunPostStart runs a postStart hook again, if an earlier podrun process may not have finished it.
 	RunPostStart Verb = "RunPostStart"
@@ -44,17 +45,17 @@ type Action struct {
 	Why       string `json:"why,omitempty"`
 	// Message is the message of the Killing event, for KillContainer.
 	Message string `json:"message,omitempty"`
-	// Restart is the reason why podrun starts the killed containers again, for KillContainer and
-	// KillPod. Empty if podrun does not start them again, or if that depends on their exit codes.
-	// podrun records the reason before the kill.
+	// Restart is, for KillContainer and KillPod, the reason why podrun restarts the killed
+	// containers. It is empty if podrun does not restart them, or if that depends on their exit
+	// codes. podrun records the reason before the kill.
 	Restart RestartCause `json:"restart,omitempty"`
 	// Grace is the grace period of the container in seconds, if it differs from the pod's: a probe's
 	// terminationGracePeriodSeconds.
 	Grace *int64 `json:"grace,omitempty"`
 }
 
-// Decision contains the actions that a pod requires now. If there are none, the pod requires
-// nothing until a container in Watch exits or Until has passed.
+// Decision contains the actions that a pod requires now. If there are none, the next decision is
+// due when a container in Watch exits or at Until.
 type Decision struct {
 	Actions []Action
 	Watch   []string  // IDs of running containers whose exit requires a new decision
@@ -66,8 +67,8 @@ type Decision struct {
 	Overdue bool
 }
 
-// World is the input of Next in addition to the pod: the observed state, the desired
-// containers, and the time.
+// World is the input of Next apart from the pod: the observed state, the desired containers, and
+// the time.
 type World struct {
 	Observed *Observed
 	Hashes   map[string]string // container name → hash of its spec
@@ -80,11 +81,11 @@ type World struct {
 	// Since is the pod's start time, from which activeDeadlineSeconds counts. It is zero if the pod
 	// has not been started yet.
 	Since time.Time
-	// GroupLost is true if the pod's cgroup existed and no longer does. The kubelet kills such a
-	// pod and starts it again (syncPod in pkg/kubelet).
+	// GroupLost is true if the pod had a cgroup that no longer exists. The kubelet kills such a pod
+	// and starts it again (syncPod in pkg/kubelet).
 	GroupLost bool
-	// Ephemeral are the names of the ephemeral containers to start. Next starts none that was
-	// created before.
+	// Ephemeral are the names of the ephemeral containers to start. Next does not start a container
+	// that was created before.
 	Ephemeral []string
 	// CreateAhead contains the names of the init containers that podrun may create while the previous
 	// one runs.
@@ -115,9 +116,9 @@ type Unhealthy struct {
 // Next decides which actions a pod requires. It is pure and contains the complete lifecycle logic. The
 // caller executes the actions, observes the pod and calls Next again.
 //
-// The order is the kubelet's. The sandbox is first. Then the init containers follow; each must succeed
-// before the next one starts. Among them are the sidecars (KEP-753), which podrun starts in turn and
-// keeps running. The app containers follow in the order of the list.
+// The order is the kubelet's: first the sandbox; then the init containers, each of which must succeed
+// before the next one starts; then the app containers in list order. Sidecars (KEP-753) are init
+// containers that podrun starts in their turn and keeps running.
 func Next(pod *corev1.Pod, w World) Decision {
 	if w.Observed.Kept.Terminal() {
 		// The pod has ended, even if the runtime has lost the records of its containers.
@@ -136,7 +137,7 @@ func Next(pod *corev1.Pod, w World) Decision {
 	return d
 }
 
-// nextStep does what Next does, except for activeDeadlineSeconds.
+// nextStep is Next without activeDeadlineSeconds.
 func nextStep(pod *corev1.Pod, w World) Decision {
 	create, attempt, why := needSandbox(pod, w.Observed)
 	if !create && w.GroupLost {
@@ -174,8 +175,8 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 	return d
 }
 
-// ephemeral starts ephemeral containers (KEP-277), even before the pod is initialized. It never starts
-// an ephemeral container a second time, not even in a later sandbox (computePodActions in
+// ephemeral starts ephemeral containers (KEP-277), even before the pod is initialized. It never
+// restarts an ephemeral container, not even in a later sandbox (computePodActions in
 // pkg/kubelet/kuberuntime).
 func (d *Decision) ephemeral(pod *corev1.Pod, w World) {
 	for _, name := range w.Ephemeral {
@@ -194,8 +195,8 @@ func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	return since.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// allEndedBefore reports whether all app containers had exited before the deadline and were not to
-// be restarted. In that case, the deadline has no effect.
+// allEndedBefore reports whether all app containers had exited before the deadline, and none was
+// due to be restarted. In that case, the deadline has no effect.
 func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -207,7 +208,7 @@ func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	return true
 }
 
-// DecideBy requests that the next decision is made at t, unless it is due earlier.
+// DecideBy requests the next decision at t, unless it is already due earlier.
 func (d *Decision) DecideBy(t time.Time) {
 	if d.Until.IsZero() || t.Before(d.Until) {
 		d.Until = t
@@ -237,9 +238,9 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	return 1
 }
 
-// nextRunning adds to d the action for a running container. It returns true if the container needs no
-// action. If the definition of the container has changed, d replaces the container. The API allows
-// changes of the image only.
+// nextRunning adds to d the action for a running container, and reports whether the container needs
+// no action. It replaces the container if its definition has changed; the API allows only the image
+// to change.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
 		d.replace(pod, have, w, Action{Why: "its definition changed",
@@ -277,8 +278,9 @@ func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Actio
 	d.start(pod, have.Name, w, kill.Why)
 }
 
-// start adds to d the start of a container. As in the kubelet, a container that was created but not
-// started counts as a run, unless podrun created it before its turn; without a container, the logs count.
+// start adds to d the start of a container, with its restart count. As in the kubelet, a container that
+// was created but not started counts as a run, unless podrun created it before its turn. If the runtime
+// has no container of this name, the number of logs determines the count.
 func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	attempt := w.Observed.LoggedRuns[name]
 	if last := w.Observed.Newest(name); last != nil {
@@ -289,8 +291,8 @@ func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
-// restartAll restarts all containers of the pod. The back-off is that of c, the container whose rule requires the
-// restart.
+// restartAll restarts all containers of the pod. The back-off of c applies, because the restart rule of c
+// requires the restart.
 func (d *Decision) restartAll(c *Container, w World) {
 	if d.backsOff(c, w) {
 		return
@@ -315,7 +317,7 @@ func (d *Decision) backsOff(c *Container, w World) bool {
 	}
 	delay := RestartDelay(c, w.BackOff)
 	at := c.FinishedAt.Add(delay)
-	// If the clock was set back, this must not make the delay longer.
+	// If the clock was set back, the delay must not become longer.
 	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {
 		return false
 	}

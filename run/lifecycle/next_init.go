@@ -44,8 +44,8 @@ func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 }
 
 // nextRegularInit adds to d the actions for one init container, and reports whether it has
-// succeeded. next is the init container that follows, which podrun creates while this one runs; nil
-// if none follows.
+// succeeded. The argument next is the following init container, or nil if there is none; podrun
+// creates it while c runs.
 func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	d.ahead(have, next, w)
@@ -68,9 +68,9 @@ func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Dec
 	return false
 }
 
-// ahead adds to d the creation of the next init container while the current one runs for the
-// first time. If the current one fails, ahead adds the removal of the next one: when an init
-// container is restarted, the next one must not exist.
+// ahead adds to d the creation of the next init container while the current one runs for the first
+// time. If the current container fails, ahead adds the removal of the next one, which must not
+// exist when the current one is restarted.
 func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	if current == nil || next == nil {
 		return
@@ -92,8 +92,8 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.start(pod, c.Name, w, "next sidecar")
 		return false
 	case have.State == Running:
-		// podrun must detect the sidecar's exit even while later containers start. Otherwise an init
-		// container that requires the sidecar would wait forever.
+		// podrun must detect the exit of the sidecar even while it starts later containers.
+		// Otherwise an init container that requires the sidecar would wait forever.
 		good := nextRunning(pod, c, have, w, d)
 		if good {
 			d.Watch = append(d.Watch, have.ID)

@@ -34,7 +34,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	return false, s.Attempt, ""
 }
 
-// startOver decides to create a new sandbox, and returns the first actions in it.
+// startOver returns a decision that creates a new sandbox, with the first actions in it.
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
 	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) && !anyStartsAgain(pod, obs) {
@@ -64,8 +64,8 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	return d
 }
 
-// anyStartsAgain reports whether podrun killed an app container in order to start it again even if
-// its restart policy is Never.
+// anyStartsAgain reports whether podrun killed an app container that it must start again, even if
+// the container's restart policy is Never.
 func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		last := obs.Latest(c.Name)

@@ -251,7 +251,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// ahead permits the creation of init containers while the previous ones run.
+// ahead permits podrun to create the named init containers while the previous ones run.
 func ahead(names ...string) func(*corev1.Pod, *World) {
 	return func(_ *corev1.Pod, w *World) {
 		w.CreateAhead = map[string]bool{}
@@ -315,7 +315,7 @@ func both(a, b func(*corev1.Pod, *World)) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) { a(p, w); b(p, w) }
 }
 
-// restarted marks the first run of each container as ended by a restart of all containers.
+// restarted marks the first run of each container as one that a restart of all containers ended.
 func restarted(_ *corev1.Pod, w *World) { w.Observed.Restarted = firstRuns(w.Observed) }
 
 func firstRuns(obs *Observed) map[string]bool {
@@ -341,7 +341,7 @@ func unhealthy(name string) func(*corev1.Pod, *World) {
 	}
 }
 
-// dueAfter gives the pod a deadline and sets the time to minute n.
+// dueAfter sets the pod's deadline, and sets the time to minute n.
 func dueAfter(after time.Duration, n int) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		seconds := int64(after / time.Second)
@@ -403,8 +403,8 @@ func TestStartedGoal(t *testing.T) {
 	}
 }
 
-// TestNextAgreesWithGoal checks that if something is missing for a goal, Next acts on it or
-// waits for it. Otherwise a command would wait forever.
+// TestNextAgreesWithGoal checks that Next has an action or waits for an event while the goal is not
+// reached. Otherwise a command would wait forever.
 func TestNextAgreesWithGoal(t *testing.T) {
 	states := []string{"", "run", "created", "unknown", "0", "1"}
 	for _, policy := range []corev1.RestartPolicy{always, onFailure, never} {

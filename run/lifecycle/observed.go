@@ -33,7 +33,7 @@ type Sandbox struct {
 	Handler     string       `json:"handler,omitempty"` // the runtime handler; "" is the default
 	IPs         []string     `json:"ips,omitempty"`
 	Managed     bool         `json:"managed"` // has podrun's annotation
-	// root directory with which it was created; empty if that is this process's root directory
+	// root directory for which it was created; empty if it is this process's root directory
 	RootDir    string
 	Invocation string `json:"invocation,omitempty"`
 	// generation of the owner that created it
@@ -49,7 +49,7 @@ type Container struct {
 	State      State     `json:"state"`
 	Restarts   uint32    `json:"restarts"` // number of earlier starts of containers of that name
 	Image      string    `json:"image"`    // as in the pod's spec
-	ImageID    string    `json:"imageID"`  // the runtime's reference
+	ImageID    string    `json:"imageID"`  // the runtime's reference to the image
 	Hash       string    `json:"hash"`     // hash of the spec from which it was created
 	CreatedAt  time.Time `json:"createdAt"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
@@ -57,10 +57,10 @@ type Container struct {
 	ExitCode   int32     `json:"exitCode"`
 	Reason     string    `json:"reason,omitempty"`
 	Message    string    `json:"message,omitempty"`
-	LogPath    string    `json:"logPath,omitempty"` // absolute
+	LogPath    string    `json:"logPath,omitempty"` // an absolute path
 	PID        int       `json:"pid,omitempty"`     // process ID on this host, if the runtime reports it
-	// ProcessExited is set for a running container if its first process has exited, but the runtime
-	// has not reported the exit yet. It is set only if podrun and the runtime see the same process
+	// ProcessExited is true for a running container whose first process has exited, if the runtime
+	// has not reported the exit yet. It is false unless podrun and the runtime see the same process
 	// IDs.
 	ProcessExited bool `json:"-"`
 	// User is the identity with which the container's first process was started. It is nil if the
@@ -92,14 +92,13 @@ type Probed struct {
 // HookState is the recorded state of a container's postStart hook.
 type HookState string
 
-// A hook is pending from a time before the start of its container until the hook has ended. If podrun is
-// killed during that time, the hook remains pending, and the next podrun process runs it (k/k#60053,
-// k/k#122803).
+// A hook becomes pending before its container starts, and remains pending until it has ended. If podrun
+// is killed before that, the next podrun process runs the hook (k/k#60053, k/k#122803).
 const (
 	HookPending HookState = "Pending"
 	HookDone    HookState = "Done"
-	// HookFailed means that a hook failed when the command that ran it no longer owned the pod: the
-	// new owner kills the container.
+	// HookFailed means that a hook failed after the command that ran it had lost ownership of the
+	// pod. The new owner kills the container.
 	HookFailed HookState = "Failed"
 )
 
@@ -111,16 +110,17 @@ type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
-	// Restarted are the IDs of the containers that ended with the last restart of all containers
+	// Restarted contains the IDs of the containers that ended in the last restart of all containers
 	// (KEP-5532). Next ignores these containers. Creation times would not identify them, because the
 	// host's clock can be changed.
 	Restarted map[string]bool `json:"restarted,omitempty"`
-	// PendingRestarts are, by name, the containers that podrun has killed or is about to kill in order
-	// to start them again. podrun records an entry before the kill. The entry applies until a newer
-	// container of that name has been started.
+	// PendingRestarts contains, by name, the containers that podrun has killed, or is about to kill,
+	// in order to restart them. podrun records an entry before it kills the container. The entry
+	// applies until a newer container with this name has been started.
 	PendingRestarts map[string]PendingRestart `json:"pendingRestarts,omitempty"`
 	Probes          map[string]Probed         `json:"probes,omitempty"` // the last results of the probes, by container ID
-	// ProbedAt is the last time at which Probes was valid; zero if there are no results.
+	// ProbedAt is the last time at which Probes was known to be valid. It is zero if there are no
+	// results.
 	ProbedAt time.Time `json:"-"`
 	// Kept is the part of the pod's status that the pod's owner recorded.
 	Kept Kept `json:"kept,omitzero"`
@@ -129,8 +129,9 @@ type Observed struct {
 	// ImageFailures are the reasons why containers wait for their images, by container name. The
 	// process that pulls the images records them.
 	ImageFailures map[string]Failure `json:"imageFailures,omitempty"`
-	// LoggedRuns is the number of runs that have left logs, by name of a container that the runtime does not
-	// have. The runtime may have lost its containers: the restart count continues, so that the logs are kept.
+	// LoggedRuns contains, for each container name that the runtime does not have, the number of runs that
+	// have left logs. If the runtime has lost its containers, the restart count continues from this number,
+	// so that new runs do not overwrite these logs.
 	LoggedRuns map[string]uint32 `json:"loggedRuns,omitempty"`
 	// Unreadable contains a warning for each optional state file that is corrupt. podrun treats such a
 	// file as missing.
@@ -180,7 +181,7 @@ func (o *Observed) Latest(name string) *Container {
 	return nil
 }
 
-// Previous returns the container that c replaced, which has the same name; nil if there is none.
+// Previous returns the container with the same name that c replaced, or nil if there is none.
 func (o *Observed) Previous(c *Container) *Container {
 	for i := range o.Containers {
 		if p := &o.Containers[i]; p.Name == c.Name && p.compare(c) < 0 {
@@ -209,8 +210,9 @@ func (o *Observed) SetHook(containerID string, s HookState) {
 	o.Hooks[containerID] = s
 }
 
-// StartTime returns the pod's start time. This is the time at which podrun first accepted it. If it is
-// not recorded, StartTime returns the creation time of the oldest sandbox, or zero if there is none.
+// StartTime returns the pod's start time. This is the time at which podrun first accepted the pod. If
+// that time is not recorded, StartTime returns the creation time of the oldest sandbox, or zero if
+// there is none.
 func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		return t.Time
@@ -221,8 +223,8 @@ func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	return time.Time{}
 }
 
-// Order sorts sandboxes and containers, newest first. Attempts, which increase for each name, take
-// precedence over creation times, because the host's clock may have been set back.
+// Order sorts sandboxes and containers, newest first. It compares attempts before creation times,
+// because the attempts of a name always increase, whereas the host's clock may have been set back.
 func (o *Observed) Order() {
 	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int {
 		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))

@@ -16,7 +16,7 @@ type ExitPolicy string
 const (
 	ExitAny  ExitPolicy = "any"  // the exit code of the first failed container, in the order of the spec
 	ExitAll  ExitPolicy = "all"  // like ExitAny, but 0 if any app container succeeded
-	ExitNone ExitPolicy = "none" // 0 if the pod ran to completion
+	ExitNone ExitPolicy = "none" // 0 if the pod ran to completion, whatever the exit codes
 )
 
 // ParseExitPolicy parses the value of --exit-code-policy. The error lists the valid policies.
@@ -69,11 +69,11 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 }
 
 // ExitCode returns the exit code of a pod that has ended: the exit code of the container named by
-// from. If from is empty, it is that of the container that the policy selects. Sidecars never
-// count. ok is false if the pod failed for a reason other than a container's exit code.
+// from. If from is empty, the policy selects the container. The exit codes of sidecars are ignored.
+// The result ok is false if the pod failed for a reason other than a container's exit code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {
-		// DeadlineExceeded: the exit codes only show that podrun killed the containers.
+		// DeadlineExceeded: the exit codes show only that podrun killed the containers.
 		return 0, false
 	}
 	if from != "" {

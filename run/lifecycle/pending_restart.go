@@ -8,8 +8,8 @@ import (
 
 // RestartCause is the reason why podrun kills a container and starts it again. The kubelet decides in one
 // pass to kill a container and to start it again (computePodActions in pkg/kubelet/kuberuntime). podrun
-// records the cause before the kill, because it can be interrupted between the two. The exit code of a
-// container that podrun killed does not show whether the container must be started again.
+// records the cause before the kill, because it can be interrupted between the kill and the restart. The
+// exit code of a container that podrun killed does not show whether the container must be started again.
 type RestartCause string
 
 // The causes.
@@ -18,10 +18,10 @@ const (
 	// restart (KEP-1287). podrun ignores the container's restart policy.
 	RestartChanged RestartCause = "Changed"
 	// RestartUnhealthy means that the container's startup or liveness probe failed. podrun starts the
-	// container again unless its restart policy is Never. A container without a policy has the pod's policy.
-	// podrun ignores its restart rules.
+	// container again unless its restart policy is Never. If the container has no restart policy, the pod's
+	// policy applies. podrun ignores the container's restart rules.
 	RestartUnhealthy RestartCause = "Unhealthy"
-	// RestartSandbox means that podrun starts the pod over in a new sandbox, unless the pod's restart
+	// RestartSandbox means that podrun restarts the pod in a new sandbox, unless the pod's restart
 	// policy is Never. podrun ignores the containers' own policies.
 	RestartSandbox RestartCause = "Sandbox"
 )
@@ -30,14 +30,15 @@ const (
 // it again.
 type PendingRestart struct {
 	ID      string       `json:"id"`
-	Attempt uint32       `json:"attempt"` // its restart count
+	Attempt uint32       `json:"attempt"` // the restart count of the killed container
 	Cause   RestartCause `json:"cause"`
-	// NewSandbox is true if podrun kills the containers to start the pod over in a new sandbox.
+	// NewSandbox is true if podrun kills the containers in order to restart the pod in a new
+	// sandbox.
 	NewSandbox bool `json:"newSandbox,omitempty"`
 }
 
-// WithPendingRestarts returns a copy of the pending restarts, with the containers that have these IDs.
-// If a container already has a cause and is killed for a new sandbox, it keeps that cause.
+// WithPendingRestarts returns a copy of the pending restarts, with the containers of the given IDs
+// added. If a container already has a cause and is killed for a new sandbox, it keeps that cause.
 func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	if out == nil {
@@ -58,10 +59,10 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 }
 
 // CurrentRestarts returns the pending restarts that are not complete. A restart is complete when a newer
-// container of that name has been started. A container that was only created does not count, because
-// podrun may remove it again. CurrentRestarts also omits running containers that podrun has not asked to
-// stop, because podrun decides about these again. The argument ending contains, by ID, the containers that
-// podrun has asked to stop.
+// container of that name has been started. A newer container that was only created does not complete a
+// restart, because podrun may remove it again. CurrentRestarts also omits running containers that podrun
+// has not asked to stop, because podrun makes a new decision about these. The argument ending contains, by
+// ID, the containers that podrun has asked to stop.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {
@@ -79,8 +80,9 @@ func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]Pendi
 	return out
 }
 
-// pendingRestart returns the pending restart of a container; the zero value if it has none. A pending restart of a
-// newer container with the same name, which the observation may lack, also counts for c.
+// pendingRestart returns the pending restart of a container, or the zero value if it has none. A pending restart
+// of a newer container with the same name also applies to c, because the observation may not contain the newer
+// one.
 func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
 		return p
@@ -89,7 +91,7 @@ func (o *Observed) pendingRestart(c *Container) PendingRestart {
 }
 
 // restartsInNewSandbox reports whether podrun has killed containers of the current sandbox, or was about to
-// do so, in order to start the pod over in a new one.
+// do so, in order to restart the pod in a new one.
 func (o *Observed) restartsInNewSandbox() bool {
 	s := o.Sandbox()
 	return s != nil && slices.ContainsFunc(o.Containers, func(c Container) bool {

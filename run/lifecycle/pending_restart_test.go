@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// interrupted is a pod whose actions are executed step by step. Processes execute them, and may be
-// killed between any two steps. A killed process loses what it knows about probes and cgroups, but the
-// state in the runtime and in the pod's state files remains.
+// interrupted is a pod whose actions are executed step by step by processes that may be killed between
+// any two steps. A killed process loses its knowledge about probes and cgroups; the state in the
+// runtime and in the pod's state files remains.
 type interrupted struct {
 	t     *testing.T
 	name  string
@@ -22,13 +22,13 @@ type interrupted struct {
 	// the containers that a process has asked to stop, by ID
 	ending map[string]time.Time
 	code   int32 // the exit code of killed containers
-	steps  int   // how many steps the process executes before it is killed; negative for all
-	// for each attempt to create or start container a, in order, whether it fails (x) or not (-): "-x"
-	// fails the first start
+	steps  int   // number of steps that the process executes before it is killed; negative for all
+	// one character for each attempt to create or start container a, in order: x if the attempt fails,
+	// - if it succeeds. For example, "-x" lets the first start fail.
 	fails string
 }
 
-// step counts one step, and reports whether the process is still alive.
+// step counts a step, and reports whether the process is still alive after it.
 func (r *interrupted) step() bool {
 	r.steps--
 	return r.steps != -1
@@ -74,7 +74,7 @@ func (r *interrupted) initExits() bool {
 	return false
 }
 
-// do executes an action, and reports whether the process was alive until the action was complete.
+// do executes an action, and reports whether the process completed it.
 func (r *interrupted) do(a Action) bool {
 	switch a.Verb {
 	case KillContainer:
@@ -158,7 +158,7 @@ func (r *interrupted) fail(container string) bool {
 	return first == 'x'
 }
 
-// kill records the cause, asks the containers to stop, and lets them exit. Each of these is one
+// kill records the cause, asks the containers to stop, and makes them exit. Each of these is one
 // step.
 func (r *interrupted) kill(cause RestartCause, ids ...string) bool {
 	if cause != "" && len(ids) > 0 {
@@ -191,12 +191,12 @@ func (r *interrupted) exit(id string) {
 }
 
 // TestInterruptedRestart kills two podrun processes after any of their steps, and checks which
-// containers are started again. It does so for all restart policies and exit codes, and also if
-// the new container cannot be created. If a container was killed for a change or a resize, it
-// is always started again. If it was killed because of a probe, it is started again unless its
-// policy is Never. A container without a policy has the pod's policy. If it was killed for a
-// new sandbox, it is started again unless the pod's policy is Never (computePodActions in
-// pkg/kubelet/kuberuntime).
+// containers are started again. It covers all restart policies and exit codes, and containers that
+// cannot be created. The rules are those of computePodActions in pkg/kubelet/kuberuntime. A
+// container that was killed for a change or a resize is always started again. A container that was
+// killed because of a probe is started again unless its policy is Never; the pod's policy applies
+// to a container without a policy. A container that was killed for a new sandbox is started again
+// unless the pod's policy is Never.
 func TestInterruptedRestart(t *testing.T) {
 	cells := 0
 	for _, cause := range []string{"change", "resize", "probe", "cgroup", "change without sandbox", "killed without sandbox"} {
@@ -222,13 +222,13 @@ func TestInterruptedRestart(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// restarts runs two processes that are killed and a third one that is not. It checks whether
-// container a was started again.
+// restarts runs two processes that are killed after first and second steps, and a third one that is
+// not killed. It checks whether container a was started again.
 func (r *interrupted) restarts(cause string, policy corev1.RestartPolicy, own string, first, second int) {
 	died := r.process(first)
 	asked := len(r.ending) > 0
 	if r.process(second) && !died {
-		// The first process had finished.
+		// The first process had completed the kill.
 		asked = true
 	}
 	r.process(-1)
@@ -274,8 +274,8 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	case "change":
 		r.world.Hashes["a"] = "2"
 	case "change without sandbox", "killed without sandbox":
-		// A podrun process was killed after it had recorded the restart, or after it had also asked
-		// the container to stop. Then the sandbox stopped.
+		// A podrun process was killed after it had recorded the restart, either before or after it
+		// asked the container to stop. Then the sandbox stopped.
 		r.world.Hashes["a"] = "2"
 		r.obs.PendingRestarts = r.obs.WithPendingRestarts(RestartChanged, "a-0")
 		r.obs.Sandboxes[0].Ready = false

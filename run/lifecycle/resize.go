@@ -45,7 +45,7 @@ type Resize struct {
 	// Group is true if the pod's cgroup already has the resources of the spec.
 	Group bool `json:"group,omitempty"`
 	// Containers maps each container that was running when the resize began, by its ID, to the
-	// resources that it has now.
+	// current resources of the container.
 	Containers map[string]Resources `json:"containers,omitempty"`
 	// Error explains why the last attempt failed; it is empty if the last attempt did not fail.
 	Error string    `json:"error,omitempty"`
@@ -53,8 +53,8 @@ type Resize struct {
 }
 
 // BeginResize returns the resize from one definition of a pod (was) to another one with the same
-// containers (will). It returns nil if CPU and memory do not change. If podrun had not yet applied
-// an earlier resize to a container, the container still has the resources from before that resize.
+// containers (will). It returns nil if CPU and memory do not change. If podrun has not yet applied
+// an earlier resize to a container, the result records the resources from before that resize.
 func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	if !Resizes(was, will) {
 		return nil
@@ -133,8 +133,8 @@ func (o *Observed) ToResize(pod *corev1.Pod) []Container {
 	return out
 }
 
-// Resized reports whether a resize is complete: the pod's cgroup has the resources of the spec, and so
-// has every container that runs or will be started again.
+// Resized reports whether a resize is complete: the pod's cgroup, and every container that runs or
+// will be started again, have the resources of the spec.
 func (o *Observed) Resized(pod *corev1.Pod) bool {
 	if o.Resize == nil || !o.Resize.Group {
 		return false
@@ -148,9 +148,9 @@ func (o *Observed) Resized(pod *corev1.Pod) bool {
 	return true
 }
 
-// resize adds to d the resize of the pod's cgroup and its running containers. It comes after the kill
-// of containers that require a restart, and before any container is started (SyncPod in
-// pkg/kubelet/kuberuntime). From is the index of the first action for an app container.
+// resize adds to d the resize of the pod's cgroup and its running containers. Its position is after
+// the kills of containers that must be restarted, and before the start of any container (SyncPod in
+// pkg/kubelet/kuberuntime). The argument from is the index of the first action for an app container.
 func (d *Decision) resize(pod *corev1.Pod, obs *Observed, from int) {
 	if obs.Resize == nil || obs.Resize.Group && len(obs.ToResize(pod)) == 0 {
 		return

@@ -41,8 +41,8 @@ func TestBeginResize(t *testing.T) {
 	if r := obs.BeginResize(will, resizing("300m", "64Mi"), someHour); r.Containers["a-0"] != want {
 		t.Errorf("second resize %+v", r)
 	}
-	// The second resize restores the resources that the container still has: podrun must only
-	// update the pod's cgroup.
+	// The second resize restores the resources that the container still has, so podrun must update
+	// only the pod's cgroup.
 	obs.Resize = obs.BeginResize(will, was, someHour)
 	if got := obs.ToResize(was); len(got) > 0 {
 		t.Errorf("to resize %v", got)
@@ -128,8 +128,8 @@ func TestResizeEnds(t *testing.T) {
 	}
 }
 
-// TestResizeStatus checks the conditions of KEP-1287, and a memory request, which the runtime does not
-// report.
+// TestResizeStatus checks the conditions of KEP-1287. It also checks the memory request in the status,
+// because the runtime does not report memory requests.
 func TestResizeStatus(t *testing.T) {
 	pod := resizing("200m", "64Mi")
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("32Mi")

@@ -32,10 +32,10 @@ func TestFindUnsettled(t *testing.T) {
 		name, pod, have string
 		boxes           int
 		now             func(*corev1.Pod, *Observed) time.Time
-		age             time.Duration // of the observation
-		exited          bool          // the container's process
+		age             time.Duration // age of the observation
+		exited          bool          // the container's process has exited
 		begun           time.Duration // how long the command has run
-		left            time.Duration // how long the container must still run; 0 if it has run long enough
+		left            time.Duration // how much longer the container must run; 0 if it has run long enough
 		why             string
 	}{
 		{name: "just started", have: "a=run", now: after(0), left: time.Second, why: "container a has just started"},

@@ -12,8 +12,8 @@ type specContainer struct {
 	Field     string // spec.initContainers[0]
 	EventPath string // spec.initContainers{setup}
 	Init      bool
-	// Ephemeral is true for a container that debugs the pod (KEP-277). Target is the container
-	// whose process namespace it shares; empty if it has its own.
+	// Ephemeral is true for an ephemeral container (KEP-277). Target is the container whose process
+	// namespace it shares, or "" if it shares none.
 	Ephemeral bool
 	Target    string
 }
@@ -39,7 +39,8 @@ func SpecContainers(pod *corev1.Pod) []specContainer {
 	return out
 }
 
-// FindContainer returns the container with the given name; the zero value if the pod has none.
+// FindContainer returns the container with the given name, or the zero value if the pod has no such
+// container.
 func FindContainer(pod *corev1.Pod, name string) specContainer {
 	for _, c := range SpecContainers(pod) {
 		if c.Container.Name == name {

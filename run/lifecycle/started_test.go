@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A container that was created and never started, but has exited, does not count as started: CRI-O
-// ends it together with its sandbox.
+// TestAnyStarted covers a container that was created and never started, but has exited, because
+// CRI-O ends it together with its sandbox. It must not count as started.
 func TestAnyStarted(t *testing.T) {
 	now := time.Unix(1, 0)
 	for name, c := range map[string]struct {

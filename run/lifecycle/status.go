@@ -17,13 +17,13 @@ const (
 	ReasonStopping = "Stopping"
 )
 
-// StatusInput is the input of Status in addition to the pod.
+// StatusInput is the input of Status apart from the pod.
 type StatusInput struct {
 	// Observed is the observed state of the pod. It is nil if the runtime has no sandbox and no
 	// container of the pod.
 	Observed *Observed
-	// NodeIPs are this host's addresses, the primary one first. Status uses at most two of them,
-	// one of each family.
+	// NodeIPs are this host's addresses, the primary one first. Status uses at most one address of
+	// each family.
 	NodeIPs []string
 	// RuntimeName is the prefix of container IDs; "" means containerd.
 	RuntimeName string
@@ -31,9 +31,9 @@ type StatusInput struct {
 	Waiting map[string]Waiting
 	// Messages are the termination messages, by container ID.
 	Messages map[string]string
-	// Started and Ready are the results of startup and readiness probes, by container ID. If a probe
-	// has no result yet, the container is not started or not ready. If a running container has no
-	// such probe, it is started and ready.
+	// Started and Ready are the results of startup and readiness probes, by container ID. A
+	// container whose probe has no result yet is not started or not ready. A running container
+	// without such a probe is started and ready.
 	Started, Ready map[string]bool
 	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts
 	// (KEP-3857).
@@ -42,11 +42,11 @@ type StatusInput struct {
 	// Over is true if podrun will not start any container of the pod again, because a command has
 	// stopped the pod permanently or is stopping it. The restart policy then has no effect.
 	Over bool
-	// Undefined is true for a pod that has no definition, but leftovers in the runtime. Such a pod is
-	// never ready.
+	// Undefined is true for a pod that has no definition, only leftovers in the runtime. Such a pod
+	// is never ready.
 	Undefined bool
-	// Reason and Message describe why the whole pod failed: Evicted, DeadlineExceeded, or a
-	// refusal such as OutOfcpu. They are empty if it did not.
+	// Reason and Message describe why the whole pod failed: Evicted, DeadlineExceeded, or a refusal
+	// such as OutOfcpu. They are empty if it did not fail as a whole.
 	Reason, Message string
 
 	// StartTime is the pod's start time. If it is zero, Status uses the creation time of the pod's
@@ -158,7 +158,7 @@ func OrderIPs(ips, nodeIPs []string) []string {
 	return out
 }
 
-// setPodResources sets the pod-level sums. The kubelet reports these since pod-level resources can be
+// setPodResources sets the pod-level sums. The kubelet reports them since pod-level resources can be
 // resized in place (KEP-5419, enabled by default in v1.36).
 func setPodResources(s *corev1.PodStatus, pod *corev1.Pod) {
 	s.AllocatedResources = resource.PodRequests(pod)

@@ -67,8 +67,8 @@ func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
 	return []corev1.PodCondition{c}
 }
 
-// resizeConditions returns the conditions for a pending or current in-place resize. A pod that has
-// ended has none.
+// resizeConditions returns the conditions for a pending or current in-place resize. They do not
+// apply to a pod that has ended.
 func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
 	if obs.Kept.Terminal() {
 		return nil
@@ -93,9 +93,9 @@ func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
 	return condition(corev1.PodReadyToStartContainers, !missing, "", "")
 }
 
-// initializedCondition reports whether the init containers have completed and the sidecars have
-// started. It also returns true if an app container in the current sandbox is running or has exited, even if a
-// sidecar restarts later, because app containers start after all others.
+// initializedCondition reports whether the init containers have completed and the sidecars have started. It
+// also returns true if an app container of the current sandbox is running or has exited, because app
+// containers start last. So the condition remains true if a sidecar restarts later.
 func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
 	if phase == corev1.PodSucceeded {
 		return condition(corev1.PodInitialized, true, podCompleted, "")
@@ -154,7 +154,7 @@ func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1
 
 // readyCondition reports whether the pod is ready: its containers must be ready, and its readiness
 // gates must be true. Without a cluster, no controller sets the condition of a gate, so a pod with
-// gates is ready only if its manifest contains these conditions.
+// readiness gates is ready only if its manifest contains their conditions.
 func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others []corev1.PodCondition) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {
 		return condition(corev1.PodReady, false, containersReady.Reason, containersReady.Message)
@@ -175,9 +175,9 @@ func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others
 	return condition(corev1.PodReady, true, "", "")
 }
 
-// ApplyReadinessGates sets the condition Ready of a status according to the pod's readiness gates, whose
-// conditions are in others: a cluster's controllers have set them. The transition time is kept if the
-// condition Ready in others has the same status.
+// ApplyReadinessGates sets the condition Ready of a status according to the pod's readiness gates. The
+// argument others contains the conditions that controllers of the cluster have set. If it contains a
+// condition Ready with the same status, ApplyReadinessGates keeps the transition time of that condition.
 func ApplyReadinessGates(pod *corev1.Pod, s *corev1.PodStatus, others []corev1.PodCondition, now time.Time) {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return
@@ -205,9 +205,9 @@ func condition(kind corev1.PodConditionType, ok bool, reason, message string) co
 	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// transition returns the time of a condition's last transition. The time comes from an earlier status
-// or the owner's record. Otherwise transition derives it from the runtime's timestamps, so that it is
-// the same each time the pod is observed.
+// transition returns the time of a condition's last transition. It takes the time from an earlier
+// status or the owner's record. If neither contains the condition, transition derives the time from
+// the runtime's timestamps, so that it is the same each time the pod is observed.
 func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in StatusInput) time.Time {
 	for _, old := range pod.Status.Conditions {
 		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
@@ -237,8 +237,8 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 	return in.Observed.Kept.since(c, at, in.Now, hasProbes(pod))
 }
 
-// latest returns the last time at which one of the containers exited. If starts is true, starts count,
-// too. If the time "at" is later, it returns that.
+// latest returns the time of the last exit of a container, or at if that is later. If starts is true,
+// it considers the starts of containers as well.
 func latest(at time.Time, statuses []corev1.ContainerStatus, starts bool) time.Time {
 	later := func(t time.Time) {
 		if t.After(at) {

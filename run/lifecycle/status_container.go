@@ -42,7 +42,7 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 			continue
 		}
 		if have != nil && in.Observed.createdAhead(pod, have) {
-			// In this situation the kubelet has not created the container yet.
+			// The kubelet would not have created the container yet.
 			have = nil
 		}
 		s := statusOf(pod, c, have, in)
@@ -76,8 +76,8 @@ func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus
 	return out
 }
 
-// prunedInitStatus returns the status of an init container if the runtime no longer has a record
-// of it. An app container exists, so the init container must have succeeded (k/k#86531).
+// prunedInitStatus returns the status of an init container of which the runtime no longer has a
+// record. An app container exists, so the init container must have succeeded (k/k#86531).
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	started := false
@@ -103,8 +103,8 @@ func newStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.Cont
 	}
 }
 
-// statusOf returns the status of a container. Have is the current attempt, or nil if there is
-// none.
+// statusOf returns the status of a container. The argument have is the current attempt, or nil if
+// there is none.
 func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	if have != nil {
@@ -123,7 +123,7 @@ func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusIn
 	return s
 }
 
-// setCurrent sets the runtime's data of the current attempt and of the previous one.
+// setCurrent copies the runtime's data about the current and the previous attempt to the status.
 func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container, in StatusInput) {
 	s.ContainerID = containerID(have, in)
 	s.RestartCount = int32(have.Restarts)
@@ -139,21 +139,21 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
 	case Exited:
 		s.State = corev1.ContainerState{Terminated: terminated(have, in)}
-	// The container was created and not started: keep the reason why it waits.
+	// The container was created and not started: the status keeps the reason why it is waiting.
 	case Created:
 	default: // the kubelet sets no reason either
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	}
 	if last := in.Observed.Previous(have); last != nil {
 		s.LastTerminationState.Terminated = terminated(last, in)
-		if have.State == Created { // the pod has already run, so it is not being initialized
+		if have.State == Created { // the pod has already run, so it is not initializing
 			s.State.Waiting.Reason = ""
 		}
 	}
 }
 
-// setWaiting sets the reason why a container that should be started has not been started. If the
-// container will not be started (again), setWaiting leaves its state unchanged.
+// setWaiting sets the reason why a container that should be started has not been started. If podrun
+// will not start or restart the container, setWaiting does not change the state.
 func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
 	why, ok := in.Waiting[c.Name]
 	if !ok || in.Over || !due(pod, c, have, in.Observed) {
@@ -165,7 +165,7 @@ func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container,
 	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}}
 }
 
-// due reports whether a container should be started (again).
+// due reports whether a container should be started or restarted.
 func due(pod *corev1.Pod, c *corev1.Container, have *Container, obs *Observed) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -192,7 +192,7 @@ func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
 	return have != nil && (p == nil || results[have.ID])
 }
 
-// terminated returns how an attempt exited; nil if it has not exited.
+// terminated describes how an attempt exited. It returns nil if the attempt has not exited.
 func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 	if c.State != Exited {
 		return nil
@@ -215,8 +215,8 @@ func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 }
 
 // maxTerminationMessages limits the total size of the termination messages of a pod, in bytes. Each
-// container gets an equal share (pkg/kubelet/container, MaxPodTerminationMessageLogLength). The kubelet
-// may truncate within a character; podrun does not.
+// container gets an equal share (pkg/kubelet/container, MaxPodTerminationMessageLogLength). Unlike the
+// kubelet, podrun does not truncate within a character.
 const maxTerminationMessages = 12 << 10
 
 // boundMessages truncates the termination messages, because a container or the runtime may write any
@@ -269,8 +269,8 @@ func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStat
 	return out
 }
 
-// wantsRecursive reports whether the definition of a read-only mount requests that it is recursively
-// read-only. A mount with mount propagation cannot be recursively read-only.
+// wantsRecursive reports whether a read-only mount requests to be recursively read-only. A mount
+// with mount propagation cannot be recursively read-only.
 func wantsRecursive(m *corev1.VolumeMount) bool {
 	if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
 		return false

@@ -147,7 +147,7 @@ func TestStatusValidates(t *testing.T) {
 		pod.Spec.Containers[i].TerminationMessagePolicy = corev1.TerminationMessageReadFile
 		pod.Spec.Containers[i].ImagePullPolicy = corev1.PullAlways
 	}
-	pod.Status.QOSClass = corev1.PodQOSBestEffort // as the API server sets it
+	pod.Status.QOSClass = corev1.PodQOSBestEffort // the API server sets this field
 	old := toInternal(t, pod)
 	states := [][]string{{}, {"x=run"}, {"x=0", "y=run", "a=run"}, {"x=0", "y=run", "a=1", "b=run", "a#1=run"}, {"x=0", "y=1", "a=created", "b=unknown"}}
 	for _, containers := range states {

@@ -15,9 +15,9 @@ type tally struct {
 	running        int  // app containers and sidecars
 	waiting        int  // app containers and sidecars that have never run
 	stopped        int  // app containers that have exited, in their current attempt or in the previous one
-	// those of stopped that will be started again
+	// stopped containers that will be started again
 	restarting int
-	// those of stopped whose current attempt exited with 0
+	// stopped containers whose current attempt exited with 0
 	succeeded int
 }
 
@@ -36,7 +36,7 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	case t.initFailed:
 		return corev1.PodFailed
 	case in.Over && t.neverStarted():
-		// The containers that have not been started never will be, so the pod is not pending (TerminatePod in
+		// Containers that were not started will never be started, so the pod is not pending (TerminatePod in
 		// pkg/kubelet/status).
 		return corev1.PodFailed
 	case t.initPending, t.sidecarPending && !initialized, t.waiting > 0:
@@ -54,14 +54,15 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 }
 
 // neverStarted reports whether the pod has no running container, and at least one container that
-// has yet to start. An init container has yet to start if it has not succeeded, and an app
-// container or sidecar if it has never run.
+// must still start. An init container must still start if it has not succeeded, and an app
+// container or sidecar must still start if it has never run.
 func (t *tally) neverStarted() bool {
 	return t.running == 0 && (t.initPending || t.waiting > 0)
 }
 
 // restartsAll reports whether podrun is restarting all containers (KEP-5532) and has not restarted
-// every app container yet. The earlier exits of the remaining ones do not affect the pod's phase.
+// every app container yet. The earlier exits of the containers that were not restarted yet do not
+// affect the pod's phase.
 func restartsAll(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return obs.Newest(c.Name) != nil && obs.Latest(c.Name) == nil

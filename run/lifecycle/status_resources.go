@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Actual are the resources of a container as reported by the runtime, in CRI units; 0 means not set.
+// Actual contains the resources of a container as reported by the runtime, in CRI units; 0 means not
+// set.
 type Actual struct {
 	CPUShares   int64 `json:"cpuShares,omitempty"`
 	CPUQuota    int64 `json:"cpuQuota,omitempty"`
@@ -13,8 +14,8 @@ type Actual struct {
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 }
 
-// The smallest effective values. At or below them, the status shows the value of the spec
-// (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
+// The minimum effective values. If the runtime's value is not greater, the status shows the value
+// of the spec (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
 const (
 	minMilliCPULimit = 10
 	minShares        = 2
@@ -29,7 +30,7 @@ func actualResources(c *corev1.Container, have *Container, resize *Resize) *core
 	if have.State != Running {
 		return r
 	}
-	// memory requests, which the runtime does not report
+	// the memory request comes from the resize, because the runtime does not report memory requests
 	if resize != nil && r.Requests != nil {
 		if had := resize.Containers[have.ID]; had.MemoryRequest > 0 {
 			r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(had.MemoryRequest, resource.BinarySI)

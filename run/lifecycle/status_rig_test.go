@@ -11,7 +11,7 @@ import (
 )
 
 // statusT0 is the time at which the pods of these tests were created. Their containers start and
-// exit at whole minutes after it.
+// exit at whole minutes after that time.
 var statusT0 = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 func statusMinute(n int) time.Time { return statusT0.Add(time.Duration(n) * time.Minute) }

@@ -359,7 +359,7 @@ func TestStatusProbes(t *testing.T) {
 }
 
 func TestStatusContainerRestartRules(t *testing.T) {
-	// KEP-5307: a container's own policy takes precedence over the pod's.
+	// KEP-5307: the container's restart policy takes precedence over the pod's.
 	own := corev1.ContainerRestartPolicyNever
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	pod.Spec.Containers[0].RestartPolicy = &own

@@ -11,8 +11,8 @@ import (
 // (pkg/kubelet/kuberuntime/kuberuntime_container.go).
 const (
 	CreateContainerConfigError = "CreateContainerConfigError" // the container's CRI configuration cannot be created
-	CreateContainerError       = "CreateContainerError"       // the runtime cannot create it
-	RunContainerError          = "RunContainerError"          // the runtime cannot start it
+	CreateContainerError       = "CreateContainerError"       // the runtime cannot create the container
+	RunContainerError          = "RunContainerError"          // the runtime cannot start the container
 	PostStartHookError         = "PostStartHookError"
 )
 
@@ -33,14 +33,15 @@ type Failure struct {
 // StartFailure explains why the last attempt to start a container failed.
 type StartFailure struct {
 	Failure
-	// Newest is the ID of the newest container of that name at the time of the failure. That is the
-	// container that was not started or, if none was created, the one before it. It may be empty.
-	// Creation times would not identify containers, because the host's clock can be changed.
+	// Newest is the ID of the newest container of that name at the time of the failure: the
+	// container that could not be started or, if the attempt created none, the previous one. It may
+	// be empty. Creation times would not identify containers, because the host's clock can be
+	// changed.
 	Newest string `json:"newest,omitempty"`
 }
 
-// startErrorShown is how long the status shows a start failure, before it shows the back-off that the
-// failure caused. The kubelet reports the back-off at its next sync, 10 s later (backOffPeriod in
+// startErrorShown is how long the status shows a start failure before it shows the resulting
+// back-off. The kubelet reports the back-off at its next sync, 10 s later (backOffPeriod in
 // pkg/kubelet).
 const startErrorShown = 10 * time.Second
 
@@ -60,7 +61,7 @@ func (o *Observed) WithStartFailure(name string, f Failure) Kept {
 }
 
 // CurrentStartFailures returns the start failures of containers that do not run, and that have not
-// been created again since the failure. It returns nil if there are none.
+// been recreated since the failure. It returns nil if there are none.
 func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 	for name, f := range o.Kept.StartFailures {
 		if c := o.Newest(name); c != nil && (c.State == Running || c.ID != f.Newest) {

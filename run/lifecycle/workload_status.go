@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// SetWorkloadStatus sets the status of a workload to what its controller would report if the
-// given pods were the workload's only pods. A Job or CronJob has one pod.
+// SetWorkloadStatus sets the status of a workload as its controller would set it if the given pods
+// were all the workload's pods. A Job or CronJob has one pod.
 func SetWorkloadStatus(workload runtime.Object, pods []*corev1.Pod, now time.Time) {
 	total := int32(len(pods))
 	switch o := workload.(type) {
@@ -52,7 +52,7 @@ func requested(o *appsv1.Deployment) int32 {
 	return *o.Spec.Replicas
 }
 
-// replicaCounts are the numbers of pods of a workload.
+// replicaCounts counts the pods of a workload by their state.
 type replicaCounts struct {
 	ready, available int32
 	since            metav1.Time // when a pod last became ready, or not ready
@@ -79,8 +79,8 @@ func countsOf(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (n repli
 	return n
 }
 
-// deploymentAvailable returns the condition of the deployment controller
-// (pkg/controller/deployment/sync.go) for a Deployment that requires this number of pods.
+// deploymentAvailable returns the condition Available of a Deployment that requires the given
+// number of pods, as the deployment controller sets it (pkg/controller/deployment/sync.go).
 func deploymentAvailable(n replicaCounts, required int32) appsv1.DeploymentCondition {
 	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, LastUpdateTime: n.since, LastTransitionTime: n.since,
 		Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}

@@ -31,7 +31,7 @@ func TestSetWorkloadStatus(t *testing.T) {
 		name     string
 		workload runtime.Object
 		pods     []*corev1.Pod
-		after    int // seconds since the start
+		after    int // seconds since the pod started
 		want     string
 	}{
 		{"deployment", &appsv1.Deployment{}, []*corev1.Pod{running}, 11,

@@ -14,9 +14,10 @@ import (
 // AdmitOptions are the options of Admit.
 type AdmitOptions struct {
 	PrepareOptions
-	Continue bool // if some pods are refused, admit the others
-	// Origin is recorded for the pods, together with the node's settings. With FromCheckpoint, pods
-	// that a command applied keep that command in their record, because their definition is not new.
+	Continue bool // if some pods are refused, Admit still admits the others
+	// Origin is recorded for the pods, together with the node's settings. If Origin is
+	// FromCheckpoint, the record of a pod still names the command that applied the pod, because the
+	// definition of the pod is not new.
 	Origin         store.Origin
 	FromCheckpoint bool
 }
@@ -24,7 +25,8 @@ type AdmitOptions struct {
 // Admit reads the host, plans all pods and reserves the resources of the admitted ones, under the
 // node's lock. An error of kind Refused lists every reason why a pod cannot run. With o.Continue, the
 // reasons are in the pod's Target instead. If Admit returns an error, nothing remains reserved. Admit
-// may send a warning about the runtime's sandbox image later, at the latest when Settle returns.
+// may send a warning about the runtime's sandbox image after it has returned, but not after Settle
+// has returned.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
 	wanted := prepare.NewWanted(objects, n.Settings, o.AllowKubelet)
 	var problems problem.List

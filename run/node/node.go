@@ -34,10 +34,10 @@ type Node struct {
 	Command  string             // the command line of this process; lock files show it to other processes
 	// Invocation is the random ID of this process. The objects that it creates carry the ID.
 	Invocation string
-	// Unattended is true if no user waits for this process. Then the process does not report which
+	// Unattended is true if no user waits for this process. The process then does not report which
 	// command holds a lock.
 	Unattended bool
-	// PullLimit is the timeout for pulling an image if the settings specify none; 0 means no
+	// PullLimit is the timeout for pulling an image if the settings do not specify one; 0 means no
 	// timeout.
 	PullLimit time.Duration
 	// If Attended is true, it is a permanent error if the name of a registry does not resolve
@@ -47,22 +47,22 @@ type Node struct {
 	Puller *Puller
 	// Observer receives metrics of the pods; the zero value ignores them.
 	Observer Observer
-	// Facts returns this host's facts for pods that were admitted before. If it is nil, podrun
+	// Facts returns this host's facts for pods that were already admitted. If it is nil, podrun
 	// reads the facts each time.
 	Facts func(context.Context) (host.Facts, error)
-	// ClusterServices returns the Services of a namespace for environment variables of new containers.
-	// If it is nil, podrun uses the Services that it has recorded.
+	// ClusterServices returns the Services of a namespace, from which podrun derives environment
+	// variables of new containers. If it is nil, podrun uses the Services that it has recorded.
 	ClusterServices func(namespace string) []*corev1.Service
 
 	// determines the order of the goroutines that wait for the node's lock
 	turn       turn
-	background sync.WaitGroup // calls whose results are used only for warnings
+	background sync.WaitGroup // calls whose results podrun needs only for warnings
 	ahead      atomic.Pointer[discover.Ahead]
 	warned     recent // warnings that WarnOnce has sent
 }
 
-// Observer receives metrics of a node's pods. Its functions are called concurrently and
-// must not block; nil ones are not called.
+// Observer receives metrics of a node's pods. Its functions are called concurrently and must not
+// block. A nil function is not called.
 type Observer struct {
 	// Probed receives the result of a probe: its kind (startup, readiness or liveness), and success,
 	// failure, warning or unknown.
@@ -76,10 +76,11 @@ type Observer struct {
 	Pulled func(size uint64, took time.Duration)
 }
 
-// UseAhead makes the next Read use facts that are already being read. With nil, Read reads the facts itself.
+// UseAhead makes the next Read use facts that are already being read. If facts is nil, Read reads the facts
+// itself.
 func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
 
-// Settle waits for checks that are still running and whose results are used only for warnings.
+// Settle waits for background checks whose results podrun needs only for warnings.
 func (n *Node) Settle() { n.background.Wait() }
 
 // Layout returns the paths of this node's files, according to its settings.
@@ -129,7 +130,7 @@ func (n *Node) Holder() string {
 }
 
 // Observe reads a pod by its UID (observe.ReadPod), and warns once about each state file that cannot be
-// read. The observation is never nil; the error is the runtime's, without the pod's name.
+// read. The observation is never nil. The error is the runtime's and does not name the pod.
 func (n *Node) Observe(ctx context.Context, uid string) (*lifecycle.Observed, error) {
 	obs, err := observe.ReadPod(ctx, n.Client, n.Layout(), uid)
 	for _, p := range obs.Unreadable {

@@ -10,13 +10,14 @@ import (
 )
 
 // UnderNodeLock calls do while it holds the node's lock. This lock protects admission, reservations and the control
-// groups that pods share. do must return soon. The error is do's, or the cause that ended ctx.
+// groups that pods share. The function do must return soon. The error is the one from do, or the cause that ended
+// ctx.
 func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLock, do)
 }
 
-// RemoveUnderNodeLock does what UnderNodeLock does, for a removal, which must succeed even if the file
-// system is not writable (EROFS, ENOSPC, EDQUOT).
+// RemoveUnderNodeLock is UnderNodeLock for removals, which must succeed even if the file system is not
+// writable (EROFS, ENOSPC, EDQUOT).
 func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLockReadOnly, do)
 }
@@ -43,7 +44,7 @@ func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*s
 	return do()
 }
 
-// waitEnded adds the object "node" to the error of a wait for the node's lock.
+// waitEnded adds the object "node" to an error that ended a wait for the node's lock.
 func waitEnded(err error) error {
 	e, ok := err.(*problem.Error)
 	if !ok || e.Object != "" {
@@ -66,7 +67,7 @@ type turn struct {
 func (t *turn) take(ctx context.Context) error {
 	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
 	select {
-	// The turn is taken even if ctx has ended, so that the caller tries the lock once.
+	// The caller gets its turn even if ctx has ended, so that it tries to acquire the lock once.
 	case t.taken <- struct{}{}:
 		return nil
 	default:

@@ -64,7 +64,7 @@ func TestNodeLockTurnEndsWithContext(t *testing.T) {
 }
 
 // TestTurnThatIsFree checks that a command whose timeout has expired still gets its turn if no
-// other pod waits, so that it tries the lock once.
+// other pod waits, so that it tries to acquire the lock once.
 func TestTurnThatIsFree(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

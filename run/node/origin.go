@@ -11,9 +11,9 @@ import (
 )
 
 // setOrigin sets the origin that lock records for a target, with this node's settings. podrun records
-// it immediately if the pod is new or already has the definition. Otherwise it records it when the
-// definition takes effect. Until then the previous origin applies: if podrun cannot apply the new
-// definition, the pod's source still decides whether the pod is deleted.
+// the origin immediately if the pod is new or already has the definition. Otherwise podrun records
+// the origin when the definition takes effect. Until then the previous origin applies, so that the
+// pod's source still decides whether the pod is deleted if podrun cannot apply the new definition.
 func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
 	lock.Origin, lock.NextOrigin = nil, nil
 	if o.Debug != nil {
@@ -42,10 +42,11 @@ func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) 
 	return nil
 }
 
-// AppliedSettings returns the settings with which a pod was applied. They come from the pod's owner
-// record; settings that the record does not contain are this node's. The settings for the
-// connection to the runtime and for podrun's state are always this node's. If AppliedSettings
-// cannot read the recorded settings, it sends a warning and returns this node's settings.
+// AppliedSettings returns the settings with which a pod was applied. It reads them from the pod's
+// owner record, and uses this node's settings for those that the record does not contain. The
+// settings for the connection to the runtime and for podrun's state are always those of this node.
+// If AppliedSettings cannot read the recorded settings, it sends a warning and returns this node's
+// settings.
 func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 	s := n.Settings
 	if r == nil || r.Origin == nil || len(r.Origin.Settings) == 0 {

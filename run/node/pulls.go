@@ -37,7 +37,7 @@ func (n *Node) NewPuller() *Puller {
 	p := &Puller{}
 	warn := n.SendWarnings
 	if n.Unattended {
-		// No user waits, and the events are logged.
+		// no user waits, and podrun logs the events
 		warn = nil
 	}
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
@@ -51,7 +51,7 @@ func (n *Node) NewPuller() *Puller {
 			if j, ok := p.journals.Load(ev.UID); ok {
 				j.(*store.Journal).Emit(ev)
 			} else if ev.UID == "" && n.Emit != nil {
-				// The image belongs to no pod.
+				// the image belongs to no pod
 				n.Emit(ev)
 			}
 		},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The command's timeout for a pull applies only if the settings have none: 0 in the settings means no
-// timeout.
+// TestPullLimit checks that the command's timeout for a pull applies only if the settings do not
+// specify a timeout. The value 0 in the settings means no timeout.
 func TestPullLimit(t *testing.T) {
 	none, minute := time.Duration(0), time.Minute
 	for name, test := range map[string]struct {

@@ -27,18 +27,19 @@ import (
 // PrepareOptions are the options of Prepare.
 type PrepareOptions struct {
 	AllowKubelet bool
-	Force        bool // plan to replace pods even if they are unchanged or have ended
+	Force        bool // plan the replacement of pods even if they are unchanged or have ended
 	// RestartedAt makes Prepare plan the replacement of pods whose annotation
 	// identity.AnnotationRestartedAt changes.
 	RestartedAt bool
-	// KeepEnded makes Prepare plan in-place updates of ended pods where the API allows it, instead of
-	// replacements.
+	// KeepEnded makes Prepare plan in-place updates of ended pods, instead of replacements, where the
+	// API allows it.
 	KeepEnded bool
 	// ReplaceCorrupt makes Prepare plan the replacement of pods whose checkpoints are corrupt.
 	ReplaceCorrupt bool
-	// KeepReferred takes ConfigMaps and Secrets that the input lacks from the pods on this host.
+	// KeepReferred makes Prepare use the ConfigMaps and Secrets of the pods on this host if the
+	// input does not contain them.
 	KeepReferred bool
-	Facts        *host.Facts // used instead of the facts of this host
+	Facts        *host.Facts // replaces the facts of this host
 	// Debug is a container that is added to the pods' ephemeral containers; nil if there is none. The pods'
 	// origins do not change.
 	Debug *corev1.EphemeralContainer
@@ -56,9 +57,10 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 	return targets, problems, nil
 }
 
-// Read reads the state of this host that planning requires: the facts, the paths that volumes use, and
-// the pods. If replay is not nil, it returns these facts and reads nothing. The error is of kind
-// Runtime, or states that podrun must not read a checkpoint or that a newer podrun wrote it.
+// Read reads the state of this host that podrun needs for planning: the facts, the paths that volumes
+// use, and the pods. If replay is not nil, it returns these facts without reading anything. The error
+// is of kind Runtime, or states that podrun must not read a checkpoint or that a newer podrun wrote
+// it.
 func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Facts) (seen prepare.HostState, err error) {
 	if replay != nil {
 		return prepare.HostState{Facts: *replay}, nil
@@ -88,8 +90,8 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	return seen, err
 }
 
-// readNodePorts reads the node ports of this root directory's Services. It omits corrupt records, which the
-// commands that use them report.
+// readNodePorts reads the node ports of this root directory's Services. It skips corrupt records, because
+// the commands that use them report them.
 func readNodePorts(l identity.Layout) (out []host.NodePort, err error) {
 	records, _, err := store.ReadServices(l)
 	for _, r := range records {
@@ -102,8 +104,8 @@ func readNodePorts(l identity.Layout) (out []host.NodePort, err error) {
 	return out, err
 }
 
-// readNewHandlers reads host.Runtime.NewHandlers, which is only part of a hint: if it cannot be read, the
-// hint lists the handlers that exist.
+// readNewHandlers reads host.Runtime.NewHandlers. An error is ignored, because the value is used only in
+// a hint, which otherwise lists the existing handlers.
 func readNewHandlers(ctx context.Context, l embedded.Layout) map[string]string {
 	found, err := embedded.ReadNewHandlers(ctx, l)
 	if err != nil || len(found) == 0 {
@@ -199,8 +201,8 @@ func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKu
 	return discover.Read(ctx, n.Client, n.Settings, prepare.NewWanted(objects, n.Settings, allowKubelet).Facts)
 }
 
-// HostFacts returns this host's facts for a pod that was admitted before. It calls n.Facts or, if that
-// is nil, reads them. The error is of kind Runtime.
+// HostFacts returns this host's facts for a pod that was already admitted. It calls n.Facts or, if
+// that is nil, reads them. The error is of kind Runtime.
 func (n *Node) HostFacts(ctx context.Context) (host.Facts, error) {
 	if n.Facts != nil {
 		return n.Facts(ctx)

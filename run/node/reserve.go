@@ -19,7 +19,7 @@ import (
 )
 
 // reserve makes this command the owner of the admitted pods and reserves their resources. If it cannot reserve the
-// resources of one pod, it reserves those of none. It also removes leftover reservations of killed podrun processes.
+// resources of a pod, it reserves nothing. It also removes leftover reservations of killed podrun processes.
 func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare.Target, locks store.PodLocks, o AdmitOptions) error {
 	defer trace.Begin(ctx, "reserve", "")()
 	if err := store.SweepDirs(n.Layout(), dirs); err != nil {
@@ -39,8 +39,8 @@ func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare
 }
 
 // reserveTarget makes this command the owner of an admitted pod and reserves the pod's resources. For
-// a new pod, the checkpoint is the reservation. A pod on this host already counts with its current
-// resources, so reserveTarget reserves its future resources with a locked file. If the pod replaces
+// a new pod, the checkpoint is the reservation. The current resources of an existing pod already
+// count, so reserveTarget reserves the pod's future resources with a locked file. If the pod replaces
 // another one, the owner record belongs to the old pod until podrun has removed that pod.
 func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) {
 	if t.Refused() != nil {
@@ -84,8 +84,9 @@ func Reserve(p *prepare.Plan) error {
 	return store.ReserveCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
-// recordIDRange records the host IDs of the pod's user namespace. The caller holds the node's lock.
-// Another process may have held it since the pod was planned.
+// recordIDRange records the host IDs of the pod's user namespace. It checks them again, because
+// another process may have held the node's lock since the pod was planned. The caller holds that
+// lock.
 func recordIDRange(p *prepare.Plan) error {
 	first, has := p.IDRange()
 	if !has {
@@ -110,7 +111,8 @@ func recordIDRange(p *prepare.Plan) error {
 // unreserveTimeout limits the time for undoing reservations.
 const unreserveTimeout = 30 * time.Second
 
-// unreserve removes what reserve wrote for new pods, and the reservations of existing pods.
+// unreserve removes the files that reserve wrote for new pods, and the reservations of existing
+// pods.
 func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreserveTimeout)
 	defer cancel()
@@ -187,7 +189,7 @@ func SyncReserved(p *prepare.Plan) error {
 }
 
 // syncDevices makes the recorded devices of existing pods durable before a container uses them. For new pods,
-// SyncReserved does that.
+// SyncReserved does this.
 func syncDevices(targets []prepare.Target) error {
 	for _, t := range targets {
 		if t.Refused() != nil || !keepsDir(t) || !hasDevices(t.Plan) {

@@ -37,9 +37,9 @@ func reservedPlan(t *testing.T) *prepare.Plan {
 	return p
 }
 
-// podrun used to sync the host ID ranges and devices of a pod under the node's lock, for which all
-// other commands wait. Now these files, and the pod's directory, become durable together with the
-// checkpoint.
+// TestReservationsAreSyncedWithoutTheNodeLock checks that the files with a pod's host ID range and
+// devices, and the pod's directory, become durable together with the checkpoint. podrun once synced
+// these files under the node's lock, for which all other commands wait.
 func TestReservationsAreSyncedWithoutTheNodeLock(t *testing.T) {
 	p := reservedPlan(t)
 	var err error

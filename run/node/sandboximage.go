@@ -9,8 +9,9 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// sandboxImage returns a warning if the runtime does not have its sandbox image. The runtime must
-// then pull the image before the first pod can start, which fails on a host without a registry.
+// sandboxImage returns a warning if the runtime does not have its sandbox image: the runtime must
+// then pull the image before the first pod can start, and this fails on a host without access to a
+// registry.
 func (n *Node) sandboxImage(ctx context.Context, targets []prepare.Target) problem.List {
 	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
 		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)

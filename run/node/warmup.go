@@ -15,7 +15,7 @@ import (
 // when a pod starts. Otherwise the packages would do so at first use, which takes 1 to 2 ms.
 // initEncoders does it while podrun waits for the runtime's responses.
 var initEncoders = sync.OnceFunc(func() {
-	runtime.Gosched() // the calls to the runtime have priority
+	runtime.Gosched() // gives the calls to the runtime priority
 	manifest.StaticUID(&corev1.Pod{}, "", "")
 	runtime.Gosched()
 	sandbox := &runtimeapi.PodSandboxConfig{

@@ -6,9 +6,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WarnOnce sends a warning, unless n has sent it before: podrun finds a problem in a file each time it
-// observes the file's pod. A supervisor runs for months and may warn about pods that were deleted long
-// ago, so n remembers only the last maxWarned warnings.
+// WarnOnce sends a warning unless n has sent it before, because podrun finds a problem in a state file
+// each time it observes the pod. A supervisor runs for months and may warn about pods that were
+// deleted long ago, so n remembers only the last maxWarned warnings.
 func (n *Node) WarnOnce(p problem.Problem) {
 	if n.warned.add(p.String()) {
 		p.Warning = true
@@ -25,7 +25,7 @@ const maxWarned = 1024
 type recent struct {
 	mu    sync.Mutex
 	known map[string]bool
-	order []string // a ring buffer once it is full
+	order []string // when full, a ring buffer
 	next  int      // the index of the oldest text
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The intervals at which a Hub lists the runtime's pods. It lists them at fastestRelist while the state
-// changes, or while it cannot watch a container's process. Otherwise the interval increases to
-// slowestRelist. While the runtime is unavailable, the interval is first fastestRetry and increases to
+// The intervals at which a Hub lists the runtime's pods. The interval is fastestRelist while the state
+// changes, or while the Hub cannot watch a container's process. Otherwise it increases to
+// slowestRelist. While the runtime is unavailable, the interval increases from fastestRetry to
 // slowestRetry.
 const (
 	fastestRelist = time.Second
@@ -21,8 +21,8 @@ const (
 	slowestRetry  = 5 * time.Second
 )
 
-// Hub detects changes of many pods. It lists the runtime's pods once for all of them and uses a pidfd
-// for each container, so it does not poll individual pods. It is safe for concurrent use.
+// Hub detects changes of many pods. It does not poll individual pods: it lists the runtime's pods
+// once for all of them, and uses a pidfd for each container. It is safe for concurrent use.
 type Hub struct {
 	// Report is called with the zero time when the runtime becomes unavailable. When the runtime is
 	// available again, it is called with the time at which the runtime had become unavailable. It may
@@ -42,7 +42,7 @@ type Hub struct {
 	mu      sync.Mutex
 	watches map[*Watch]bool
 	up      chan struct{}  // closed while the runtime is available
-	down    time.Time      // when the runtime became unavailable; zero if it is available
+	down    time.Time      // when the runtime became unavailable; zero while it is available
 	noted   time.Time      // when the last complete list was read
 	found   []Listed       // containers in the last list
 	ready   []identity.Pod // pods with a ready sandbox in the last list
@@ -97,8 +97,8 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// Check lists the runtime's pods once, for at most firstList, so that the hub knows that the
-// runtime is unavailable before any worker calls it.
+// Check lists the runtime's pods once, with the timeout firstList, so that the hub detects an
+// unavailable runtime before any worker calls the runtime.
 func (h *Hub) Check(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
@@ -164,7 +164,7 @@ func (h *Hub) fail() (first bool) {
 	return first
 }
 
-// Down returns the time at which the runtime became unavailable; zero if it is available.
+// Down returns the time at which the runtime became unavailable; or zero if it is available.
 func (h *Hub) Down() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()

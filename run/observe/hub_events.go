@@ -13,9 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// follow uses the runtime's events as hints, if the runtime sends events. Only events announce
-// the exit of a container that has no process on this host, such as a container in a virtual
-// machine.
+// follow uses the runtime's events as hints, if the runtime sends events. For a container that has
+// no process on this host, such as a container in a virtual machine, only events announce the exit.
 func (h *Hub) follow(ctx context.Context) {
 	for {
 		err := h.client.ContainerEvents(ctx, h.hint)
@@ -85,19 +84,19 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	return out, nil
 }
 
-// take compares a list with the states that the waiting workers know, and reports whether the hub
-// should list again soon.
+// take compares a list with the states that the waiting workers have observed, and reports whether
+// the hub should list the pods again soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	soon, down := h.compare(listed)
 	if !down.IsZero() && h.Report != nil {
-		// The hub does not hold h.mu here, because writing to stderr may block.
+		// h.mu must not be held during this call, because writing to stderr may block.
 		h.Report(down)
 	}
 	return soon
 }
 
-// compare does what take does, except for the call of Report. If the runtime has become
-// available again, down is the time at which it had become unavailable. Otherwise down is zero.
+// compare implements take, except that it does not call Report. If the runtime has become available
+// again, down is the time at which it had become unavailable. Otherwise, down is zero.
 func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,7 +21,7 @@ func (h *Hub) Inventory() (containers []Listed, ready []identity.Pod) {
 	return h.found, h.ready
 }
 
-// note records a complete list, which the hub began to read at the given time.
+// note records a complete list that the hub began to read at the given time.
 func (h *Hub) note(begun time.Time, containers []Listed, ready []identity.Pod) {
 	now := time.Now()
 	h.mu.Lock()

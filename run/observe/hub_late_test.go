@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestHubLateRecord covers a container whose process exits long after the last other event. As on a
-// busy host, the runtime records the exit only after settleTime.
+// TestHubLateRecord covers a container whose process exits long after the last other event. The
+// runtime records the exit only after settleTime, as may happen on a busy host.
 func TestHubLateRecord(t *testing.T) {
 	for name, watched := range map[string]bool{"its process is watched": true, "its process is unknown": false} {
 		t.Run(name, func(t *testing.T) {

@@ -14,14 +14,14 @@ import (
 type Watch struct {
 	hub  *Hub
 	uid  string
-	news chan struct{}       // receives a value when one of the fields below has been set
+	news chan struct{}       // receives a value when one of the fields below is set
 	pids map[string]pidWatch // the watched processes, by container ID
 
-	// Guarded by hub.mu.
-	// the states that the worker knows while it waits; otherwise nil
+	// Guarded by hub.mu. The states that the worker observed before it began to wait; nil if it is
+	// not waiting.
 	known     states
 	unwatched int // running containers without a pidfd
-	// set if the runtime's list differs from known
+	// true if the runtime's list differs from known
 	stale  bool
 	exited []string // IDs of containers whose processes have exited
 }
@@ -92,7 +92,7 @@ func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Ob
 		if ended {
 			obs.Put(now)
 		} else {
-			// The runtime has not recorded the exit yet, but one of its next lists will show it.
+			// The runtime has not recorded the exit yet, but one of the next lists will show it.
 			w.unfollow(id)
 		}
 	}
@@ -136,7 +136,8 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 	w.known, w.unwatched = statesOf(obs), unwatched
 	w.hub.mu.Unlock()
 	if more {
-		// The hub may be listing at long intervals, and its earlier lists did not include these containers.
+		// The current interval of the hub may be long, and its earlier lists do not include these
+		// containers.
 		w.hub.Relist()
 	}
 	return nil
@@ -167,7 +168,7 @@ func (w *Watch) noteExit(id string) {
 	w.signal()
 }
 
-// disarm returns the events that the watch has received, and clears them.
+// disarm returns the changes that the watch has received, and resets the watch.
 func (w *Watch) disarm() (stale bool, exited []string) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()

@@ -19,15 +19,16 @@ type Known struct {
 	// Definition is the object that defines the pod. It is nil if the pod has no readable checkpoint, or
 	// if an older release wrote the checkpoint.
 	Definition *manifest.Definition
-	// Broken says why the checkpoint cannot be read, and how to fix it. It is nil if the checkpoint
-	// is readable or missing. podrun can only show and delete such a pod.
+	// Broken explains why the checkpoint cannot be read, and how to fix it. podrun can only show
+	// and delete a pod with such a checkpoint. Broken is nil if the checkpoint is readable or
+	// missing.
 	Broken error
 	// LostSecrets is an error if podrun kept the pod's Secrets in memory only and has lost them:
 	// podrun cannot start a container of the pod until the pod is applied again. Otherwise LostSecrets
 	// is nil.
 	LostSecrets error
-	// Deletion is set if a command has begun to remove the pod, even if that command was killed.
-	// ReadKnown does not set it.
+	// Deletion is non-nil if a command has begun to remove the pod, even if that command was
+	// killed. ReadKnown does not set it.
 	Deletion *store.Deletion
 }
 
@@ -35,8 +36,8 @@ type Known struct {
 // podrun can only show and delete such a pod.
 func (k Known) Leftover() bool { return k.Pod == nil && k.Broken == nil }
 
-// ReadKnown reads the checkpoint of a pod. The result shows whether the checkpoint is missing or
-// podrun cannot read it.
+// ReadKnown reads the checkpoint of a pod. The result distinguishes a missing checkpoint from one
+// that podrun cannot read.
 func ReadKnown(layout identity.Layout, id identity.Pod) Known {
 	c, err := store.ViewCheckpoint(layout, id.UID)
 	switch {

@@ -36,8 +36,8 @@ func readLoggedRuns(l identity.Layout, uid string, obs *lifecycle.Observed) map[
 	return out
 }
 
-// logDir returns the directory of a pod's logs; "" if there is none. Without a sandbox, only the UID is
-// known.
+// logDir returns the directory of a pod's logs, or "" if there is none. If sandbox is nil, logDir finds
+// the directory by the UID, because the pod's name is unknown.
 func logDir(l identity.Layout, uid string, sandbox *lifecycle.Sandbox) string {
 	if sandbox != nil {
 		return l.Logs(sandbox.Pod)
@@ -54,11 +54,11 @@ func logDir(l identity.Layout, uid string, sandbox *lifecycle.Sandbox) string {
 	return ""
 }
 
-// runsOf returns the number of runs up to that of a log, which may have been rotated: 3 for 2.log and for
-// 2.log.20260101-120000. It returns 0 for the names of other files.
+// runsOf returns the number of runs of a container up to the run that wrote the given log: 3 for 2.log
+// and for the rotated log 2.log.20260101-120000. It returns 0 for other files.
 func runsOf(name string) uint32 {
 	number, rest, _ := strings.Cut(name, ".")
-	n, err := strconv.ParseUint(number, 10, 30) // n+1 is an int32 in the status
+	n, err := strconv.ParseUint(number, 10, 30) // n+1 is an int32 in the pod's status
 	if err != nil || rest != "log" && !strings.HasPrefix(rest, "log.") {
 		return 0
 	}

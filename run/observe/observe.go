@@ -30,7 +30,7 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{ReadAt: time.Now()}
 	group, gctx := errgroup.WithContext(ctx)
-	// the sandbox whose network this function has read concurrently with the containers
+	// the sandbox whose network this function reads concurrently with the containers
 	read := ""
 	group.Go(func() (err error) {
 		if obs.Sandboxes, err = ReadSandboxes(gctx, client, layout, labels); err != nil {
@@ -80,8 +80,8 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, nil
 }
 
-// ReadSandboxes lists the sandboxes that have all of these labels; nil selects all sandboxes. It does
-// not set IPs and HostNetwork. The error is the runtime's.
+// ReadSandboxes lists the sandboxes that have all of the given labels. If labels is nil, it lists all
+// sandboxes. It does not set IPs and HostNetwork. The error is the runtime's.
 func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
@@ -94,9 +94,9 @@ func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layo
 	return out, nil
 }
 
-// addUnlisted adds sandboxes that the observed containers name, but the list of sandboxes lacks. The
-// two lists are read at different times, so one may be outdated. Without this, podrun might never
-// remove such a sandbox.
+// addUnlisted adds sandboxes that observed containers refer to but that are missing from the list of
+// sandboxes. The two lists are read at different times, so one may be outdated. Without this, podrun
+// might never remove such a sandbox.
 func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout, obs *lifecycle.Observed) error {
 	for _, c := range obs.Containers {
 		if slices.ContainsFunc(obs.Sandboxes, func(s lifecycle.Sandbox) bool { return s.ID == c.SandboxID }) {
@@ -114,7 +114,7 @@ func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout
 	return nil
 }
 
-// described has the methods that a listed sandbox and the status of a sandbox have in common.
+// described contains the methods that a listed sandbox and a sandbox's status have in common.
 type described interface {
 	GetId() string
 	GetMetadata() *runtimeapi.PodSandboxMetadata
@@ -183,7 +183,7 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 			if status.Code(err) == codes.NotFound {
 				// containerd has its own record of a container, in addition to the CRI plugin's. If another
 				// program removed containerd's record, containerd 1.6 and 1.7 respond only to the non-verbose
-				// call. The kubelet makes only that call, and so it restarts such a container.
+				// call. The kubelet makes only the non-verbose call, so it restarts such a container.
 				out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, false)
 			}
 			if status.Code(err) == codes.NotFound {
@@ -207,9 +207,9 @@ func TerminationLog(mounts []*runtimeapi.Mount, annotations map[string]string) s
 	return ""
 }
 
-// ReadContainer reads one container. With verbose, it also reads the pid of the container's process,
-// which is much more expensive for the runtime. The error is the runtime's: NotFound if the container
-// was removed.
+// ReadContainer reads one container. If verbose is true, it also reads the pid of the container's
+// process, which is much more expensive for the runtime. The error is the runtime's: NotFound if the
+// container was removed.
 func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (lifecycle.Container, error) {
 	resp, err := client.ContainerStatus(ctx, id, verbose)
 	if err != nil {
@@ -286,7 +286,7 @@ func stateOf(s runtimeapi.ContainerState) lifecycle.State {
 	return lifecycle.Unknown
 }
 
-// unixNano converts a time of the CRI; it returns the zero time if the event has not happened. For a
+// unixNano converts a time of the CRI; It returns the zero time if the event has not happened. For a
 // container that exited before it was started, CRI-O reports Go's zero time, which is a negative
 // number.
 func unixNano(ns int64) time.Time {

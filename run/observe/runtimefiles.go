@@ -11,7 +11,7 @@ import (
 )
 
 // RuntimeFiles returns the paths of the writable files that the runtime itself mounts into a container,
-// such as resolv.conf and hostname. containerd and CRI-O store them in directories that are named after
+// such as resolv.conf and hostname. containerd and CRI-O store them in directories whose names contain
 // the sandbox ID or the container ID. The list is empty if the runtime does not report the container's
 // OCI specification. The error is the runtime's.
 func RuntimeFiles(ctx context.Context, client *cri.Client, id string) ([]string, error) {

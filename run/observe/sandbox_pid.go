@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// SandboxPID reads the process ID of a sandbox from the runtime's verbose status.
+// SandboxPID reads the ID of the first process of a sandbox from the runtime's verbose status.
 func SandboxPID(ctx context.Context, client *cri.Client, id string) (int, error) {
 	info, err := client.PodSandboxInfo(ctx, id)
 	if err != nil {

@@ -42,7 +42,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 	var corrupt error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
-			continue // is being written
+			continue // the file is being written
 		}
 		file := filepath.Join(l.HookMarks(uid), e.Name())
 		data, err := store.ReadState(file)

@@ -11,7 +11,7 @@ import (
 type StopMark struct {
 	// Why and Hint are for the error of a command that waits for the pod.
 	Why, Hint string
-	// Interrupted is true if the pod had not ended before a command stopped it.
+	// Interrupted is true if the pod had not ended when a command stopped it.
 	Interrupted bool
 }
 

@@ -11,18 +11,19 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Limits for a termination message, and for the end of the log that is used if the message is
-// empty (kubelet, pkg/kubelet/container/runtime.go).
+// Limits for a termination message, and for the part of the log that replaces an empty message
+// (kubelet, pkg/kubelet/container/runtime.go).
 const (
-	// TerminationMessageLimit is the number of bytes that are read from the end of the file.
+	// TerminationMessageLimit is the maximum number of bytes that podrun reads from the end of the
+	// file.
 	TerminationMessageLimit = 4096
-	terminationLogLimit     = 2048 // bytes at the end of the log
+	terminationLogLimit     = 2048 // maximum number of bytes at the end of the log
 	terminationLogLines     = 80
 )
 
 // TerminationMessages returns the termination messages of exited containers, by ID. If a container with
-// the policy FallbackToLogsOnError failed and its message is empty, the result has the end of the
-// container's log instead. It omits messages that podrun cannot read.
+// the policy FallbackToLogsOnError failed and its message is empty, the result contains the end of the
+// container's log instead. Messages that podrun cannot read are omitted.
 func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {

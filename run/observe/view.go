@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// HostInfo contains the host's data that a pod's status includes.
+// HostInfo contains the data about the host that a pod's status includes.
 type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
@@ -35,9 +35,10 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// ViewOf returns the pod with its status. over is true if a command stopped the pod, which then does
-// not run until a command starts it. started and ready are probe results by container ID. If the pod's
-// checkpoint is missing or corrupt, ViewOf returns the runtime's data.
+// ViewOf returns the pod with its status. The argument over is true if a command stopped the pod, so
+// that it does not run until a command starts it. The arguments started and ready contain probe
+// results by container ID. If the pod's checkpoint is missing or corrupt, ViewOf reconstructs the pod
+// from the runtime's data.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
@@ -86,15 +87,15 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	return pod
 }
 
-// IsStopped reports whether a command stopped the pod, which then does not run until a command
+// IsStopped reports whether a command stopped the pod, so that it does not run until a command
 // starts it.
 func IsStopped(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.StoppedMark(uid))
 	return err == nil
 }
 
-// WithoutCheckpoint returns a pod whose checkpoint podrun cannot read. It contains only the names
-// and images of the pod's containers.
+// WithoutCheckpoint returns a substitute for a pod whose checkpoint podrun cannot read. It contains
+// only the names and images of the pod's containers.
 func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}
@@ -107,7 +108,7 @@ func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	return pod
 }
 
-// backingOff returns, for each container in back-off, its waiting state.
+// backingOff returns the waiting state of each container in back-off, by name.
 func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.RestartBackOff, id identity.Pod) map[string]lifecycle.Waiting {
 	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {

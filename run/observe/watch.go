@@ -15,8 +15,8 @@ import (
 
 // podrun detects a container's exit as follows. A pidfd wakes podrun immediately. podrun then polls the
 // runtime every settlePoll until the runtime reports the exit, about 25 ms later. If no pid is known,
-// podrun polls the runtime at increasing intervals. If a pid is known, podrun also polls the runtime,
-// every safeguardPoll.
+// podrun polls the runtime at increasing intervals. If a pid is known, podrun also polls the runtime
+// every safeguardPoll, in case the pidfd does not work.
 const (
 	settlePoll    = 2 * time.Millisecond
 	settleTime    = 500 * time.Millisecond
@@ -49,8 +49,8 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 			return c, context.Cause(ctx)
 		}
 		if IsUnavailable(err) {
-			// Containers survive a restart of the runtime, and so do the watches on them. The worker
-			// decides how long an outage may last (run/lease, longestOutage).
+			// Containers keep running during a restart of the runtime, so the watch continues. The
+			// worker decides how long an outage may last (run/lease, longestOutage).
 			if err := wait.Sleep(ctx, OutagePoll); err != nil {
 				return c, err
 			}
@@ -93,8 +93,8 @@ func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailabl
 
 // AwaitChange waits until a container in d.Watch exits, d.Until has passed, or a value arrives on wake. It
 // updates obs with the new states of containers. After the duration relist, it returns ErrRelist: the
-// caller must observe the pod again, because the runtime does not announce every change. Other errors are
-// the runtime's, or the cause that ended ctx.
+// caller must observe the pod again, because the runtime does not announce every change. Any other error
+// is the runtime's, or the cause that ended ctx.
 func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -12,7 +12,7 @@ import (
 
 // pidWatch watches a container's first process with a pidfd.
 type pidWatch struct {
-	// exited is closed when the process exits; nil if the process cannot be watched.
+	// exited is closed when the process exits. It is nil if the process cannot be watched.
 	exited chan struct{}
 	// gone is true if the process had exited before it could be watched.
 	gone bool
@@ -23,7 +23,7 @@ type pidWatch struct {
 // process of the container on this host. A runtime in another PID namespace, or one that runs virtual
 // machines, reports pids that mean nothing on this host. When the process exits, watchPID calls onExit
 // in another goroutine, but never after stop has returned. onExit may be nil. The caller must call
-// stop, and must not then hold a lock that onExit acquires.
+// stop, and must not hold a lock that onExit acquires when it does.
 func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if pid <= 0 {
@@ -85,14 +85,14 @@ func awaitPID(fd int, onExit func()) pidWatch {
 	return w
 }
 
-// readable reports whether the process of a pidfd has exited. Such a process may still be a
-// zombie.
+// readable reports whether a pidfd is readable, which means that its process has exited. The
+// process may still be a zombie.
 func readable(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
-// runsIn reports whether a process is in a container's cgroup: with every cgroup driver and runtime,
+// runsIn reports whether a process is in a container's cgroup. With every cgroup driver and runtime,
 // the cgroup's name contains the container's ID.
 func runsIn(pid int, containerID string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -102,15 +102,14 @@ func runsIn(pid int, containerID string) bool {
 // initPIDNamespace is the inode of the host's PID namespace: PROC_PID_INIT_INO of the kernel.
 const initPIDNamespace = "pid:[4026531836]"
 
-// inHostPIDNamespace reports whether podrun runs in the host's PID namespace. Only there does a pid
-// that the runtime reports identify the same process.
+// inHostPIDNamespace reports whether podrun runs in the host's PID namespace. A pid that the
+// runtime reports identifies the same process only in this namespace.
 var inHostPIDNamespace = sync.OnceValue(func() bool {
 	ns, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && ns == initPIDNamespace
 })
 
-// exitedPID reports whether it is certain that the process has exited. Such a process may still
-// be a zombie.
+// exitedPID reports whether a process has certainly exited. The process may still be a zombie.
 func exitedPID(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// watchPID watches a process only if it belongs to the container: the name of its cgroup must contain
-// the container's ID. The tests use "/" as the container ID, because every line of /proc/PID/cgroup
-// contains it.
+// TestWatchPID uses "/" as the container ID, because watchPID watches a process only if the name of
+// its cgroup contains the container's ID, and every line of /proc/PID/cgroup contains "/".
 func TestWatchPID(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -52,7 +51,7 @@ func TestWatchPID(t *testing.T) {
 	default:
 		t.Error("onExit was not called")
 	}
-	// This is a zombie, because its parent has not waited for it.
+	// The process is a zombie, because its parent has not waited for it.
 	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil {
 		t.Errorf("a zombie: gone %v, watched %v; want gone", w.gone, w.exited != nil)
 	}
@@ -62,7 +61,7 @@ func TestWatchPID(t *testing.T) {
 	}
 }
 
-// If a watch is canceled, it ends immediately and reports no exit.
+// TestWatchPIDStop checks that a canceled watch ends immediately and reports no exit.
 func TestWatchPIDStop(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -82,7 +81,7 @@ func TestWatchPIDStop(t *testing.T) {
 	}
 }
 
-// A pid identifies a running process until the process exits, and even while it is a zombie.
+// TestExitedPID checks that a zombie counts as exited, although its pid still exists.
 func TestExitedPID(t *testing.T) {
 	cmd := exec.Command("cat")
 	stdin, err := cmd.StdinPipe()
@@ -96,7 +95,7 @@ func TestExitedPID(t *testing.T) {
 		t.Error("a running process has exited")
 	}
 	stdin.Close()
-	// This is a zombie, because cmd.Wait has not been called.
+	// The process is a zombie, because cmd.Wait has not been called.
 	for !exitedPID(cmd.Process.Pid) {
 		time.Sleep(time.Millisecond)
 	}

@@ -35,7 +35,7 @@ func WithoutPodName(id identity.Pod, err error) error {
 	return err
 }
 
-// InStep adds to an error the name of the step of the pod's start in which it occurred.
+// InStep adds to an error the step of the pod's start in which the error occurred.
 func InStep(id identity.Pod, step string, err error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: WithoutPodName(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -44,8 +44,8 @@ func InStep(id identity.Pod, step string, err error) error {
 	return out
 }
 
-// OfRuntime adds the pod to an error of the runtime. It does not change other errors, for example that
-// another command now owns the pod: they already name the pod.
+// OfRuntime adds the pod to an error of the runtime. It does not change other errors, such as the
+// error that another command now owns the pod, because they already name the pod.
 func (p *Pod) OfRuntime(err error) error {
 	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// defaultGrace is the API's default for terminationGracePeriodSeconds. It applies if podrun
-// knows only the pod's containers, and not its definition.
+// defaultGrace is the API's default for terminationGracePeriodSeconds. It applies if podrun knows
+// the pod's containers but not its definition.
 const defaultGrace = 30 * time.Second
 
 // GracePeriod returns the pod's termination grace period.

@@ -12,7 +12,7 @@ import (
 )
 
 // reportOOMs emits one event for each container that was OOM-killed, and returns the IDs of all
-// containers for which it has done so.
+// containers for which it has emitted an event, now or earlier.
 func (p *Pod) reportOOMs() (reported []string) {
 	for _, c := range p.Observed.OOMKilled() {
 		if !slices.Contains(p.Observed.Kept.OOMKilled, c.ID) {

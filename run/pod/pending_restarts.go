@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RecordRestarts records that podrun will start containers again, and why. Call it before podrun
-// kills them. It does nothing if cause is empty. The pod's lock must be held.
+// RecordRestarts records that podrun will start containers again, and why. It must be called before
+// podrun kills them. It does nothing if cause is empty. The pod's lock must be held.
 func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error {
 	if cause == "" || len(ids) == 0 {
 		return nil

@@ -24,20 +24,21 @@ type Pod struct {
 	Observed *lifecycle.Observed
 	Journal  *store.Journal
 	Prober   *probe.Prober // nil while no probes run
-	// WatchesGroup is true if podrun must create the pod again when the pod's cgroup disappears
-	// after podrun has seen it (groupSeen).
+	// WatchesGroup is true if podrun must recreate the pod when the pod's cgroup disappears. This
+	// applies only after podrun has observed the cgroup (groupSeen).
 	WatchesGroup, groupSeen bool
 	// ResizePending describes a resize that is not possible now.
 	ResizePending PendingResize
 	// RemovedAtEnd is true if the command removes the pod when it ends. Hints must then not refer
 	// to the pod.
 	RemovedAtEnd bool
-	// unrecorded are pending restarts that podrun could not write; nil if they are on disk.
+	// unrecorded contains the pending restarts if podrun could not write them. It is nil if they
+	// are on disk.
 	unrecorded map[string]lifecycle.PendingRestart
 }
 
-// PendingResize describes why podrun cannot resize the pod now as its source defines it. Reason is nil
-// if the resize is possible. If Known is false, the reason on disk still applies.
+// PendingResize describes why podrun cannot yet resize the pod to the resources in its source. Reason
+// is nil if the resize is possible. If Known is false, the reason on disk still applies.
 type PendingResize struct {
 	Known  bool
 	Reason *lifecycle.ResizePending
@@ -48,7 +49,7 @@ func New(n *node.Node, p *prepare.Plan) *Pod {
 	return &Pod{Node: n, Plan: p, Observed: &lifecycle.Observed{}, Journal: &store.Journal{Pod: p.ID, Next: n.Emit}}
 }
 
-// Spec returns the pod as defined.
+// Spec returns the pod as its manifest defines it.
 func (p *Pod) Spec() *corev1.Pod { return p.Plan.Pod }
 
 // Emit reports an event about a container of the pod, or about the pod itself.
@@ -79,7 +80,7 @@ func (p *Pod) RestartBackOff() lifecycle.RestartBackOff {
 }
 
 // Observe reads the pod from the runtime and its state files. If that fails, Observe keeps the
-// previous observation, because podrun must never record conclusions from a failed one.
+// previous observation, because podrun must never record conclusions from a failed observation.
 func (p *Pod) Observe(ctx context.Context) error {
 	seen, err := p.Node.Observe(ctx, p.Plan.ID.UID)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Redacted returns an error in which the values of the container's Secrets are replaced.
+// Redacted returns the error with the values of the container's Secrets replaced.
 func (p *Pod) Redacted(name string, err error) error {
 	plan := p.Plan.Container(name)
 	if plan == nil {
@@ -18,7 +18,7 @@ func (p *Pod) Redacted(name string, err error) error {
 	return err
 }
 
-// errorKind returns the kind of a problem.Error; Runtime for other errors.
+// errorKind returns the kind of a problem.Error, or Runtime for other errors.
 func errorKind(err error) problem.Kind {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e.Kind
