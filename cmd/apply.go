@@ -69,7 +69,7 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	c.Flags().BoolVar(&f.Continue, "continue", false, "start the remaining pods if this host refuses some")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")
-	c.Flags().BoolVar(&f.Force, "force", false, "recreate pods that are unchanged or have ended")
+	c.Flags().BoolVar(&f.Force, "force", false, "recreate the pods even if they are unchanged or have ended")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print neither events nor the notice about supervision")
 	addDryRun(c.Flags(), &f.dryRun)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")

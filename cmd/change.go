@@ -33,8 +33,8 @@ func (f *changeFlags) add(a *app, c *cobra.Command) {
 	set := c.Flags()
 	f.pickFlags.add(set)
 	f.addOutput(a, c)
-	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps to which the changed pods newly refer; repeatable")
-	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets to which the changed pods newly refer; repeatable")
+	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the change adds to the pods; repeatable")
+	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the change adds to the pods; repeatable")
 }
 
 // addOutput adds the flags for output and dry runs.
@@ -43,7 +43,7 @@ func (f *changeFlags) addOutput(a *app, c *cobra.Command) {
 	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run it")
 	set.Lookup("dry-run").NoOptDefVal = dryClient
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
-	set.StringVarP(&a.output, "output", "o", "", "print the changed pods as json or yaml, or their names with name")
+	set.StringVarP(&a.output, "output", "o", "", "print the changed pods as json or yaml, or only their names (name)")
 	a.addQuiet(c)
 	f.validate = string(manifest.Strict)
 }

@@ -28,10 +28,10 @@ One of SRC and DST is POD:PATH or NAMESPACE/POD:PATH. If DST is an existing
 directory, podrun copies into it. If the path on this host is -, podrun reads a tar
 archive from standard input or writes one to standard output.
 
-The container's image must contain tar. When podrun copies from a container, it
-follows a symbolic link that SRC names, such as a key of a mounted ConfigMap, skips
-the symbolic links in a directory with a warning, and does not write outside DST.
-Write a path on this host that contains a colon as ./PATH.`,
+The container's image must contain tar. When podrun copies from a container, it never
+writes outside DST. If SRC itself is a symbolic link, such as a key of a mounted
+ConfigMap, podrun follows the link; it skips symbolic links inside a directory, with a
+warning. If a path on this host contains a colon, write it as ./PATH.`,
 		Example: `  podrun cp web:/var/log/app ./logs
   podrun cp ./site web:/usr/share/nginx/html
   podrun cp web:/data - | tar tf -`,

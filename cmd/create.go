@@ -159,7 +159,7 @@ func newCreateDeployment(a *app) *cobra.Command {
 		},
 	}
 	w.add(c, a)
-	c.Flags().Int32VarP(&w.Replicas, "replicas", "r", 1, "replicas in the manifest; podrun runs one pod without the setting 'replicas: honour'")
+	c.Flags().Int32VarP(&w.Replicas, "replicas", "r", 1, "replicas in the manifest; podrun runs one pod unless the setting 'replicas: honour' is set")
 	c.Flags().Int32Var(&w.Port, "port", 0, "port of the container")
 	return c
 }
@@ -189,7 +189,7 @@ until the Job completes.`,
 		},
 	}
 	w.add(c, a)
-	c.Flags().StringVar(&from, "from", "", "`cronjob/NAME` whose template the Job gets")
+	c.Flags().StringVar(&from, "from", "", "create the Job from the template of this `cronjob/NAME`")
 	return c
 }
 
@@ -322,7 +322,7 @@ func addFiles(ctx context.Context, d *generate.Data, arg string) error {
 		return addFile(ctx, d, key, path)
 	}
 	if hasKey {
-		return fmt.Errorf("--from-file=%s: podrun derives the keys from the names of the files in the directory: omit %s=", arg, key)
+		return fmt.Errorf("--from-file=%s: omit %s=: podrun uses the names of the files in the directory as keys", arg, key)
 	}
 	dir, err := os.Open(path)
 	if err != nil {

@@ -33,7 +33,7 @@ if podrun cannot compare.`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDiff(c, f, named) },
 	}
 	f.add(c.Flags())
-	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the differences: only the exit code shows whether there are any")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the differences; the exit code shows whether there are any")
 	return c
 }
 

@@ -51,7 +51,7 @@ If podrun exits for another reason, such as SIGINT, the command continues to run
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, your terminal is connected to it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time limit for the command, in whole seconds; 0 for no limit")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print neither the container that podrun chose nor warnings")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not print warnings or the name of the container that podrun chose")
 	return c
 }
 

@@ -89,7 +89,7 @@ var foreignFlags = map[string]foreignFlag{
 	"delete t":         {useGrace, true},
 	"delete field-selector": {"delete the pods that get prints: " +
 		"'podrun delete --ignore-not-found $(podrun get --field-selector=VALUE -o name)'", true},
-	"attach detach-keys":      {"attach has no keys to detach: omit the flag: 'CMD'; without -t, Ctrl-C detaches", true},
+	"attach detach-keys":      {"attach does not support detach keys: omit the flag: 'CMD'; without -t, Ctrl-C detaches", true},
 	"top e":                   {useProcesses, true},
 	"top f":                   {useProcesses, true},
 	"stop a":                  {"use 'podrun stop --all'", false},

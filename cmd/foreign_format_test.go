@@ -9,7 +9,7 @@ import (
 func TestForeignFlagHints(t *testing.T) {
 	for line, want := range map[string]string{
 		"top web -e pid,comm":                                          "top shows CPU and memory; to list the processes of a container, run 'podrun exec web -- ps'",
-		"attach web --detach-keys x":                                   "attach has no keys to detach: omit the flag: 'podrun attach web'; without -t, Ctrl-C detaches",
+		"attach web --detach-keys x":                                   "attach does not support detach keys: omit the flag: 'podrun attach web'; without -t, Ctrl-C detaches",
 		"get --format {{.Names}}":                                      "use 'podrun get -o custom-columns=NAMES:.metadata.name --no-headers'",
 		"get --format table_{{.Names}}\t{{.Status}}":                   "use 'podrun get -o custom-columns=NAMES:.metadata.name,STATUS:.status.phase'",
 		"get -o json --format={{.State.Status}} web":                   "use 'podrun get web -o custom-columns=STATUS:.status.phase --no-headers'",

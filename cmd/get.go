@@ -50,8 +50,8 @@ configmaps or secrets, or one of kubectl's short names; 'all' means pods, Servic
 workloads. podrun prints these objects as they were applied, with kubectl's columns.
 The replica columns of a workload count the pod that podrun runs for it, or all of its
 pods if it has the annotation podrun.dev/replicas: honour. podrun has only the
-ConfigMaps and Secrets that pods refer to. If a single argument, such as job, is also
-the name of a pod, it selects that pod.
+ConfigMaps and Secrets that pods refer to. If the only argument is a TYPE, such
+as job, and also the name of a pod, it selects that pod.
 
 Applying the output of -o yaml again changes nothing. With --with-references, the
 output also contains the ConfigMaps, Secrets and claims of the pods.

@@ -132,7 +132,7 @@ func formatError(format string, err error) error {
 			for f := range reflect.TypeFor[imageRow]().Fields() {
 				fields = append(fields, "."+f.Name)
 			}
-			e.Err = fmt.Errorf("the list of the runtime has no field .%s", field)
+			e.Err = fmt.Errorf("the runtime's list of images has no field .%s", field)
 			e.Hint = "use " + strings.Join(fields, ", ")
 		}
 	}

@@ -153,7 +153,7 @@ const (
 	useNodePort = "podrun has no ingress controller: use the nodePort of a Service, or a hostPort"
 )
 
-const useTemplate = "name a workload as in deploy/NAME; run 'podrun get all' to list the pods and the workloads that define them"
+const useTemplate = "write a workload as deploy/NAME; run 'podrun get all' to list the pods and the workloads that define them"
 
 var otherTypes = []otherType{
 	{[]string{"services", "service", "svc", "endpoints", "ep", "endpointslices", "endpointslice"}, useServices},

@@ -54,22 +54,22 @@ func newNode(a *app) *cobra.Command {
 		c.RemoveCommand(sub)
 	}
 	c.Use = "podrun-node [DIR|FILE|URL...]"
-	c.Short = "Run the pods of a cluster's API server on this host"
-	c.Long = `Make this host a node of an existing cluster, and run the pods that the cluster's
-API server binds to it. podrun-node registers the node, renews its lease, and
-reports the status and the events of pods, as a kubelet does. It also does
-everything that 'podrun serve' does: it keeps the pods of manifest directories
-running, which the cluster shows as mirror pods, and supervises the pods that
-'podrun apply' has started.
+	c.Short = "Make this host a node of a cluster"
+	c.Long = `Make this host a node of an existing cluster, and run the pods that are bound to this
+node. podrun-node registers the node, renews its lease, and reports the status and
+the events of pods, as a kubelet does. It also works like 'podrun serve': it keeps
+the pods of manifest directories running, which the cluster shows as mirror pods, and
+supervises the pods that 'podrun apply' has started.
 
-The kubeconfig is that of a kubelet: its user is system:node:NAME, and NAME is
-this host's name or --hostname-override.
+Use a kubelet's kubeconfig. Its user must be system:node:NAME, where NAME is this
+host's name or the value of --hostname-override.
 
-Unless --register-with-taints is set, a new node has the taint
-podrun.dev/host=true:NoSchedule: only pods that tolerate it come to this host.
+Unless --register-with-taints is set, podrun-node registers a new node with the taint
+podrun.dev/host=true:NoSchedule. The scheduler then binds only pods that tolerate this
+taint to the node.
 
-While the API server does not answer, pods keep running, and after a boot
-podrun-node starts them before the API server answers.`
+If the API server does not answer, pods keep running. After a boot, podrun-node starts
+the pods without waiting for the API server.`
 	c.Example = `  podrun-node --kubeconfig /etc/kubernetes/kubelet.conf
   podrun-node --kubeconfig kubelet.conf --register-with-taints= --node-labels site=7`
 	c.Version = a.version
@@ -84,7 +84,7 @@ podrun-node starts them before the API server answers.`
 		return a.useSettings(c)
 	}
 	listen := c.Flags().Lookup("listen")
-	listen.DefValue, listen.Usage = nodeListen, "TCP `address` of the HTTPS API, for the API server; without certificate flags, podrun-node generates a certificate and trusts the authority of the kubeconfig"
+	listen.DefValue, listen.Usage = nodeListen, "TCP `address` of the HTTPS API, which the API server uses; without certificate flags, podrun-node generates a server certificate, and accepts clients with a certificate of the CA in the kubeconfig"
 	// The value is valid.
 	_ = listen.Value.Set(nodeListen)
 	return c

@@ -25,8 +25,8 @@ func newPatch(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "patch POD -p PATCH | --patch-file FILE",
 		Short: "Change fields of pods with a patch",
-		Long: `Change fields of pods with a patch in JSON or YAML: a strategic merge patch, which
-merges lists such as containers by name, a JSON merge patch (RFC 7386), or a JSON
+		Long: `Change fields of pods with a patch in JSON or YAML: a strategic merge patch (which
+merges lists such as containers by name), a JSON merge patch (RFC 7386) or a JSON
 patch (RFC 6902). To change the pod of a workload, patch the pod template:
 {"spec":{"template":{"spec":…}}}.
 ` + changeNote,

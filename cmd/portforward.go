@@ -17,7 +17,7 @@ func newPortForward(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "port-forward NAME [LOCAL:]REMOTE...",
 		Short: "Forward ports of this host to a pod",
-		Long: `Forward TCP ports of this host to ports of a pod until podrun is stopped, as
+		Long: `Forward TCP ports of this host to ports of a pod until podrun is interrupted, as
 'kubectl port-forward' does. The pod does not need a hostPort, and its process may listen
 on localhost only.
 

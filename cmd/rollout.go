@@ -68,8 +68,8 @@ func newRolloutUndo(a *app) *cobra.Command {
 		Use:   "undo POD...",
 		Short: "Return pods to an earlier definition",
 		Long: `Return pods to the previous definition, or to that of --to-revision ('podrun rollout
-history' lists the revisions). podrun applies the definition as 'podrun apply' does. If
-both definitions refer to a ConfigMap or Secret, it keeps its current data.`,
+history' lists the revisions). podrun applies the definition as 'podrun apply' does. A
+ConfigMap or Secret to which both definitions refer keeps its current data.`,
 		Example: `  podrun rollout undo web
   podrun rollout undo web --to-revision=2`,
 		RunE: func(c *cobra.Command, given []string) error {

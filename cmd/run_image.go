@@ -78,7 +78,7 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.StringVarP(&f.WorkDir, "workdir", "w", "", "working directory in the container")
 	set.StringVarP(&f.User, "user", "u", "", "user of the container: UID[:GID]")
 	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod; -h NAME before the image works, too")
-	set.BoolVar(&f.Init, "init", false, "reap zombies and forward signals: share the process namespace, in which the sandbox's process is process 1")
+	set.BoolVar(&f.Init, "init", false, "share the process namespace of the pod, so that the sandbox's process 1 reaps zombies and forwards signals")
 	set.StringVar(&f.Network, "network", "", "network of the pod: host for the network of this host")
 	set.StringArrayVar(&f.CapAdd, "cap-add", nil, "`capability` to add; repeatable")
 	set.StringArrayVar(&f.CapDrop, "cap-drop", nil, "`capability` to drop; repeatable")

@@ -23,7 +23,7 @@ manage the embedded runtime.
 podrun uses the container runtime of this host if it has one. On a host without one,
 podrun-bundle unpacks its embedded runtime into the root directory and starts it for
 the pods of this root directory only. The first command that needs a runtime records
-which one it uses; --runtime can change the choice while there are no pods.`,
+which one it uses; --runtime can change the choice only while no pods exist.`,
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

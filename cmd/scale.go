@@ -31,10 +31,10 @@ func newScale(a *app) *cobra.Command {
 		Short: "Change the number of pods of a workload",
 		Long: `Change the number of pods of Deployments, StatefulSets, ReplicaSets and
 ReplicationControllers, and wait until new pods are started. podrun runs several pods of
-a workload only if the workload has the annotation podrun.dev/replicas: honour, or with
-the setting 'replicas: honour'. The first pod has the name of the workload, the others
-are NAME-1, NAME-2 and so on. With --replicas=0, podrun removes all pods, and keeps the
-workload.`,
+a workload only if the workload has the annotation podrun.dev/replicas: honour, or if
+the setting 'replicas: honour' is set. The first pod has the name of the workload, the
+others are NAME-1, NAME-2 and so on. With --replicas=0, podrun removes all pods of the
+workload but keeps its definition.`,
 		Example: `  podrun scale deploy/web --replicas=3
   podrun scale statefulset/db --current-replicas=1 --replicas=2
   podrun scale -f web.yaml --replicas=0`,
@@ -50,7 +50,7 @@ workload.`,
 	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run the pods")
 	set.Lookup("dry-run").NoOptDefVal = dryClient
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
-	set.StringVarP(&a.output, "output", "o", "", "print the names of the workloads with name")
+	set.StringVarP(&a.output, "output", "o", "", "print only the names of the workloads (name)")
 	a.addQuiet(c)
 	f.validate, f.relativePaths, f.services, f.allowEmpty, f.ignoreKinds = string(manifest.Ignore), true, true, true, true
 	return c
@@ -146,7 +146,7 @@ func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []
 			if kind == "" {
 				kind = podKind
 			}
-			return usageHint(fmt.Errorf("a %s has no number of pods that could be changed", kind), hint)
+			return usageHint(fmt.Errorf("the number of pods of a %s cannot be changed", kind), hint)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (f *scaleFlags) inFiles(a *app, c *cobra.Command) (out []target, err error)
 		}
 	}
 	if len(out) == 0 {
-		return nil, usageHint(errors.New("the files have no workload whose number of pods could be changed"), "use a Deployment, StatefulSet, ReplicaSet or ReplicationController")
+		return nil, usageHint(errors.New("the files contain no workload whose number of pods can be changed"), "use a Deployment, StatefulSet, ReplicaSet or ReplicationController")
 	}
 	return out, nil
 }

@@ -40,14 +40,14 @@ func (f *apiFlags) check(joins bool) error {
 	}
 	switch {
 	case joins && (f.cert == "") != (f.key == ""):
-		return errors.New("--tls-cert-file and --tls-private-key-file require each other")
+		return errors.New("--tls-cert-file and --tls-private-key-file must be used together")
 	case f.listen != "" && files < 3 && !joins:
 		return usageHint(errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file"),
 			"--listen is for clients on other hosts, which must have certificates; on this host, use the unix socket without --listen: 'curl --unix-socket /var/lib/podrun/serve/podrun.sock http://podrun/healthz'")
 	case f.listen == "" && files > 0:
 		return errors.New("--tls-cert-file, --tls-private-key-file and --client-ca-file require --listen")
 	case f.group != "" && f.socket == "":
-		return errors.New("--socket-group requires a socket")
+		return errors.New("--socket-group cannot be used with an empty --api-socket")
 	case f.readOnly != "" && f.readOnly != defaultSocket && f.readOnly == f.socket:
 		return errors.New("--readonly-socket and --api-socket must be different")
 	}

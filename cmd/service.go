@@ -201,7 +201,7 @@ func newServiceUninstall(a *app) *cobra.Command {
 		Short: "Stop, disable and remove podrun.service",
 		Long: `Stop and disable podrun.service and remove its unit. Pods keep running without
 supervision. uninstall keeps manifests. It removes /etc/podrun/config.yaml only if the
-file is exactly as 'podrun service install' wrote it.`,
+file has not changed since 'podrun service install' wrote it.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			service, err := a.service(f)

@@ -34,8 +34,8 @@ func newTop(a *app) *cobra.Command {
 top pod' does: CPU in thousandths of a core, memory as the working set.
 
 podrun measures CPU usage over one second. If 'podrun serve' is running, top requests
-the usage from serve, which averages it since the previous request if that request was
-at most 30 s ago.
+the usage from serve, which averages it over the time since the previous request, if
+that request was at most 30 s ago.
 
 On a terminal, --watch shows a live view with the restarts and the last event of each
 pod. Press n, c, m or r to sort the rows by name, CPU, memory or restarts, and q to

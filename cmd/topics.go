@@ -68,14 +68,14 @@ podrun.service does not inherit the variables of your shell: use the settings fi
 
 podrun also reads:
 
-  CONTAINER_RUNTIME_ENDPOINT       the runtime's endpoint, as crictl does, if neither
+  CONTAINER_RUNTIME_ENDPOINT       the runtime's endpoint, as in crictl, if neither
                                    the flag nor the settings file has one
-  DOCKER_CONFIG, HOME              where registry credentials are looked up
+  DOCKER_CONFIG, HOME              where podrun finds registry credentials
   HTTPS_PROXY, NO_PROXY            for manifests at https URLs. Images are pulled by
                                    the runtime, with the runtime's proxy settings
   NO_COLOR, TERM                   no color if NO_COLOR is set or TERM is dumb
   NOTIFY_SOCKET, WATCHDOG_USEC     set by systemd for 'podrun serve'
-  GOGC, GOMEMLIMIT                 settings of the Go runtime, instead of podrun's`, count)
+  GOGC, GOMEMLIMIT                 settings of the Go runtime, which replace podrun's`, count)
 }
 
 const differencesHelp = `podrun does what the kubelet of Kubernetes ` + kubernetesVersion + ` does with a static pod. The main

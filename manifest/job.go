@@ -81,11 +81,11 @@ func (l *loader) separateJobs() {
 		name := qualified(&p.Object.ObjectMeta)
 		if taken[name] {
 			p.Object.Name = JobPodName(p.Definition.Kind, p.Object.Name)
-			note := p.Locate(problem.Problem{Reason: "PodName", Message: fmt.Sprintf("another object has a pod %s: the pod of this %s has the name %s", name, p.Definition.Kind, p.Object.Name), Warning: true})
+			note := p.Locate(problem.Problem{Reason: "PodName", Message: fmt.Sprintf("another object already has a pod named %s: the pod of this %s is named %s", name, p.Definition.Kind, p.Object.Name), Warning: true})
 			note.Object = p.Definition.Kind + " " + name
 			name = qualified(&p.Object.ObjectMeta)
 			if taken[name] {
-				note.Reason, note.Message, note.Warning = "FieldValueDuplicate", fmt.Sprintf("other objects have the pods %s and %s", note.Object[len(p.Definition.Kind)+1:], name), false
+				note.Reason, note.Message, note.Warning = "FieldValueDuplicate", fmt.Sprintf("other objects already have pods named %s and %s", note.Object[len(p.Definition.Kind)+1:], name), false
 				note.Field, note.Hint = "metadata.name", "rename one of them"
 			}
 			l.add(note)

@@ -35,7 +35,7 @@ func TestHostile(t *testing.T) {
 		"values of one":    {configMap + "a: [" + strings.Repeat("1,", 60000) + "1]", "ConfigMap a: has more than 50000 values"},
 		"values of all":    {strings.Repeat(`{"apiVersion":"v1","kind":"X","a":[`+strings.Repeat("1,", 49000)+"1]}\n", 30), "the input has more than 1000000 values"},
 		"pods":             {pods(1200), "the input has more than 1000 pods"},
-		"containers":       {one("env", "    - {name: A}\n") + containers(1001), "the pod has 1002 containers, more than the 1000"},
+		"containers":       {one("env", "    - {name: A}\n") + containers(1001), "the pod has 1002 containers, more than the limit of 1000"},
 		"all containers":   {strings.ReplaceAll(pods(21), "containers: [{name: c, image: i}]}", "initContainers: ["+strings.ReplaceAll(strings.TrimPrefix(containers(99), "  - "), "\n  - ", ", ")+"], containers: [{name: c, image: i}]}"), "the input has more than 2000 containers"},
 		"claims":           {each("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c%d}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n---\n", 1001), "the input has more than 1000 PersistentVolumeClaims"},
 		"volumes":          {each("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v%d}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /x}}\n---\n", 1001), "the input has more than 1000 PersistentVolumes"},

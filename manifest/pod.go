@@ -73,7 +73,7 @@ func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
 	l.containers += n
 	switch {
 	case n > maxContainers:
-		l.add(it.problem(object, it.field("spec.containers"), "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the %d that podrun runs", n, maxContainers)))
+		l.add(it.problem(object, it.field("spec.containers"), "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the limit of %d", n, maxContainers)))
 		return false
 	case len(l.objects.Pods) == maxPods:
 		l.stop(it.doc, "more than %d pods", maxPods)

@@ -162,7 +162,7 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependenc
 		case r.Path != "":
 			return "", refuse("change that file", "it is defined in %s", r.Path)
 		case r.Deleting():
-			return "", refuse("try again when 'podrun get cronjob "+c.Name+"' does not list it", "podrun is deleting it")
+			return "", refuse("try again when 'podrun get cronjob "+c.Name+"' no longer lists it", "podrun is deleting it")
 		case equality.Semantic.DeepEqual(r.CronJob.Spec, c.Spec) && equality.Semantic.DeepEqual(r.CronJob.Labels, c.Labels) && equality.Semantic.DeepEqual(r.CronJob.Annotations, c.Annotations) &&
 			equality.Semantic.DeepEqual(r.Dependencies, dependencies):
 			return reconcile.OutcomeUnchanged, nil

@@ -25,7 +25,7 @@ const maxWarnings = 100
 
 var (
 	errDeep   = fmt.Errorf("its path has more than %d bytes or more than %d levels", maxPath, maxDepth)
-	errSparse = errors.New("is a sparse file, which podrun does not unpack, because it would fill the holes: create the archive without tar --sparse")
+	errSparse = errors.New("is a sparse file, which podrun does not unpack, because that would fill the file's holes: create the archive without tar --sparse")
 )
 
 // checkPath returns an error for a path that exceeds the limits.

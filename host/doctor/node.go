@@ -38,7 +38,7 @@ func rootFS(in Input) Finding {
 		return Finding{Check: "root-filesystem", Status: Fail, Summary: "the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)",
 			Fix: "let the init program mount a tmpfs, copy the files there and run switch_root to it"}
 	}
-	return pass("root-filesystem", "containers can leave it by pivot_root(2)")
+	return pass("root-filesystem", "containers can leave the root file system by pivot_root(2)")
 }
 
 func rootDir(in Input) Finding       { return writable(in, "root-dir") }

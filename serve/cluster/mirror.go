@@ -133,7 +133,7 @@ func (c *Cluster) mirror(ctx context.Context, pod *corev1.Pod) {
 // to ConfigMaps and Secrets.
 func (c *Cluster) warnMirror(pod *corev1.Pod, err error) {
 	c.node.Engine.WarnOnce(problem.Problem{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true,
-		Message: "the cluster does not show this pod of a file: " + event.Cut(err.Error()), Hint: "the pod itself runs"})
+		Message: "the cluster does not show this pod, which a file defines: " + event.Cut(err.Error()), Hint: "the pod runs on this host nevertheless"})
 }
 
 // deleteMirror deletes a mirror at once: it has no containers.

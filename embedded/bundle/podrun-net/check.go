@@ -78,7 +78,7 @@ func checkPort(c *config, r *current.Result, args *skel.CmdArgs) (netlink.Link, 
 		}
 		return host, checkMAC(r, i.Name, "", host)
 	}
-	return nil, errors.New("prevResult: no interface is in the host")
+	return nil, errors.New("prevResult contains no interface of the host")
 }
 
 // checkMAC compares the MAC address of a link with that in the result, which must have the
@@ -93,7 +93,7 @@ func checkMAC(r *current.Result, name, sandbox string, link netlink.Link) error 
 		}
 		return nil
 	}
-	return fmt.Errorf("prevResult: the interface %s is not in it", name)
+	return fmt.Errorf("prevResult does not contain the interface %s", name)
 }
 
 // readCheck returns an error if a part of an attachment is missing.

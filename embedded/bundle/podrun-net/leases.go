@@ -57,9 +57,9 @@ func (c *config) addresses(args string) (addresses, error) {
 		case r == nil:
 			return addresses{}, invalid("the requested address %s is in none of the ranges %s", ip, a)
 		case ip.Equal(r.Gateway):
-			return addresses{}, invalid("the requested address %s is the gateway's", ip)
+			return addresses{}, invalid("the requested address %s is the gateway's address", ip)
 		case used[at] != nil:
-			return addresses{}, invalid("the requested addresses %s and %s are in one range: request one", used[at], ip)
+			return addresses{}, invalid("the requested addresses %s and %s are in the same range: request only one of them", used[at], ip)
 		}
 		used[at] = ip
 	}

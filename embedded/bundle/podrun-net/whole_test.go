@@ -278,7 +278,7 @@ func TestStaticAddress(t *testing.T) {
 		"10.98.0.7":              "the requested address 10.98.0.7 is in none of the ranges 10.99.0.1-10.99.0.254, fd00:99::1-fd00:99::ffff:ffff:ffff:ffff",
 		"10.99.0.1":              "is the gateway's",
 		"10.99.0.255":            "is in none of the ranges",
-		"10.99.0.7,10.99.0.8":    "are in one range",
+		"10.99.0.7,10.99.0.8":    "are in the same range",
 		"10.99.0.7;":             "is not an IP address",
 		"10.99.0.7,fd00:99::77 ": "the requested address fd00:99::77 is in use",
 	} {
