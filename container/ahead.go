@@ -8,9 +8,9 @@ import (
 )
 
 // CreatesAfter reports whether podrun may create the container early: before the previous app container
-// has started, or before the previous init container has completed. Both podrun and containerd read data
-// when they create the container. Neither may read anything that the previous container or its start can
-// change. containerd prepares mounts and processes only when it starts a container.
+// has started, or before the previous init container has completed. podrun and containerd read data when
+// they create the container. The previous container and its start must not be able to change this data.
+// containerd prepares mounts and processes only when it starts a container.
 func (p Plan) CreatesAfter(previous Plan) bool {
 	switch previous.Kind {
 	case App:
@@ -31,8 +31,8 @@ func (p Plan) CreatesAfter(previous Plan) bool {
 	return previous.confined() && p.confined() && p.fixed()
 }
 
-// confined reports whether the container can only change its own files, the pod's volumes and the pod's
-// network. Neither its start nor its processes may change anything on the host that is read when
+// confined reports whether the container can change only its own files, the pod's volumes and the pod's
+// network. Neither its start nor its processes can then change data on the host that is read when
 // another container is created. On a host with SELinux, the result is false, because the runtime labels
 // the files of volumes when it creates a container.
 func (p Plan) confined() bool {

@@ -7,8 +7,8 @@ import (
 )
 
 // TestCreatesAfter checks that podrun may create a container before the previous one has started or
-// completed. It may not if the previous one can change something that is read when the container is
-// created.
+// completed. It must not if the previous container can change data that is read when the container
+// is created.
 func TestCreatesAfter(t *testing.T) {
 	type change func(in *Input, c *corev1.Container)
 	none := func(*Input, *corev1.Container) {}
@@ -64,7 +64,7 @@ func TestCreatesAfter(t *testing.T) {
 			plan := func(f change) Plan {
 				in := input(corev1.Container{})
 				f(&in, &in.Pod.Spec.Containers[0])
-				// Ignore the problem that a seccomp profile does not exist.
+				// The problem that a seccomp profile does not exist is ignored.
 				p, _ := New(in)
 				return p
 			}

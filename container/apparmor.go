@@ -8,9 +8,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// appArmor returns the container's AppArmor profile. It is the profile in the container's own
-// field, or else the one in the deprecated annotation, or else the one in the pod's field. If
-// none is set, it returns nil, and the runtime chooses.
+// appArmor returns the container's AppArmor profile. It uses the first one that is set: the
+// container's field, the deprecated annotation, or the pod's field. If none is set, it returns nil,
+// and the runtime selects the profile.
 func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
 	profile := p.appArmorProfile()
 	if profile == nil {
@@ -52,8 +52,8 @@ func (p Plan) appArmorProfile() *corev1.AppArmorProfile {
 	return nil
 }
 
-// oldAppArmor returns the profile in the format that runtimes read before the CRI had a message
-// for it.
+// oldAppArmor returns the profile in the format that runtimes used before the CRI had a message for
+// profiles.
 func oldAppArmor(profile *runtimeapi.SecurityProfile) string {
 	switch {
 	case profile == nil:

@@ -15,11 +15,11 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Apply creates the container and returns its ID. It first creates the container's log
-// directory, because runtimes do not create it. If an earlier request timed out but created a
-// container, that container still has the name (containerd issues 4604 and 13867). Apply then
-// removes this container and retries once. If the runtime does not respond to the retry, Apply
-// returns the first error, because that one contains the cause.
+// Apply creates the container and returns its ID. It first creates the container's log directory,
+// because runtimes do not create it. If an earlier request timed out but created a container, that
+// container still has the name (containerd issues 4604 and 13867). In this case, Apply removes the
+// container and retries once. If the runtime does not respond to the retry, Apply returns the first
+// error, because it contains the cause.
 func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
 	if err := hostfile.MakeDirs(logs, 0o755); err != nil {
@@ -51,9 +51,9 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 	return id, again
 }
 
-// awaitName creates a container if the runtime has reserved the container's name for one that it
-// does not list. The runtime does so while it is still processing the call of a podrun process
-// that was killed. If that call creates a container, awaitName removes it.
+// awaitName creates a container if the runtime has reserved the name for a container that it does
+// not list. This happens while the runtime is still processing the call of a podrun process that
+// was killed. If that call creates a container, awaitName removes that container.
 func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, create func() (string, error), err error) (id string, _ error) {
 	err = cri.RetryWhile(ctx, cri.BusyFor, func() (again bool, _ error) {
 		if _, rerr := removeStray(ctx, client, sandboxID, config); rerr != nil {
@@ -65,8 +65,8 @@ func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config
 	return id, err
 }
 
-// removeStray removes containers that have the sandbox, name and attempt of config, and whose
-// IDs podrun does not know. It returns their number.
+// removeStray removes containers that have the sandbox, name and attempt of config, and whose IDs
+// podrun does not know. It returns the number of removed containers.
 func removeStray(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig) (int, error) {
 	labels := config.GetLabels()
 	found, err := client.ListContainers(ctx, map[string]string{
@@ -89,8 +89,8 @@ func removeStray(ctx context.Context, client *cri.Client, sandboxID string, conf
 	return removed, nil
 }
 
-// inDoubt reports whether the runtime may have created a container although the call returned
-// err. The error for a name that is reserved has the code Unknown.
+// inDoubt reports whether the runtime may have created a container although the call returned err.
+// The error for a reserved name has the code Unknown.
 func inDoubt(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded || cri.Reserved(err)
 }

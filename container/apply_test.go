@@ -20,8 +20,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// fakeRuntime keeps containers in memory. Its calls of CreateContainer fail with errs, one
-// after the other. If makesAnyway is set, they still create the container.
+// fakeRuntime keeps containers in memory. Calls of CreateContainer fail with errs, one after the
+// other. If makesAnyway is set, they create the container nevertheless.
 type fakeRuntime struct {
 	runtimeapi.RuntimeServiceClient
 	containers  []*runtimeapi.Container
@@ -111,7 +111,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// After an interrupt, Apply must not retry.
+// TestApplyStopsWithItsContext checks that Apply does not retry after an interrupt.
 func TestApplyStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -14,12 +14,12 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Late contains the values that are known only when the sandbox, the image and the volumes
-// exist.
+// Late contains the values that are not known before the sandbox, the image and the volumes exist.
 type Late struct {
-	// in the order of status.podIPs; empty if the pod uses the host's network, where HostIPs replace them
+	// in the order of status.podIPs; empty if the pod uses the host's network, whose addresses are in
+	// HostIPs
 	PodIPs  []string
-	HostIPs []string // nil means the node IPs in the facts
+	HostIPs []string // nil means the node IPs in Facts
 
 	ImageID       string // the runtime's ID of the image
 	ImageUID      *int64 // the image's user, if it is numeric
@@ -27,26 +27,27 @@ type Late struct {
 
 	TargetID string // the ID of the plan's Target
 
-	// ServiceEnv are the variables of Services. As in the kubelet, the container's own variables take
-	// precedence, and may refer to these.
+	// ServiceEnv contains the variables of Services. As in the kubelet, the container's own variables
+	// take precedence, and may refer to the variables of Services.
 	ServiceEnv []corev1.EnvVar
 
-	Attempt uint32 // the restart count: 0 for the first container of that name
+	Attempt uint32 // the restart count; 0 for the first container with that name
 
 	// TerminationLogPath is a file on the host with mode 0666. It is in Layout.Container, and its
-	// name is 8 random hex digits. "" means that the container does not mount such a file.
+	// name is 8 random hex digits. If TerminationLogPath is "", the container does not mount such a
+	// file.
 	TerminationLogPath string
-	// on the host; "" means that the container does not mount it
+	// path on the host; "" means that the container does not mount the file
 	EtcHostsPath string
-	Mounts       map[string]MountSource // by volume name
+	Mounts       map[string]MountSource // mount sources, by volume name
 	// SubpathPaths are paths on the host for those mounts in Subpaths that podrun prepares. The
 	// keys are indexes in volumeMounts.
 	SubpathPaths map[int]string
-	// values of fileKeyRefs; if a key is missing, there is no entry
+	// values of fileKeyRefs; a missing key has no entry
 	FileValues map[FileKey]string
 }
 
-// FileKey identifies a variable in a file in a volume (KEP-3721).
+// FileKey identifies a variable in a file of a volume (KEP-3721).
 type FileKey struct{ Volume, Path, Key string }
 
 // Config returns the configuration that podrun sends to the runtime. The error is a
@@ -92,8 +93,8 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	return config, append(problems, more...)
 }
 
-// setImageUser sets the image's user if the pod sets none. An image without a user runs as root, and the kubelet sets
-// that explicitly.
+// setImageUser sets the image's user if the pod does not set a user. An image without a user runs as root, which the
+// kubelet sets explicitly.
 func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if sc.RunAsUser != nil {
 		return
@@ -108,7 +109,7 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
-// setTarget puts an ephemeral container into the PID namespace of its target. It does not if
+// setTarget puts an ephemeral container into the PID namespace of its target. It does nothing if
 // the container already shares the PID namespace of the pod or the host
 // (generateLinuxContainerConfig in pkg/kubelet/kuberuntime).
 func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
@@ -130,8 +131,7 @@ func (p Plan) expand(field string, words []string, env *environ) ([]string, prob
 	return out, nil
 }
 
-// placeholders returns placeholders for values that are not known yet. They are for a printed
-// plan.
+// placeholders returns placeholders, for a printed plan, for values that are not known yet.
 func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	late := Late{
 		ImageID:       "(imageID)",

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// These are hashes that a kubelet v1.36.3 sent.
+// TestHash compares hashes with those that a kubelet v1.36.3 sent.
 func TestHash(t *testing.T) {
 	for name, want := range map[string]string{"app": "7737e450", "sidecar": "c38a5e92", "none": "16eadf01"} {
 		if got := Hash(&corev1.Container{Name: name, Image: "127.0.0.1:5000/busybox:1.36"}); got != want {
@@ -43,7 +43,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// podrun uses the same plan for every restart, so late values must not remain in it.
+// TestConfigDoesNotChangeThePlan checks that late values do not remain in the plan, because podrun
+// uses the same plan for every restart.
 func TestConfigDoesNotChangeThePlan(t *testing.T) {
 	p := mustPlan(t, input(corev1.Container{Env: []corev1.EnvVar{{Name: "IP", ValueFrom: field("status.podIP")}}}))
 	first, err := p.Config(Late{Attempt: 1, PodIPs: []string{"10.0.0.1"}, ImageUsername: "app", ImageID: "x"})
@@ -179,7 +180,7 @@ func TestMemoryQoS(t *testing.T) {
 		{"limit", "50Mi", "100Mi", "99614720"}, // 95 MiB
 		// This is 50 MiB + 0.9 × 974 MiB, of the node's 1 GiB.
 		{"no limit", "50Mi", "", "971608064"},
-		{"guaranteed", "100Mi", "100Mi", ""}, // nothing to throttle
+		{"guaranteed", "100Mi", "100Mi", ""}, // memory.high is not set, because there is nothing to throttle
 		// As in the kubelet, the request equals the limit.
 		{"best effort", "", "", ""},
 	} {

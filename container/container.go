@@ -1,6 +1,6 @@
 // Package container plans a pod's containers: it computes the CRI config of each container in two
-// pure steps. New computes everything that is known in advance. Plan.Config adds the values that
-// are known only later, such as the pod's addresses. Apply then creates the container.
+// pure steps. New computes all values that are known in advance. Plan.Config adds the values that
+// become known later, such as the pod's addresses. Apply then creates the container.
 package container
 
 import (
@@ -36,7 +36,7 @@ const (
 // Input is the input of a container's plan. ConfigMaps and Secrets are the objects of the pod's
 // namespace, by name.
 type Input struct {
-	Pod  *corev1.Pod // defaulted
+	Pod  *corev1.Pod // with defaults
 	Name string      // name of the container, which may be of any kind
 	ID   identity.Pod
 
@@ -69,7 +69,7 @@ type Input struct {
 type Plan struct {
 	Name      string
 	Kind      Kind
-	Image     string // the name as written in the pod
+	Image     string // the image name in the pod's spec
 	Policy    corev1.PullPolicy
 	FieldPath string // spec.containers{app}, as in events
 	// the container whose processes an ephemeral container can see; "" if there is none
@@ -85,7 +85,7 @@ type Plan struct {
 }
 
 // New returns the plan of the container with the name in.Name, and all problems that are known before
-// the sandbox exists. Those that are warnings become events of the pod.
+// the sandbox exists. The warnings among them become events of the pod.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
@@ -93,8 +93,8 @@ func New(in Input) (Plan, problem.List) {
 	if in.Allocatable == nil {
 		in.Allocatable = in.Facts.Capacity
 	}
-	// The plan exists as long as podrun supervises the container, and does not need the facts
-	// about other pods. If it kept them, the memory for n plans would grow with n².
+	// The plan does not keep the facts about other pods. It exists as long as podrun supervises the
+	// container, so the memory for n plans would otherwise grow with n².
 	f := &in.Facts
 	f.Pods, f.Images, f.UserNS, f.Listeners, f.Unreadable = nil, nil, nil, nil, nil
 	p, ok := find(in)
@@ -128,7 +128,7 @@ func New(in Input) (Plan, problem.List) {
 }
 
 func textOf(config *runtimeapi.ContainerConfig) int {
-	// overhead of each variable, or the size of a group, in a printed plan
+	// size of a group, or the overhead of each variable, in a printed plan
 	const each = 64
 	n := each * len(config.Linux.SecurityContext.SupplementalGroups)
 	for _, e := range config.Envs {
@@ -140,14 +140,14 @@ func textOf(config *runtimeapi.ContainerConfig) int {
 	return n
 }
 
-// Preview returns the config with placeholders, such as (podIP), for values that are not
-// known yet. Mounts contains the known mounts, by volume name.
+// Preview returns the config with placeholders, such as (podIP), for values that are not known yet.
+// The argument mounts contains the known mounts, by volume name.
 func (p Plan) Preview(mounts map[string]MountSource) (*runtimeapi.ContainerConfig, error) {
 	config, problems := p.config(p.placeholders(mounts))
 	return config, problem.Refuse(problem.Manifest, problems)
 }
 
-// find finds the container in the pod, and returns a plan with the fields that come from the
+// find finds the container in the pod, and returns a plan with the fields that depend only on the
 // pod.
 func find(in Input) (Plan, bool) {
 	for i := range in.Pod.Spec.InitContainers {
@@ -182,8 +182,8 @@ func plan(in Input, c *corev1.Container, kind Kind, list string, index int) Plan
 	}
 }
 
-// ImageName returns the image as written in the pod. user_specified_image has the same value.
-// Package imagepull adds the tag.
+// ImageName returns the image name in the pod's spec, which is also the value of
+// user_specified_image. Package imagepull adds the tag.
 func ImageName(c *corev1.Container) string { return c.Image }
 
 // node returns the properties of the node that the calculation of resources requires.
@@ -206,7 +206,7 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 	}
 }
 
-// reference returns the problem for a reference to a missing object. This is an error in the
+// reference returns the problem for a reference to a missing object. This is a problem of the
 // manifest.
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)

@@ -14,11 +14,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxExpanded limits the total size, in bytes, of one container's variables, command, arguments and
-// subPathExprs after the expansion of $(VAR). It is the maximum size of an object that an API
-// server stores (etcd's --max-request-bytes). The limit is necessary because variables can refer to earlier ones: if
-// each variable refers to the previous one twice, the size doubles with every variable. (CVE-2019-11253 is the same
-// problem in YAML.) execve(2) accepts 2 MiB with the usual stack.
+// maxExpanded limits the total size, in bytes, of one container's variables, command, arguments and subPathExprs
+// after the expansion of $(VAR). It is the maximum size of an object that an API server stores (etcd's
+// --max-request-bytes). The limit is necessary because variables can refer to earlier ones: if each variable refers
+// twice to the previous one, the size doubles with every variable. (CVE-2019-11253 is the same problem in YAML.)
+// execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
 // environ is a container's environment. Its variables are in the order of their first declaration; the kubelet sends
@@ -26,10 +26,11 @@ const maxExpanded = 3 << 19
 type environ struct {
 	names  []string
 	values map[string]string
-	// services are the variables of Services (Late.ServiceEnv), to which others may refer.
+	// services contains the variables of Services (Late.ServiceEnv), to which other variables may
+	// refer.
 	services map[string]string
 	// spent is the size of all expansions so far, in bytes. It includes variables that were
-	// overwritten, because it took time to expand them, too.
+	// overwritten, because expanding these also took time.
 	spent int
 }
 
@@ -56,7 +57,7 @@ func (e *environ) spend(bytes int) bool {
 	return true
 }
 
-// expand replaces $(VAR) in a text if the result fits into the limit. It checks that before it
+// expand replaces $(VAR) in a text if the result fits into the limit, which it checks before it
 // builds the result. The caller must call spend for the result.
 func (e *environ) expand(text string) (string, bool) {
 	if e.lengthOf(text) > maxExpanded-e.spent {
@@ -74,7 +75,7 @@ func (e *environ) lengthOf(text string) int {
 		} else if value, ok := e.services[name]; ok {
 			n += len(value)
 		} else {
-			n += len("$()") + len(name) // remains unchanged
+			n += len("$()") + len(name) // an unknown reference remains unchanged
 		}
 		return ""
 	})
@@ -148,7 +149,7 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 }
 
 // envFrom returns all keys of a ConfigMap or Secret. If the object is optional and missing, it
-// returns nothing.
+// returns nil.
 func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -169,10 +170,10 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	return nil, nil
 }
 
-// addFrom adds variables in the order of their names, and reports whether they fit into the
-// limit. If a key cannot be the name of a variable, it skips the key with a warning. Since
-// Kubernetes 1.34, the only invalid names are those that would corrupt the environment: an empty
-// name, and names with =, or with bytes that are not printable (KEP-4369).
+// addFrom adds variables in the order of their names, and reports whether the variables fit into
+// the limit. It skips a key that cannot be the name of a variable, with a warning. Since Kubernetes
+// 1.34, the only invalid names are those that would corrupt the environment: an empty name, and
+// names with =, or with bytes that are not printable (KEP-4369).
 func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {
 	var invalid []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -202,8 +203,8 @@ func (m missing) Error() string {
 	return fmt.Sprintf("%s %q not found", strings.ToLower(m.kind), m.name)
 }
 
-// configMap returns the ConfigMap with the given name. If the ConfigMap is optional and missing, the result is nil
-// without an error.
+// configMap returns the ConfigMap with the given name. If the ConfigMap is optional and missing, it returns nil,
+// nil.
 func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
 	if cm := p.in.ConfigMaps[name]; cm != nil {
 		return cm, nil
@@ -224,8 +225,8 @@ func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
 	return nil, missing{"Secret", name}
 }
 
-// secretText returns the Secret's data as text. stringData takes precedence; an API server would
-// have merged it into data.
+// secretText returns the Secret's data as text. As in an API server, which merges stringData into
+// data, stringData takes precedence.
 func secretText(s *corev1.Secret) map[string]string {
 	out := map[string]string{}
 	for k, v := range s.Data {
@@ -235,7 +236,7 @@ func secretText(s *corev1.Secret) map[string]string {
 	return out
 }
 
-// secretValue returns the value of one key, by the rules of secretText.
+// secretValue returns the value of one key, according to the rules of secretText.
 func secretValue(s *corev1.Secret, key string) (string, bool) {
 	if text, ok := s.StringData[key]; ok {
 		return text, true

@@ -29,7 +29,7 @@ func field(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 }
 
-// refs adds a ConfigMap cm and a Secret s.
+// refs returns the input with a ConfigMap cm and a Secret s added.
 func refs(in Input) Input {
 	in.ConfigMaps = map[string]*corev1.ConfigMap{"cm": {Data: map[string]string{"b": "1", "a": "2", "c=d": "3"}}}
 	in.Secrets = map[string]*corev1.Secret{"s": {Data: map[string][]byte{"pw": []byte("x")}, StringData: map[string]string{"text": "y"}}}
@@ -68,8 +68,8 @@ func TestEnvOrder(t *testing.T) {
 	}
 }
 
-// podrun must report all missing references together, with their fields, before any side
-// effect.
+// TestMissingReferences checks that podrun reports all missing references together, with their
+// fields, before any side effect.
 func TestMissingReferences(t *testing.T) {
 	in := refs(input(corev1.Container{
 		EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
@@ -144,12 +144,12 @@ func TestResourceFieldRefs(t *testing.T) {
 		return &corev1.EnvVarSource{ResourceFieldRef: r}
 	}
 	in := input(corev1.Container{Env: []corev1.EnvVar{
-		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},       // from the node
-		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")}, // from the pod
-		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},  // no request
-		// This is a field of the other container.
+		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},       // the limit is that of the node
+		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")}, // the limit is that of the pod's spec
+		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},  // the container has no request
+		// This is a field of another container.
 		{Name: "OTHER", ValueFrom: ref("other", "limits.cpu", "1m")},
-		{Name: "UP", ValueFrom: ref("other", "limits.memory", "1Gi")}, // rounded up
+		{Name: "UP", ValueFrom: ref("other", "limits.memory", "1Gi")}, // the value is rounded up
 	}})
 	in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, corev1.Container{Name: "other", Resources: corev1.ResourceRequirements{
 		Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("1025Mi")},
@@ -160,7 +160,7 @@ func TestResourceFieldRefs(t *testing.T) {
 	}
 }
 
-// KEP-3721: the caller reads variables from a file in a volume.
+// TestFileKeys covers KEP-3721: the caller reads variables from a file in a volume.
 func TestFileKeys(t *testing.T) {
 	fromFile := func(key string, optional bool) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "v", Path: "p", Key: key, Optional: &optional}}
@@ -181,8 +181,9 @@ func TestFileKeys(t *testing.T) {
 	}
 }
 
-// F3: with 40 variables that each refer twice to the previous one, plan used 23 GB of memory.
-// podrun must limit the length of the expansion before it builds the text.
+// TestF3ExpansionBounded checks that podrun limits the length of the expansion before it builds the
+// text. With 40 variables that each refer twice to the previous one, `podrun plan` once used 23 GB
+// of memory.
 func TestF3ExpansionBounded(t *testing.T) {
 	doubling := []corev1.EnvVar{{Name: "V0", Value: "xxxxxxxxxxxxxxxx"}}
 	for i := 1; i < 40; i++ {
@@ -229,7 +230,8 @@ func FuzzLengthOf(f *testing.F) {
 	})
 }
 
-// Variables of Services: the container's own take precedence, and may refer to them.
+// TestServiceVariables checks that the container's own variables take precedence over the variables
+// of Services, and may refer to them.
 func TestServiceVariables(t *testing.T) {
 	p := Plan{container: &corev1.Container{Env: []corev1.EnvVar{{Name: "URL", Value: "http://$(WEB_SERVICE_HOST)/"}, {Name: "WEB_SERVICE_PORT", Value: "own"}}}}
 	env, problems := p.environment(Late{ServiceEnv: []corev1.EnvVar{{Name: "WEB_SERVICE_PORT", Value: "80"}, {Name: "WEB_SERVICE_HOST", Value: "10.0.0.1"}}})

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EnvChanges returns the names of the variables whose values would differ with the previous
-// ConfigMaps and Secrets. It includes variables that were added or removed. A running container
-// keeps the values with which it was created.
+// EnvChanges returns the names of the variables whose values differ from those with the given,
+// previous ConfigMaps and Secrets. It includes variables that were added or removed. A running
+// container keeps the values with which it was created.
 func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[string]*corev1.Secret) []string {
 	before := p
 	before.in.ConfigMaps, before.in.Secrets = configMaps, secrets
@@ -46,8 +46,8 @@ func (p Plan) Redact(message string) string {
 	return message
 }
 
-// Redacted returns the plan without values of Secrets. It also replaces the values in
-// variables, arguments and paths that contain them.
+// Redacted returns the plan without values of Secrets. It also replaces these values where
+// variables, arguments and paths contain them.
 func (p Plan) Redacted() Plan {
 	secrets := make(map[string]*corev1.Secret, len(p.in.Secrets))
 	for name, s := range p.in.Secrets {

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// The config of an ephemeral container must be like that of an app container with the same
-// definition. Only the target's PID namespace is different (generateLinuxContainerConfig in
-// pkg/kubelet/kuberuntime). The kubelet's recordings contain no ephemeral containers, because
-// the kubelet refuses them in static pods.
+// TestEphemeral checks that the config of an ephemeral container equals that of an app container
+// with the same definition, except for the target's PID namespace (generateLinuxContainerConfig in
+// pkg/kubelet/kuberuntime). The kubelet's recordings contain no ephemeral containers, because the
+// kubelet refuses them in static pods.
 func TestEphemeral(t *testing.T) {
 	common := corev1.EphemeralContainerCommon{
 		Image: "busybox", Command: []string{"sh"}, Stdin: true, TTY: true,
@@ -26,7 +26,7 @@ func TestEphemeral(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		pid    runtimeapi.NamespaceMode
-		target string // the target's ID
+		target string // ID of the target
 		want   runtimeapi.NamespaceMode
 		wantID string
 	}{

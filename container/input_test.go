@@ -55,7 +55,7 @@ func mustConfig(t *testing.T, in Input, late Late) *runtimeapi.ContainerConfig {
 	return c
 }
 
-// envOf formats the environment in its order.
+// envOf formats the environment, in the order of its variables.
 func envOf(c *runtimeapi.ContainerConfig) string {
 	var out []string
 	for _, kv := range c.Envs {

@@ -20,7 +20,7 @@ const etcHosts = "/etc/hosts"
 // MountSource is the source of a mount, from a volume.
 type MountSource struct {
 	HostPath string
-	// whatever the mount specifies: configMap, secret, downwardAPI…
+	// read-only regardless of the mount's definition: configMap, secret, downwardAPI…
 	ReadOnly       bool
 	SELinuxRelabel bool // true if podrun manages the files, and the file system supports labels
 	// source of an image volume, in place of HostPath
@@ -29,8 +29,8 @@ type MountSource struct {
 	Device string
 }
 
-// mounts returns the mounts of the volumes in the order of volumeMounts, then that of the hosts
-// file, then that of the termination log.
+// mounts returns the mounts of the volumes in the order of volumeMounts, followed by the mounts of
+// the hosts file and the termination log.
 func (p Plan) mounts(late Late, env *environ) ([]*runtimeapi.Mount, problem.List) {
 	var out []*runtimeapi.Mount
 	subpaths, problems := p.subpaths(env)
@@ -169,8 +169,8 @@ func (p Plan) subpaths(env *environ) (map[int]string, problem.List) {
 	return out, problems
 }
 
-// subpath expands the expression. If a variable is missing or empty, this is an error.
-// Otherwise podrun would mount a parent of the intended directory.
+// subpath expands the expression. It returns an error if a variable is missing or empty, because
+// podrun would otherwise mount a parent of the intended directory.
 func subpath(m corev1.VolumeMount, env *environ) (string, error) {
 	sub := m.SubPath
 	if m.SubPathExpr != "" {

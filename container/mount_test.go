@@ -83,7 +83,7 @@ func TestMountProblems(t *testing.T) {
 		{"recursive on an old runtime", corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: always}, "not supported by the runtime"},
 		{"propagation", corev1.VolumeMount{MountPropagation: ptr(corev1.MountPropagationMode("Odd"))}, `invalid mountPropagation "Odd"`},
 		{"absolute subPath", corev1.VolumeMount{SubPath: "/etc"}, "must not be an absolute path"},
-		// CVE-2017-1002101: a subPath must not lead out of its volume.
+		// CVE-2017-1002101: a subPath must not refer to a path outside its volume.
 		{"subPath that backs out", corev1.VolumeMount{SubPath: "a/../../etc"}, "must not contain '..'"},
 		{"expression that backs out", corev1.VolumeMount{SubPathExpr: "$(UP)/x"}, "must not contain '..'"},
 		{"expression with nothing", corev1.VolumeMount{SubPathExpr: "$(EMPTY)/$(NOPE)/$(NOPE)"}, "missing value for EMPTY, NOPE"},

@@ -11,10 +11,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// VerifyRunAsNonRoot refuses a container that must not run as root, but would. podrun must call it
-// before every start, and not only after a pull (CVE-2019-11245). It should call it as soon as the
-// image is present. uid and username are the image's user (cri.ImageUser). The messages are the
-// kubelet's, because users may search for them.
+// VerifyRunAsNonRoot returns an error for a container that must not run as root, but would. podrun
+// must call it before every start, and not only after a pull (CVE-2019-11245). It should call it as
+// soon as the image is present. The arguments uid and username are the image's user
+// (cri.ImageUser). The messages are the kubelet's, because users may search for them.
 func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, username string) error {
 	sc := securitycontext.DetermineEffectiveSecurityContext(pod, c)
 	if sc.RunAsNonRoot == nil || !*sc.RunAsNonRoot {
@@ -41,12 +41,12 @@ func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, userna
 	return nil
 }
 
-// VerifyNonRoot does what VerifyRunAsNonRoot does, for a planned container.
+// VerifyNonRoot is VerifyRunAsNonRoot for a planned container.
 func (p Plan) VerifyNonRoot(uid *int64, username string) error {
 	return VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username)
 }
 
-// VerifyUser does what VerifyNonRoot does, but returns a *problem.Error.
+// VerifyUser is like VerifyNonRoot, but returns a *problem.Error.
 func (p Plan) VerifyUser(uid *int64, username string) error {
 	if err := VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username); err != nil {
 		return &problem.Error{Kind: problem.Refused, Object: "container " + p.Name, Err: err}

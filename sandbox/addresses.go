@@ -5,8 +5,8 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IPs returns the addresses of a sandbox in canonical form, the primary one first. If one of
-// them is not a valid address, it returns none, like the kubelet.
+// IPs returns the addresses of a sandbox in canonical form, the primary one first. Like the
+// kubelet, it returns nil if one of them is not a valid address.
 func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	texts := []string{status.GetNetwork().GetIp()}
 	for _, more := range status.GetNetwork().GetAdditionalIps() {

@@ -16,13 +16,13 @@ import (
 // Sandbox is a sandbox that Apply has created.
 type Sandbox struct {
 	ID  string   `json:"id"`
-	IPs []string `json:"ips,omitempty"` // primary first; none if the pod uses the host's network
+	IPs []string `json:"ips,omitempty"` // primary address first; empty if the pod uses the host's network
 }
 
-// Apply creates the log directory and the sandbox. Even if there is an error, the sandbox may
-// exist, because a runtime that exceeds the deadline continues to work. So register Remove
-// before the call, and call Recover before another attempt. If the sandbox's ID is known, the
-// result has it, even if there is an error.
+// Apply creates the log directory and the sandbox. Even if Apply returns an error, the sandbox may
+// exist, because a runtime that exceeds the deadline continues to work. So the caller must register
+// Remove before the call, and call Recover before another attempt. If the sandbox's ID is known,
+// the result contains it, even if there is an error.
 func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	fail := func(op string, err error) error {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: op, Err: err}
@@ -43,8 +43,8 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	return Sandbox{ID: id, IPs: ips}, nil
 }
 
-// addresses reads the pod's IPs. If a sandbox has a pod network but no address, it is useless,
-// and the kubelet creates another one.
+// addresses reads the pod's IPs. It returns an error for a sandbox with a pod network but no
+// address, because such a sandbox is unusable, and the kubelet creates another one.
 func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]string, error) {
 	if p.HostNetwork {
 		return nil, nil
@@ -63,9 +63,9 @@ func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]st
 // Recover cleans up after Apply has failed with cause. It returns the attempt number for a retry.
 // This is the next number if Recover has found and removed a sandbox of this attempt. It is also
 // the next number if the runtime has reserved the name for a sandbox that it does not list
-// (containerd issues 9947 and 12438). Otherwise, it is the same number: if CRI-O has continued to
-// create the sandbox, it returns the sandbox for an identical request. Recover returns an error if
-// it could not remove an object. Do not retry then.
+// (containerd issues 9947 and 12438). Otherwise, it is the same number, because CRI-O returns a
+// sandbox that it has finished late for an identical request. Recover returns an error if it could
+// not remove an object. The caller must not retry in that case.
 func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (attempt uint32, err error) {
 	removed, err := remove(ctx, client, p)
 	if err != nil {
@@ -78,7 +78,7 @@ func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (atte
 }
 
 // InDoubt reports whether the runtime may have created the sandbox, or may still create it,
-// although Apply has failed with err. Then a retry is useful.
+// although Apply has failed with err. If so, a retry is useful.
 func InDoubt(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || cri.Reserved(err) {
 		return true
@@ -86,7 +86,7 @@ func InDoubt(err error) bool {
 	return status.Code(grpcCause(err)) == codes.DeadlineExceeded
 }
 
-// grpcCause returns the wrapped error that has the gRPC code.
+// grpcCause returns the error in the chain of err that has the gRPC code.
 func grpcCause(err error) error {
 	var s interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &s) {

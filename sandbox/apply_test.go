@@ -77,8 +77,9 @@ func TestApplyErrorNamesThePod(t *testing.T) {
 	}
 }
 
-// containerd issues 9947 and 12438: the runtime creates the sandbox after the call has timed
-// out. podrun must find it without an ID, and must not use its name again.
+// TestRecoverFindsWhatATimedOutCallMade covers containerd issues 9947 and 12438: the runtime
+// creates the sandbox after the call has timed out. podrun must find the sandbox without an ID, and
+// must not use its name again.
 func TestRecoverFindsWhatATimedOutCallMade(t *testing.T) {
 	f := &fakeRuntime{runError: errDeadline, makesAnyway: true}
 	p := planIn(t, nil)
@@ -133,7 +134,7 @@ func TestInDoubt(t *testing.T) {
 	}
 }
 
-// The undo must remove only the sandbox of its own plan.
+// TestRemoveHitsOnlyItsOwn checks that the undo step removes only the sandbox of its own plan.
 func TestRemoveHitsOnlyItsOwn(t *testing.T) {
 	f := &fakeRuntime{}
 	mine := planIn(t, nil)
@@ -143,14 +144,14 @@ func TestRemoveHitsOnlyItsOwn(t *testing.T) {
 		planIn(t, func(in *Input) { in.ID.UID = "v" }),
 		planIn(t, nil),
 	}
-	// A kubelet created it.
+	// A kubelet created this sandbox.
 	delete(others[3].Config.Annotations, identity.AnnotationManagedBy)
 	for _, p := range append(others, mine) {
 		if _, err := Apply(t.Context(), f.client(t), p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // idempotent
+	for range 2 { // Remove is idempotent
 		if err := Remove(t.Context(), f.client(t), mine); err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// fakeRuntime keeps sandboxes in memory. If runError is set, RunPodSandbox returns it. But if
-// makesAnyway is also set, RunPodSandbox still creates the sandbox.
+// fakeRuntime keeps sandboxes in memory. If runError is set, RunPodSandbox returns it; if
+// makesAnyway is also set, RunPodSandbox creates the sandbox nevertheless.
 type fakeRuntime struct {
 	runtimeapi.RuntimeServiceClient
 	sandboxes   []*runtimeapi.PodSandbox
@@ -24,7 +24,7 @@ type fakeRuntime struct {
 	runError    error
 	makesAnyway bool
 	noIP        bool
-	stopError   map[string]error // by ID
+	stopError   map[string]error // by sandbox ID
 	stopped     []string
 }
 

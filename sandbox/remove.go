@@ -11,16 +11,16 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Remove stops and removes the sandbox of this plan, whether or not Apply has reported its
-// creation. It identifies the sandbox by the pod's UID, the attempt and the invocation. So it
-// never removes sandboxes of earlier attempts or of other podrun processes. It succeeds if
-// there is nothing to remove. The error names each ID that it could not remove.
+// Remove stops and removes the sandbox of this plan, even if Apply has not reported its creation.
+// It identifies the sandbox by the pod's UID, the attempt and the invocation, so that it never
+// removes sandboxes of earlier attempts or of other podrun processes. It succeeds if there is
+// nothing to remove. The error names each ID that it could not remove.
 func Remove(ctx context.Context, client *cri.Client, p Plan) error {
 	_, err := remove(ctx, client, p)
 	return err
 }
 
-// remove implements Remove. It returns how many sandboxes it removed.
+// remove implements Remove. It returns the number of sandboxes that it removed.
 func remove(ctx context.Context, client *cri.Client, p Plan) (int, error) {
 	found, err := client.ListPodSandbox(ctx, map[string]string{identity.LabelPodUID: p.ID.UID})
 	if err != nil {
@@ -49,9 +49,9 @@ func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 		s.GetAnnotations()[identity.AnnotationInvocation] == p.Invocation
 }
 
-// removeOne stops and removes a sandbox. If it cannot stop the sandbox, it does not remove it.
-// The runtime releases the network when it stops a sandbox, so the address of a removed sandbox
-// would remain allocated.
+// removeOne stops and removes a sandbox. If it cannot stop the sandbox, it does not remove the
+// sandbox: the runtime releases the network when it stops a sandbox, so the address of the removed
+// sandbox would remain allocated.
 func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	if err := client.StopPodSandbox(ctx, id); err != nil {
 		return stopError{id, err}
@@ -74,9 +74,9 @@ func (e stopError) Error() string { return "stop: " + e.err.Error() }
 // Unwrap returns the runtime's error.
 func (e stopError) Unwrap() error { return e.err }
 
-// Unstopped returns the IDs of the sandboxes that could not be stopped. err is the error of
-// Remove or Recover, and may be nil. Network plugins may have released only a part of their
-// networks.
+// Unstopped returns the IDs of the sandboxes that could not be stopped. The argument err is the
+// error of Remove or Recover, and may be nil. Network plugins may have released only a part of
+// their networks.
 func Unstopped(err error) []string {
 	switch e := err.(type) {
 	case stopError:

@@ -20,13 +20,13 @@ import (
 
 // Input contains all inputs for the plan of a sandbox.
 type Input struct {
-	Pod        *corev1.Pod // defaulted
+	Pod        *corev1.Pod // with defaults
 	ID         identity.Pod
 	Attempt    uint32 // 0 for the pod's first sandbox
 	Invocation string // the random ID of this podrun process
 
 	DNS          *runtimeapi.DNSConfig
-	Hostname     string // the kernel's host name; unused in the host's network
+	Hostname     string // the kernel's host name; not used if the pod uses the host's network
 	CgroupParent string // the pod's cgroup in the runtime's format
 	Handler      string // the runtime handler; "" is the default
 
@@ -34,7 +34,7 @@ type Input struct {
 	Settings nodeconfig.Settings
 	Cgroup   host.Cgroup
 
-	UserNS      *runtimeapi.UserNamespace // nil for the host's user namespace
+	UserNS      *runtimeapi.UserNamespace // nil means the host's user namespace
 	ExtraGroups []int64                   // supplemental GIDs of the pod's persistent volumes
 }
 
@@ -55,8 +55,8 @@ func (p Plan) Namespaces() *runtimeapi.NamespaceOption {
 }
 
 // New returns the plan of the sandbox, with the configuration that the kubelet generates
-// (generatePodSandboxConfig). Only the annotations that identify podrun are different. The
-// problems concern the manifest.
+// (generatePodSandboxConfig). Only the annotations that identify podrun are different. The returned
+// problems are problems of the manifest.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)

@@ -68,10 +68,10 @@ func TestPortMappings(t *testing.T) {
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{ContainerPort: 1}}}}
 	in.Pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{
 		{Name: "a", ContainerPort: 80, Protocol: corev1.ProtocolTCP},
-		// Each name counts once.
+		// The first port with a name counts.
 		{Name: "a", ContainerPort: 81, Protocol: corev1.ProtocolTCP},
-		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "127.0.0.1"}, // one mapping
-		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "::1"},       // per family:
+		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "127.0.0.1"}, // one mapping for each protocol and host IP
+		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "::1"},       // a separate mapping for each family
 		{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "::1"},       // a duplicate, issue 82373
 		{ContainerPort: 9, Protocol: corev1.ProtocolSCTP},                                    // no hostPort
 	}}, {Ports: []corev1.ContainerPort{{Name: "a", ContainerPort: 82, Protocol: corev1.ProtocolTCP}}}} // another container

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// securityContext returns the sandbox's security context. The sandbox's own process only waits.
-// So it always has the runtime's default seccomp profile, whatever the containers' profiles are
+// securityContext returns the sandbox's security context. The sandbox's own process only waits, so
+// it always has the runtime's default seccomp profile, regardless of the containers' profiles
 // (issue 84623).
 func securityContext(in Input) (*runtimeapi.LinuxSandboxSecurityContext, problem.List) {
 	out := &runtimeapi.LinuxSandboxSecurityContext{
@@ -54,9 +54,9 @@ func securityContext(in Input) (*runtimeapi.LinuxSandboxSecurityContext, problem
 	return out, problems
 }
 
-// namespaces selects the mode of each namespace. The pod shares it with the host, or the
-// containers share it within the pod, or each container has its own. CRI's zero value is POD for
-// all of them. But the containers of a pod share their processes only if the pod requests it.
+// namespaces selects the mode of each namespace: shared with the host, shared by the containers of
+// the pod, or separate for each container. CRI's zero value is POD for all namespaces, but the
+// containers of a pod share a PID namespace only if the pod requests it.
 func namespaces(pod *corev1.Pod, userNS *runtimeapi.UserNamespace) *runtimeapi.NamespaceOption {
 	mode := func(node bool) runtimeapi.NamespaceMode {
 		if node {
@@ -76,8 +76,8 @@ func namespaces(pod *corev1.Pod, userNS *runtimeapi.UserNamespace) *runtimeapi.N
 	}
 }
 
-// anyPrivileged reports whether a container of any kind is privileged. If the sandbox is not
-// privileged, a runtime refuses a privileged container in it.
+// anyPrivileged reports whether a container of any kind is privileged. A runtime refuses a
+// privileged container in a sandbox that is not privileged.
 func anyPrivileged(spec *corev1.PodSpec) bool {
 	privileged := func(sc *corev1.SecurityContext) bool {
 		return sc != nil && sc.Privileged != nil && *sc.Privileged

@@ -67,8 +67,8 @@ func tree(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestUnpackCopiesNothing covers a requested entry that is not a file or directory. Nothing can be copied, so
-// this must be an error.
+// TestUnpackCopiesNothing covers a requested entry that is not a file or directory. Unpack must return an
+// error, because there is nothing to copy.
 func TestUnpackCopiesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind byte
@@ -164,7 +164,7 @@ func TestUnpackHostile(t *testing.T) {
 	}
 }
 
-// TestUnpackCut checks that a truncated stream is an error, and that the end of ctx is, too.
+// TestUnpackCut checks that Unpack returns an error if the stream is truncated or ctx ends.
 func TestUnpackCut(t *testing.T) {
 	whole := archive(t, tar.Header{Name: "./f"}).Bytes()
 	for _, n := range []int{0, 100, 512, 515} {

@@ -1,9 +1,9 @@
 // Package copytar writes local files to a tar stream, and extracts a stream that a container
-// produced. Such a stream may be hostile. Whatever names and links are in the stream, copytar
+// produced. Such a stream may be hostile. Regardless of the names and links in the stream, copytar
 // never writes outside the destination (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246,
-// CVE-2019-11249, CVE-2019-11251). It never writes more bytes than the stream has. Local files
-// may belong to a user who changes them during the copy. copytar then still reads nothing
-// outside the directory.
+// CVE-2019-11249, CVE-2019-11251). It never writes more bytes than the stream contains. Local files
+// may belong to a user who changes them during the copy; even then, copytar reads nothing outside
+// the directory.
 package copytar
 
 import (
@@ -19,8 +19,8 @@ const (
 	maxPath  = 4096 // bytes
 )
 
-// maxWarnings is the maximum number of skipped files for which a copy operation prints a warning;
-// for the rest, it prints only a count.
+// maxWarnings is the maximum number of skipped files for which a copy operation prints separate
+// warnings. For the other ones, it prints only their number.
 const maxWarnings = 100
 
 var (
@@ -36,8 +36,8 @@ func checkPath(name string) error {
 	return nil
 }
 
-// warnings reports files that were skipped: first the names of some, and then the number of the
-// others.
+// warnings reports files that were skipped: first the names of the first maxWarnings files, and
+// then the number of the others.
 type warnings struct {
 	warn func(string)
 	n    int
@@ -55,8 +55,8 @@ func (w *warnings) end() {
 	}
 }
 
-// within returns the name of an entry relative to top, the requested entry. The name of top
-// itself is ".". ok is false if the entry is not below top.
+// within returns the name of an entry relative to top, the requested entry. The name of top itself
+// is ".". The result ok is false if the entry is not below top.
 func within(name, top string) (rel string, ok bool) {
 	name, top = path.Clean("/"+name), path.Clean("/"+top)
 	switch {

@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// FuzzUnpack unpacks arbitrary bytes. Unpack must write nothing outside the destination. It
-// must create only files and directories without special bits, and must write no more bytes
-// than were sent.
+// FuzzUnpack unpacks arbitrary bytes. Unpack must not write outside the destination. It must create
+// only files and directories without special bits, and must not write more bytes than it received.
 func FuzzUnpack(f *testing.F) {
 	seed := func(entries ...tar.Header) []byte {
 		var out bytes.Buffer
@@ -79,7 +78,7 @@ func checkUnpacked(t *testing.T, base string, sent int) {
 		switch {
 		case err != nil:
 			return err
-		// This was created before the test.
+		// These files were created before the call.
 		case rel == "here/d/out" || rel == "outside/secret":
 		case info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 || !d.IsDir() && !info.Mode().IsRegular():
 			t.Errorf("%s is %s", rel, info.Mode())

@@ -32,8 +32,8 @@ func within20s(t *testing.T, what string, call func() error) error {
 	}
 }
 
-// swapAgainAndAgain swaps two files until stop is called. stop fails the test if a swap
-// failed.
+// swapAgainAndAgain repeatedly swaps two files until stop is called. The function stop fails the
+// test if a swap failed.
 func swapAgainAndAgain(t *testing.T, one, other string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	swapping := make(chan error)
@@ -53,9 +53,9 @@ func swapAgainAndAgain(t *testing.T, one, other string) (stop func()) {
 	}
 }
 
-// TestS4PackSwapped covers a user who owns a directory, and swaps its files and directories
-// while root copies it. Pack must include nothing from outside the directory, and must not wait
-// for a FIFO.
+// TestS4PackSwapped covers a user who owns a directory, and swaps its files and directories while
+// root copies it. Pack must not include files from outside the directory, and must not wait for a
+// FIFO.
 func TestS4PackSwapped(t *testing.T) {
 	const secret = "s3cret of root"
 	for name, swap := range map[string]func(at func(string) string) error{
@@ -97,7 +97,7 @@ func TestS4PackSwapped(t *testing.T) {
 	}
 }
 
-// TestPackDeep checks that a tree that is deeper than any realistic one causes an error.
+// TestPackDeep checks that Pack returns an error for a tree that is deeper than any realistic one.
 func TestPackDeep(t *testing.T) {
 	base := t.TempDir()
 	root, err := os.OpenRoot(base)
@@ -128,12 +128,12 @@ func sparse(t testing.TB, format string, size int64) []byte {
 		copy(b[257:], "ustar\x0000")
 		if typeflag == tar.TypeGNUSparse {
 			copy(b[257:], "ustar  \x00")
-			// These are the offset of the only part and the real size, in base 256.
+			// These are the offset of the only part and the real size of the file, in base 256.
 			b[386], b[483] = 0x80, 0x80
 			for i := range 8 {
 				b[397-i], b[494-i] = byte(size>>(8*i)), byte(size>>(8*i))
 			}
-			copy(b[398:], "00000000000\x00") // the part's size
+			copy(b[398:], "00000000000\x00") // the size of that part
 		}
 		copy(b[148:156], "        ")
 		sum := 0
@@ -178,7 +178,7 @@ func TestS3Sparse(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "f")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err := within20s(t, "Unpack", func() error {
-			// If Unpack wrote the hole, the limit on file sizes would protect the disk.
+			// The limit on file sizes protects the disk if Unpack writes the hole.
 			var before, limit unix.Rlimit
 			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 				return err
@@ -200,19 +200,19 @@ func TestS3Sparse(t *testing.T) {
 	}
 }
 
-// endless is an archive with a file of 1 TiB. All bytes of the file are sent.
+// endless is an archive with a file of 1 TiB without holes.
 type endless struct{ head *bytes.Reader }
 
 func (e endless) Read(p []byte) (int, error) {
 	if e.head.Len() > 0 {
 		return e.head.Read(p)
 	}
-	// This limits the rate to 32 MB/s, because the test is not about disks.
+	// The delay limits the rate to 32 MB/s, because the speed of the disk is not part of the test.
 	time.Sleep(time.Millisecond)
 	return min(len(p), 32<<10), nil
 }
 
-// TestS3EndsWithContext checks that the end of the context, which the first SIGINT causes, also
+// TestS3EndsWithContext checks that the end of the context, as caused by the first SIGINT, also
 // ends the unpacking of an endless file.
 func TestS3EndsWithContext(t *testing.T) {
 	var head bytes.Buffer
@@ -232,8 +232,8 @@ func TestS3EndsWithContext(t *testing.T) {
 	}
 }
 
-// TestS3Deep checks that an entry 250,000 directories deep, and a long name, are quickly
-// refused and create nothing.
+// TestS3Deep checks that Unpack quickly refuses an entry that is 250,000 directories deep, and a
+// long name, without creating files.
 func TestS3Deep(t *testing.T) {
 	for name, entry := range map[string]tar.Header{
 		"a file":      {Name: "./d/" + strings.Repeat("a/", 250000) + "f"},
@@ -258,8 +258,8 @@ func TestS3Deep(t *testing.T) {
 	}
 }
 
-// TestUnpackWarnings covers a million links: the number of warnings about them must be limited,
-// and so must the memory.
+// TestUnpackWarnings covers a million links: both the number of warnings about them and the memory
+// must be limited.
 func TestUnpackWarnings(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
@@ -284,7 +284,7 @@ func TestUnpackWarnings(t *testing.T) {
 	}
 }
 
-// TestUnpackOntoPipe checks that Unpack does not wait for a FIFO that another user puts into
+// TestUnpackOntoPipe checks that Unpack does not wait for a FIFO that another user has placed in
 // the destination.
 func TestUnpackOntoPipe(t *testing.T) {
 	base := t.TempDir()

@@ -16,11 +16,12 @@ import (
 )
 
 // Pack writes a file or directory as a tar stream. The names of the entries begin with name. It
-// packs symlinks as symlinks. It skips devices, sockets and pipes, and calls warn for the first
-// few. The memory that it uses depends on the largest directory, not on the size of the tree.
+// packs symlinks as symlinks. It skips devices, sockets and pipes, and calls warn for the first few.
+// The memory that it uses depends on the largest directory, not on the size of the tree.
 //
-// Another user may own the tree, and change it while Pack runs. So inside that tree, Pack follows no
-// symlink, opens only files and directories, and packs exactly the file that it has examined.
+// Another user may own the tree, and change it while Pack runs. Therefore Pack follows no symlinks
+// inside the tree, opens only files and directories, and packs exactly the files that it has
+// examined.
 func Pack(ctx context.Context, to io.Writer, from, name string, warn func(string)) error {
 	p := &packer{ctx: ctx, out: tar.NewWriter(to), warnings: warnings{warn: warn}}
 	defer p.end()
@@ -42,8 +43,8 @@ type packer struct {
 }
 
 // examine opens a file with O_PATH, so that it neither waits for a FIFO nor accesses a device. If
-// the file is a symlink, it opens the link itself, and not the link's target. at is the file's
-// path for messages.
+// the file is a symlink, it opens the link itself, not the link's target. The argument at is the
+// file's path for messages.
 func examine(dir int, name, at string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,7 +53,7 @@ func examine(dir int, name, at string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), at), nil
 }
 
-// open opens exactly the file that was examined.
+// open opens the file that was examined, even if another file has replaced it.
 func open(examined *os.File, flags int) (*os.File, error) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", examined.Fd()), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
@@ -141,7 +142,7 @@ func (p *packer) directory(examined *os.File, info fs.FileInfo, name string) err
 	return nil
 }
 
-// endsWith is a reader that returns an error after its context has ended.
+// endsWith is a reader that returns an error when its context has ended.
 type endsWith struct {
 	ctx  context.Context
 	from io.Reader

@@ -30,16 +30,16 @@ var errSpecial = errors.New("it is not a regular file, directory or link")
 // errOutside reports that an entry is not below the requested path.
 var errOutside = errors.New("its path is outside the requested path")
 
-// Unpack writes one entry of a tar stream, named by top, to the path in "to". If that is an
-// existing directory, Unpack writes the content of the entry into that directory. Files get their
-// permissions without set-uid, set-gid and sticky bits, and belong to the caller. Below top,
-// Unpack skips devices, pipes and, like `kubectl cp`, symlinks. For a symlink, it calls warn. The
-// memory that it uses does not depend on the size of the stream. When ctx is done, Unpack returns
-// after the current read of the stream.
+// Unpack writes the entry top of a tar stream to the path in "to". If that path is an existing
+// directory, Unpack writes the content of the entry into this directory. Files get their permissions
+// without set-uid, set-gid and sticky bits, and belong to the caller. Below top, Unpack skips devices,
+// pipes and, like `kubectl cp`, symlinks. For a symlink, it calls warn. The memory that it uses does not
+// depend on the size of the stream. When ctx is done, Unpack returns after the current read of the
+// stream.
 //
 // It returns an error if the stream is empty or truncated, or if top is a symlink (ErrLink), device or
-// pipe. It also returns one if the stream has an entry outside top, a path beyond the limits or a sparse
-// file, or if something would be written outside the destination.
+// pipe. It also returns an error if the stream contains an entry outside top, a path beyond the limits
+// or a sparse file, or if a write would be outside the destination.
 func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(string)) error {
 	parent, name := filepath.Split(filepath.Clean(to))
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
@@ -107,8 +107,8 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 	mode := fs.FileMode(entry.Mode) & 0o777
 	switch entry.Typeflag {
 	case tar.TypeDir:
-		// Make the directory writable, so that files can be added. An existing directory keeps its
-		// mode.
+		// The directory must be writable, so that files can be added. An existing directory keeps
+		// its mode.
 		return u.root.MkdirAll(name, mode|0o700)
 	case tar.TypeReg:
 		return u.file(name, mode, content)
@@ -160,7 +160,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is not a regular file", name)
 	}
-	// Another user may replace the file with a FIFO, so do not block on it.
+	// Another user may replace the file with a FIFO, so the call must not block.
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
 	if err != nil {
 		return err

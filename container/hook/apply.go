@@ -15,10 +15,9 @@ import (
 // Target is the container in which a hook runs, and how podrun reaches it.
 type Target struct {
 	ContainerID string
-	// empty if the pod uses the host's network, as in the kubelet
+	// empty, as in the kubelet, if the pod uses the host's network
 	PodIP string
-	// Exec runs a command in the container, and waits until the command exits. It has no time
-	// limit.
+	// Exec runs a command in the container, and waits until the command exits. It has no timeout.
 	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
 }
 
@@ -112,8 +111,8 @@ func runSleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Cause returns the HookError that err wraps, without the context that callers have added. If
-// err wraps none, Cause returns err itself.
+// Cause returns the HookError that err wraps, without the context that callers have added. If err
+// does not wrap a HookError, Cause returns err.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*HookError](err); ok {
 		return e

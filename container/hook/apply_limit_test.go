@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestD5HookTextIsBounded checks that podrun keeps at most 10 KiB of a hook's output, and of
-// the runtime's messages about it.
+// TestD5HookTextIsBounded checks that podrun keeps at most 10 KiB of a hook's output, and of the
+// runtime's message about the hook.
 func TestD5HookTextIsBounded(t *testing.T) {
 	huge := []byte(strings.Repeat("漢", 1<<20))
 	plan := planned(Plan{Kind: Exec, Command: []string{"sh", "-c", strings.Repeat("x", 1<<20)}})

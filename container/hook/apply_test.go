@@ -80,7 +80,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// server starts a server and returns the plan of a hook that calls it.
+// server starts a server, and returns it with the plan of a hook that calls it.
 func server(t *testing.T, start func(http.Handler) *httptest.Server, handler http.HandlerFunc) (*httptest.Server, Plan, string) {
 	t.Helper()
 	s := start(handler)
@@ -110,7 +110,7 @@ func TestHTTPGetSendsWhatTheKubeletSends(t *testing.T) {
 		if err := Apply(t.Context(), plan, Target{PodIP: ip}); err != nil {
 			t.Fatalf("%s: a status of 500 must not count: %v", test.name, err)
 		}
-		// Go's client has added this.
+		// Go's HTTP client added this header.
 		got.Header.Del("Accept-Encoding")
 		if diff := cmp.Diff(test.want, got.Header); diff != "" || got.Method != "GET" || got.RequestURI != "/hook?x=1" {
 			t.Errorf("%s: %s %s %s", test.name, got.Method, got.RequestURI, diff)

@@ -23,10 +23,11 @@ const maxBody = 10 << 10
 // flags set the version.
 const userAgent = "kube-lifecycle/1.36"
 
-// runHTTP sends the hook's request. Every response is a success, whatever its status. So runHTTP
-// does not use the prober of k8s.io/kubernetes/pkg/probe/http, but a client that is configured
-// like the kubelet's client for hooks (pkg/kubelet/kubelet.go). If a server answers an HTTPS
-// request with HTTP, runHTTP repeats the request over HTTP, without the Authorization header.
+// runHTTP sends the hook's request. Every response is a success, regardless of its status.
+// Therefore runHTTP does not use the prober of k8s.io/kubernetes/pkg/probe/http, but a client with
+// the configuration of the kubelet's client for hooks (pkg/kubelet/kubelet.go). If a server answers
+// an HTTPS request with HTTP, runHTTP repeats the request over HTTP, without the Authorization
+// header.
 func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	req, err := h.request(t.PodIP)
 	if err != nil {
@@ -75,8 +76,8 @@ func send(client *http.Client, req *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// Ignore the content of the response. If a server closes the connection early, that is not an
-	// error.
+	// The content of the response is ignored. It is not an error if the server closes the
+	// connection early.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxBody)
 	return nil
 }

@@ -49,15 +49,15 @@ type Plan struct {
 // HTTP is the request of an httpGet hook.
 type HTTP struct {
 	Scheme string `json:"scheme"`         // http or https
-	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known only later
+	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is not known yet
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
-	// Headers are in the order of the spec. If a header is repeated, each one is sent.
+	// Headers are in the order of the spec. If a header is repeated, podrun sends each occurrence.
 	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
 }
 
-// New returns the plan of a container's postStart or preStop hook. If the container does not have
-// that hook, ok is false.
+// New returns the plan of a container's postStart or preStop hook. The result ok is false if the
+// container does not have the hook.
 func New(id identity.Pod, c *corev1.Container, which string) (plan Plan, ok bool) {
 	handler := handlerOf(c, which)
 	if handler == nil {

@@ -24,8 +24,8 @@ const (
 	linger        = time.Second
 )
 
-// open opens the log, and waits for it if it is followed: such a log may not exist yet, or may be missing for a
-// moment during a rotation. As long as the container runs, the runtime will create it.
+// open opens the log. If the log is followed, open waits for it, because it may not exist yet, or may be
+// missing for a moment during a rotation. As long as the container runs, the runtime will create the log.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)
@@ -62,8 +62,8 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 		look = min(look, askAlive)
 	}
 	for {
-		// Check for the end before reading. Otherwise the last read could miss data that was
-		// written before the end.
+		// follow must check for the end before it reads, because the last read could otherwise miss
+		// data that was written before the end.
 		ended, err := s.ended(ctx)
 		if err != nil {
 			return err
@@ -118,8 +118,8 @@ func (s *stream) catchUp(ctx context.Context) error {
 	return s.w.flush()
 }
 
-// ended reports whether it is known that the container has exited. It limits the rate of calls
-// to Alive.
+// ended reports whether the container is known to have exited. It limits the rate of calls to
+// Alive.
 func (s *stream) ended(ctx context.Context) (bool, error) {
 	select {
 	case <-s.src.Exited:
@@ -146,7 +146,7 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	exited := s.src.Exited
 	select {
 	case <-exited:
-		// The exit is already known, so do not return immediately because of it.
+		// The exit is already known, so it must not end the pause.
 		exited = nil
 	default:
 	}
@@ -162,9 +162,9 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	return nil
 }
 
-// rotated switches to the new file if the log was rotated or truncated. It reports whether
-// there is more to read. Before it switches, it reads the old file once more to its end, after
-// a pause.
+// rotated switches to the new file if the log was rotated or truncated. It reports whether the
+// stream has more data to read. Before it switches, it reads the old file once more to its end,
+// after a pause.
 func (s *stream) rotated(ctx context.Context) (bool, error) {
 	mine, err := s.f.Stat()
 	if err != nil {
@@ -215,7 +215,7 @@ func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInf
 	return s.readBetween(ctx, mine)
 }
 
-// endFile processes the incomplete end of a file if another file follows it.
+// endFile processes the incomplete end of a file that another file follows.
 func (s *stream) endFile() error {
 	err := s.split.finish(true, s.piece)
 	s.split = splitter{}

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// screen is an output on which a test can wait.
+// screen is an output; a test can wait for its content.
 type screen struct {
 	mu      sync.Mutex
 	b       bytes.Buffer
@@ -71,7 +71,7 @@ func newLogFile(t *testing.T) *logFile {
 	return l
 }
 
-// reopen does what a runtime does in ReopenContainerLog.
+// reopen reopens the log, as a runtime does for ReopenContainerLog.
 func (l *logFile) reopen() {
 	l.t.Helper()
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
@@ -104,7 +104,7 @@ func (l *logFile) rename() {
 	}
 }
 
-// start follows a log in the background. stop waits until that ends.
+// start follows a log in the background. The function stop waits until this ends.
 func start(ctx context.Context, src Source, out Output, opts Options) (stop func() error) {
 	opts.Follow = true
 	done := make(chan error, 1)
@@ -139,7 +139,7 @@ func TestFollowReadsLastLine(t *testing.T) {
 	close(exited)
 	wait := start(t.Context(), Source{Path: l.path, Exited: exited, Last: last}, Output{out, out}, Options{})
 	l.line("stdout F late")
-	out.await(t, "late\n") // before Last
+	out.await(t, "late\n") // this line is written before Last is closed
 	l.line("stdout F later")
 	close(last)
 	if err := wait(); err != nil {
@@ -148,8 +148,8 @@ func TestFollowReadsLastLine(t *testing.T) {
 	out.await(t, "late\nlater\n")
 }
 
-// TestFollowLingersNoLonger covers a container that restarts for days: it must not leave a
-// reader behind for each log.
+// TestFollowLingersNoLonger covers a container that restarts for days, and must not leave a reader
+// behind for each log.
 func TestFollowLingersNoLonger(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F one")
@@ -212,7 +212,8 @@ func TestFollowRotation(t *testing.T) {
 	out.await(t, want.String())
 }
 
-// TestFollowReadsOldFileOnce covers the moment at which the runtime may write to the old file and the new one.
+// TestFollowReadsOldFileOnce covers the time during which the runtime may write to both the old and the new
+// file.
 func TestFollowReadsOldFileOnce(t *testing.T) {
 	l, out := newLogFile(t), newScreen()
 	l.line("stdout F one")
@@ -238,11 +239,11 @@ func TestFollowReadsOldFileOnce(t *testing.T) {
 	}
 	defer old.Close()
 	l.rename()
-	// There is no new file yet.
+	// The new file does not exist yet.
 	step(false, "one\n")
 	l.reopen()
 	l.line("stdout F new")
-	// The rotation was detected, but the old file is first read once more.
+	// The rotation was detected, but the old file must first be read once more.
 	step(true, "one\n")
 	fmt.Fprint(old, entry(7, "stdout F late"), stamp(8), " stdout F cut")
 	step(true, "one\nlate\n")
@@ -354,8 +355,8 @@ func TestMux(t *testing.T) {
 	}
 }
 
-// TestMuxFollowsWholeLines has two containers that write concurrently. The runtime splits their
-// lines.
+// TestMuxFollowsWholeLines covers two containers that write concurrently, while the runtime splits
+// their lines.
 func TestMuxFollowsWholeLines(t *testing.T) {
 	const lines = 300
 	out, exited := newScreen(), make(chan struct{})

@@ -32,8 +32,8 @@ var (
 //
 //	2016-10-06T00:17:09.669794202Z stdout F content
 //
-// The tag is F for a full line, or P if the runtime split a long line after this record. Further
-// tags may follow, separated by colons (KEP-2411, cri-api's LogTag).
+// The tag is F for a full line, or P if the line continues in a further record because the runtime
+// split it. Further tags may follow, separated by colons (KEP-2411, cri-api's LogTag).
 func parse(line []byte) (record, error) {
 	var r record
 	stamp, rest, _ := bytes.Cut(line, space)
@@ -72,7 +72,7 @@ var (
 // lines at 16 KiB, unless they are configured not to.
 const maxCarry = 64 << 10
 
-// piece is a line or, if record.partial is set, a part of a line.
+// piece is a line or, if record.partial is true, a part of a line.
 type piece struct {
 	record
 	err error // why the line is not a valid record
@@ -81,12 +81,12 @@ type piece struct {
 // splitter splits a file's content into lines. It keeps an incomplete line for the next call.
 type splitter struct {
 	carry []byte
-	// carry continues a line whose beginning has already been passed on
+	// true if carry continues a line whose beginning has already been passed on
 	within bool
 	head   piece // the beginning of that line
 }
 
-// feed processes bytes of the file, and passes on the lines that end in them.
+// feed processes bytes of the file, and passes on the lines that end within these bytes.
 func (s *splitter) feed(data []byte, give func(piece) error) error {
 	for len(data) > 0 {
 		n := bytes.IndexByte(data, '\n')
@@ -110,7 +110,7 @@ func (s *splitter) feed(data []byte, give func(piece) error) error {
 	return nil
 }
 
-// finish passes on an incomplete line. If whole is set, it passes it on as a complete line.
+// finish passes on an incomplete line. If whole is true, finish passes it on as a complete line.
 func (s *splitter) finish(whole bool, give func(piece) error) error {
 	if len(s.carry) == 0 && !s.within {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Mux writes several logs, and the prefix of its source before each line. It writes one log after
-// the other, as kubectl does. If the logs are followed, it writes each line when it is written. If
-// Mux cannot read a log, it still writes the others. The error names each log that failed. If the
-// output cannot be written, Mux ends.
+// Mux writes several logs, with the prefix of the source before each line. It writes one log after
+// the other, as kubectl does. If the logs are followed, it writes each line as soon as the
+// container has written it. If Mux cannot read a log, it still writes the others. The error names
+// each log that failed. Mux ends if the output cannot be written.
 func Mux(ctx context.Context, out Output, sources []Source, opts Options) error {
 	m := NewMerger(out)
 	if !opts.Follow {
@@ -48,7 +48,7 @@ func muxFollow(ctx context.Context, m *Merger, sources []Source, opts Options) e
 	return errors.Join(errs...)
 }
 
-// fatal reports whether an error ends all streams. It does if the context has ended, or if the
+// fatal reports whether an error ends all streams. It returns true if the context has ended or the
 // output failed.
 func fatal(ctx context.Context, err error) bool {
 	var w *writeError

@@ -19,14 +19,14 @@ type olderFile struct {
 	info    os.FileInfo
 	stamp   string
 	packed  bool
-	skip    int64 // number of lines to skip
-	damaged bool  // cannot be decompressed
+	skip    int64 // number of lines that are skipped
+	damaged bool  // true if the file cannot be decompressed
 }
 
 // older returns the files of the log whose names contain a rotation time after the given one,
-// oldest first. It omits the current file, files with such names that are not logs, and files
+// oldest first. It skips the current file, files that have such names but are not logs, and files
 // that a rotation is removing. The returned files are open. If older cannot list the files, it
-// sends a warning and returns no error.
+// sends a warning.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {
@@ -78,14 +78,14 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 
 func closeAll(files []*olderFile) {
 	for _, o := range files {
-		// The file was only read, so no data can be lost.
+		// An error is ignored: the file was only read, so no data can be lost.
 		o.f.Close()
 	}
 }
 
-// readOlder writes the requested part of the rotated files: without Tail, all of their lines; with Tail, as many of
-// the last lines as the current file lacks. have is the number of lines in the current file. If a rotation has split
-// a line, the line counts twice.
+// readOlder writes the requested part of the rotated files. Without Tail, these are all lines; with Tail, these are
+// as many of the last lines as are missing from the current file. The argument have is the number of lines in the
+// current file. A line that a rotation has split counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")
 	defer closeAll(files)
@@ -106,8 +106,8 @@ func (s *stream) readOlder(ctx context.Context, have int64) error {
 	return s.readAll(ctx, files[first:])
 }
 
-// readBetween writes the files that were created after mine and before the current file, because
-// the log was rotated several times. mine has already been read to its end.
+// readBetween writes the files that were created after mine and before the current file, which
+// exist if the log was rotated several times. mine has already been read to its end.
 func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	files := s.older(s.newest)
 	defer closeAll(files)
@@ -116,7 +116,7 @@ func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	}
 	s.newest = files[len(files)-1].stamp
 	if files[0].packed || os.SameFile(files[0].info, mine) {
-		// The first file is mine.
+		// The first file is mine itself.
 		return s.readAll(ctx, files[1:])
 	}
 	return s.readAll(ctx, files)
@@ -134,8 +134,8 @@ func (s *stream) readAll(ctx context.Context, files []*olderFile) error {
 	return nil
 }
 
-// orDamaged warns about a damaged compressed file and returns nil, so that the other files are still read. It returns
-// any other error.
+// orDamaged prints a warning about a damaged compressed file and returns nil, so that podrun still reads the other
+// files. It returns any other error.
 func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	o.damaged = o.packed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(flate.CorruptInputError)))
@@ -146,7 +146,7 @@ func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	return nil
 }
 
-// warn reports problems after which the reading of the log continues.
+// warn reports a problem that does not prevent podrun from reading the rest of the log.
 func (s *stream) warn(err error) {
 	if s.src.Warn != nil {
 		s.src.Warn(s.wrap(err))
@@ -178,7 +178,7 @@ func (s *stream) readOne(ctx context.Context, o *olderFile) error {
 	}
 }
 
-// reader returns a reader of the content. It begins at the file's current position.
+// reader returns a reader of the content from the file's current position.
 func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	r := untilDone{ctx, o.f}
 	if !o.packed {
@@ -192,8 +192,8 @@ func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	return packed, err
 }
 
-// seekTail positions the file at its last n lines, and returns how many of these it contains.
-// It must read a compressed file to its end, because it has to count the lines.
+// seekTail positions the file at its last n lines, and returns how many of these lines the file
+// contains. It reads a compressed file completely, in order to count the lines.
 func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err error) {
 	if !o.packed {
 		at, have, err := tailOffset(o.f, o.info.Size(), n)
@@ -215,8 +215,7 @@ func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err erro
 	return min(total, n), err
 }
 
-// countLines counts the lines of a log. If the runtime split a line into records, they count as
-// one line.
+// countLines counts the lines of a log. A line that the runtime split into records counts once.
 func countLines(r *bufio.Reader) (n int64, err error) {
 	open := false
 	for {

@@ -61,7 +61,8 @@ func TestStreamRotated(t *testing.T) {
 	}
 }
 
-// If the runtime split a line, the line may continue in the next file.
+// TestStreamRotatedWithinALine covers a line that the runtime split into records, and that
+// continues in the next file.
 func TestStreamRotatedWithinALine(t *testing.T) {
 	for _, suffix := range []string{"", ".gz"} {
 		log := rotateDir(t, map[string]string{
@@ -76,8 +77,8 @@ func TestStreamRotatedWithinALine(t *testing.T) {
 	}
 }
 
-// podrun must not read links that were placed next to a log. If a file is damaged, podrun must
-// still read the others.
+// TestStreamRotatedFollowsNothing checks that podrun does not read links that were placed next to a
+// log. If a file is damaged, podrun must still read the others.
 func TestStreamRotatedFollowsNothing(t *testing.T) {
 	log := rotatedLog(t)
 	secret := filepath.Join(t.TempDir(), "secret")

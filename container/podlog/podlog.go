@@ -2,10 +2,10 @@
 // writes them in the CRI format (one "time stream tag content" per line). Stream prints the log of
 // one container, and Mux those of several.
 //
-// Package podlog does not use k8s.io/cri-client/pkg/logs. That package queries the runtime at each
-// end of file, and ends up to a second after the container. It stops at the first line that is not
-// in the CRI format, and mixes parts of long lines with other lines. It opens the new file of a
-// rotated log before it has read the old one to its end.
+// Package podlog does not use k8s.io/cri-client/pkg/logs. That package calls the runtime at each
+// end of file, and ends up to a second after the container has exited. It stops at the first line
+// that is not in the CRI format, and mixes parts of long lines with other lines. It opens the new
+// file of a rotated log before it has read the old one to its end.
 package podlog
 
 import (
@@ -42,31 +42,33 @@ type Source struct {
 	Container string
 	// Path is the log file, or a symbolic link to it.
 	Path string
-	// State describes the container's state, such as "waiting (ImagePullBackOff)". The message
-	// that the container has no log contains it. State may be empty.
+	// State describes the container's state, such as "waiting (ImagePullBackOff)". If the container
+	// has no log, the error message contains State. It may be empty.
 	State string
-	// Prefix is what Mux writes before each line: "[pod/web/app] ".
+	// Prefix is the text that Mux writes before each line: "[pod/web/app] ".
 	Prefix string
 
 	// Exited is closed when the container has exited. Alive reports whether the container is still
-	// running. Stream calls it when there is nothing to read, at most four times a second. The exit
-	// of the container ends a Follow. If both fields are nil, only the end of the context does.
+	// running. Stream calls Alive when there is nothing to read, at most four times a second. With
+	// Follow, the exit of the container ends the stream. If both fields are nil, only the end of
+	// the context ends it.
 	Exited <-chan struct{}
 	Alive  func(context.Context) (bool, error)
-	// Last is closed when nothing more will be written to the log of a container that has exited.
-	// It is needed because containerd reports the exit up to some milliseconds before it has
-	// written the last line. If Last is nil, the log counts as complete when the container has
+	// Last is closed when the runtime will no longer write to the log of a container that has
+	// exited. It is necessary because containerd reports the exit up to some milliseconds before it
+	// has written the last line. If Last is nil, the log counts as complete when the container has
 	// exited.
 	Last <-chan struct{}
 
-	// Warn receives problems with the log after which the reading continues. If it is nil, they
-	// are ignored.
+	// Warn receives problems of the log that do not prevent podrun from reading the rest. If Warn
+	// is nil, podrun ignores them.
 	Warn func(error)
 }
 
 // Output is the destination of a log. A nil writer discards its stream. Both writers may be the
-// same. Each Write gets whole lines, with three exceptions: a last line without a newline, a
-// line that LimitBytes truncates, and lines over 1 MiB, which are written in parts.
+// same. Each call of Write receives whole lines, with three exceptions: a last line without a
+// newline, a line that LimitBytes truncates, and lines of more than 1 MiB, which are written in
+// parts.
 type Output struct {
 	Stdout, Stderr io.Writer
 }
@@ -92,7 +94,7 @@ func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	if errors.Is(err, errLimit) {
 		err = nil
 	}
-	// Write the lines that were read, whatever has ended the reading.
+	// The lines that were read are written, regardless of why the reading ended.
 	return s.wrap(errors.Join(err, s.w.flush()))
 }
 
@@ -109,21 +111,21 @@ type stream struct {
 	newest string
 	buf    []byte
 	split  splitter
-	// a corrupt line has been reported
+	// true if a corrupt line has been reported
 	corrupt bool
-	// f was rotated, and since then it has been read to its end
+	// true if f was rotated, and has been read to its end since then
 	settled bool
 	asked   time.Time // time of the last call to Alive
-	// it is known that the container has exited
+	// true if the container is known to have exited
 	over bool
-	last bool // its log is complete
-	// when to cease waiting for more of the log
+	last bool // true if the log of that container is complete
+	// time at which podrun stops waiting for more of the log
 	lingers time.Time
 }
 
 func (s *stream) close() {
 	if s.f != nil {
-		// The file was only read, so no data can be lost.
+		// An error is ignored: the file was only read, so no data can be lost.
 		s.f.Close()
 	}
 }
@@ -194,9 +196,9 @@ func (s *stream) finish() error {
 	return s.w.finish()
 }
 
-// piece processes a line of the file, or a part of a long one. It warns about the first line
-// that is not in the CRI format. The warning does not quote the line: a log file can be
-// replaced by a link to a file that the reader must not see.
+// piece processes a line of the file, or a part of a long one. It warns about the first line that
+// is not in the CRI format. The warning does not quote the line, because a log file can be replaced
+// by a link to a file that the reader must not see.
 func (s *stream) piece(p piece) error {
 	if p.err == nil {
 		return s.w.take(p.record)
@@ -215,7 +217,7 @@ func openLog(path string) (*os.File, error) {
 	return hostfile.OpenNoFollow(path)
 }
 
-// missing returns the error for a container without a log, with the reason why there is none.
+// missing returns the error for a container without a log, with the reason.
 func (s *stream) missing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s.wrap(err)

@@ -127,8 +127,8 @@ func TestStreamReportsCorruptLinesOnce(t *testing.T) {
 }
 
 func TestStreamLongLines(t *testing.T) {
-	// Whatever the length of a line is, and whether or not the runtime splits it into records, no
-	// newline must be added or lost.
+	// No newline may be added or lost, regardless of the length of a line and of whether the
+	// runtime splits it into records.
 	text := strings.Repeat("0123456789abcde\t", 5*maxLine/32)
 	var records strings.Builder
 	for i := 0; i < len(text); i += 16 << 10 {
@@ -187,8 +187,7 @@ func TestTailReadsFromTheEnd(t *testing.T) {
 			t.Errorf("the last %d lines: read %d bytes, want at most %d", n, f.read, limit)
 		}
 	}
-	// These are all sizes around the boundary of a block, and small ones, beginning with an empty
-	// log.
+	// These sizes include an empty log, small logs, and all sizes around the boundary of a block.
 	for lines := int64(0); lines < 1100; lines++ {
 		got, have, err := tailOffset(&countingLog{size: lines * 64}, lines*64, 1000)
 		if want := max(0, lines-1000) * 64; err != nil || got != want || have != min(lines, 1000) {
@@ -204,14 +203,14 @@ func TestTailOfGigabyteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(1 << 30); err != nil { // sparse
+	if err := f.Truncate(1 << 30); err != nil { // the file is sparse
 		t.Fatal(err)
 	}
 	if _, err := f.WriteAt([]byte("\n"+entry(0, "stdout F not wanted")+entry(1, "stdout F a")+entry(2, "stdout F b")), 1<<30); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	// Reading the whole file takes a second, so sixty reads would exceed the timeout.
+	// Reading the whole file takes a second, so sixty such reads would exceed the timeout.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 60 {

@@ -17,8 +17,8 @@ import (
 
 // Rotator limits the logs of containers as the kubelet does
 // (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state, so any process can resume
-// the work of a process that was killed. It is safe for concurrent use. But if two rotations of the
-// same log are concurrent, one of them fails.
+// the work of a process that was killed. It is safe for concurrent use. However, if two rotations
+// of the same log are concurrent, one of them fails.
 type Rotator struct {
 	// MaxSize is the size, in bytes, at which podrun rotates a log. A negative value disables
 	// rotation.
@@ -29,22 +29,22 @@ type Rotator struct {
 	// Workers is the number of logs that RotateAll rotates concurrently. Values less than 1 count
 	// as 1.
 	Workers int
-	// Ended reports whether a container has ended or was removed. If RotateAll cannot rotate the log of a
-	// container, it calls Ended. It ignores the failure if the result is true. It may be nil.
+	// Ended reports whether a container has ended or was removed. RotateAll calls Ended if it cannot
+	// rotate the log of a container, and ignores the failure if the result is true. Ended may be nil.
 	Ended func(ctx context.Context, id string) bool
 }
 
 // Running is a running container with its log.
 type Running struct {
 	ID   string
-	Path string // absolute
+	Path string // an absolute path
 }
 
 // RotateAll rotates the logs that have reached MaxSize. If a log is missing, it makes the runtime
-// create it. reopen is CRI's ReopenContainerLog. RotateAll tries every log. The error joins the
-// errors of the containers, each with the container's ID, or wraps the cause of ctx. The caller
-// must omit containers that are not running: nothing more is written to their logs, and the
-// runtime does not reopen these.
+// create the log. The function reopen is CRI's ReopenContainerLog. RotateAll continues after
+// errors. It returns an error that joins the errors of the containers, each with the container's
+// ID, or that wraps the cause of ctx. The caller must omit containers that are not running, because
+// the runtime no longer writes to their logs and does not reopen them.
 func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen func(ctx context.Context, id string) error) error {
 	if r.MaxSize < 0 {
 		return nil
@@ -55,7 +55,7 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 	for i, c := range containers {
 		group.Go(func() error {
 			if ctx.Err() != nil {
-				return nil // reported once, below
+				return nil // the error is reported once, below
 			}
 			err := r.rotateLarge(ctx, c.Path, func(ctx context.Context) error { return reopen(ctx, c.ID) })
 			if err != nil && (r.Ended == nil || !r.Ended(ctx, c.ID)) {
@@ -81,15 +81,15 @@ func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(cont
 	return r.Rotate(ctx, path, reopen)
 }
 
-// Rotate compresses the files of a log that were rotated before, and removes the oldest ones beyond
+// Rotate compresses the previously rotated files of a log, and removes the oldest ones beyond
 // MaxFiles. It then renames the log to <path>.<time>, and calls reopen, which must make the runtime
 // create the log again. If reopen fails, Rotate renames the log back.
 //
-// If a rotation is interrupted at any step, the next rotation completes it. If the log is missing,
-// a rotation was interrupted before reopen. Rotate then only calls reopen. If Rotate cannot
-// compress or remove an older file, it returns an error, but still rotates the log: the log would
-// otherwise grow without limit. The error names the file. If ctx ended, the error wraps the cause
-// of ctx.
+// If a rotation is interrupted at any step, the next rotation completes it. A missing log means
+// that a rotation was interrupted before reopen; in this case, Rotate only calls reopen. If Rotate
+// cannot compress or remove an older file, it returns an error, but still rotates the log, because
+// the log would otherwise grow without limit. The error names the file. If ctx ended, the error
+// wraps the cause of ctx.
 func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx context.Context) error) error {
 	dir, err := openDir(path)
 	if err != nil {
@@ -113,8 +113,8 @@ func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx conte
 	return errors.Join(tidied, renameLatest(ctx, dir, base, newest, reopen))
 }
 
-// tidy removes the leftovers of earlier rotations and the oldest files, and compresses the
-// other files. It returns the time in the name of the newest file; "" if there is none.
+// tidy removes the leftovers of earlier rotations and the oldest files, and compresses the other
+// files. It returns the time in the name of the newest file, or "" if there is none.
 func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest string, err error) {
 	files, err := dir.rotated(base)
 	if err != nil {
@@ -154,8 +154,8 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 	return newest, errors.Join(errs...)
 }
 
-// inUse returns the names of the rotated files that contain lines which no other file contains.
-// It omits incomplete files, and files that already have a compressed copy.
+// inUse returns the names of the rotated files whose lines no other file contains: it omits
+// incomplete files, and files that already have a compressed copy.
 func inUse(files []rotatedFile) map[string]bool {
 	compressed := map[string]bool{}
 	for _, f := range files {
@@ -170,8 +170,8 @@ func inUse(files []rotatedFile) map[string]bool {
 	return out
 }
 
-// compress replaces a rotated file with <name>.gz, to which it gives the same mode. It removes the
-// original only when the new file is complete on disk.
+// compress replaces a rotated file with <name>.gz, which has the same mode. It removes the original
+// only after the new file is complete on disk.
 func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	from, info, err := dir.open(name)
 	if err != nil {
@@ -186,7 +186,7 @@ func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	// Do this regardless of the umask, because log collectors read the file.
+	// The umask must not affect the mode, because log collectors read the file.
 	err = to.Chmod(info.Mode().Perm())
 	defer func() {
 		if err != nil {
@@ -210,7 +210,7 @@ func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	return dir.root.Remove(name)
 }
 
-// untilDone is a reader that returns an error after its context has ended.
+// untilDone is a reader that returns an error when its context has ended.
 type untilDone struct {
 	ctx context.Context
 	io.Reader
@@ -234,8 +234,8 @@ func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen 
 	if err == nil {
 		return nil
 	}
-	// The runtime may have failed after it had created the new log. It then writes to that file,
-	// which must remain.
+	// If the runtime failed after it had created the new log, it writes to that file, which must
+	// remain.
 	if back := dir.rename(rotated, base); back != nil && !errors.Is(back, fs.ErrExist) {
 		err = errors.Join(err, back)
 	}
@@ -243,8 +243,8 @@ func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen 
 }
 
 // nextStamp returns the time for the name of the next rotated file: the current time, or a second after the time of
-// the newest file if that is later. So the names sort in the order of the rotations even if the clock is changed, and
-// no file replaces another.
+// the newest file if that is later. This keeps the names in the order of the rotations even if the clock is changed,
+// and ensures that no file replaces another.
 func nextStamp(newest string, now time.Time) string {
 	stamp := now.Format(stampFormat)
 	if stamp > newest {
@@ -252,13 +252,13 @@ func nextStamp(newest string, now time.Time) string {
 	}
 	last, err := time.Parse(stampFormat, newest)
 	if err != nil {
-		// There is no rotated file.
+		// There is no rotated file yet.
 		return stamp
 	}
 	return last.Add(time.Second).Format(stampFormat)
 }
 
-// rename renames a file in the directory. If the new name exists, the error is fs.ErrExist.
+// rename renames a file in the directory. It returns fs.ErrExist if the new name exists.
 func (d *logDir) rename(from, to string) error {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -272,8 +272,8 @@ func (d *logDir) rename(from, to string) error {
 	return nil
 }
 
-// RemoveLog removes a container's log and its rotated files. It ignores missing files. Path
-// is the absolute path of the log.
+// RemoveLog removes a container's log and its rotated files. It ignores missing files. The argument
+// path is the absolute path of the log.
 func RemoveLog(path string) error {
 	dir, err := openDir(path)
 	if errors.Is(err, fs.ErrNotExist) {

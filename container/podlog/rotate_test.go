@@ -87,8 +87,7 @@ func reopens(log string) func(context.Context) error {
 	return func(context.Context) error { return os.WriteFile(log, []byte("new"), 0o640) }
 }
 
-// bubbleStamp returns the current time. In a synctest bubble it is midnight of 2000-01-01
-// UTC.
+// bubbleStamp returns the current time. In a synctest bubble, this is midnight of 2000-01-01 UTC.
 func bubbleStamp(t *testing.T) string {
 	t.Helper()
 	return time.Now().Format(stampFormat)
@@ -99,7 +98,7 @@ func TestRotate(t *testing.T) {
 		name     string
 		maxFiles int
 		have     map[string]string
-		want     map[string]string // NOW stands for the current time
+		want     map[string]string // expected files; NOW stands for the current time
 	}{
 		{"first", 5, map[string]string{"0.log": "a"}, map[string]string{"0.log": "new", "0.log.NOW": "a"}},
 		{
@@ -172,7 +171,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateManyTimes counts files and lines during a day of rotations.
+// TestRotateManyTimes checks the numbers of files and lines during a day of rotations.
 func TestRotateManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := rotateDir(t, map[string]string{"0.log": "0"})
@@ -211,7 +210,8 @@ func TestRotateFailedReopen(t *testing.T) {
 	}
 }
 
-// TestRotateFollowsNothing places links to other files under the names of logs.
+// TestRotateFollowsNothing checks that podrun does not follow links to other files that have the
+// names of logs.
 func TestRotateFollowsNothing(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {

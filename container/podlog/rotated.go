@@ -16,16 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of rotated files are the kubelet's (pkg/kubelet/logs): <log>.<time> or, if the file
-// is compressed, <log>.<time>.gz. While podrun writes a compressed file, its name is <log>.<time>.tmp. The time is
-// local, and is written so that the names sort by time.
+// The names of rotated files are the kubelet's (pkg/kubelet/logs): <log>.<time> or, if the file is compressed,
+// <log>.<time>.gz. While podrun writes a compressed file, its name is <log>.<time>.tmp. The time is local time, in
+// a format in which the names sort by time.
 const (
 	stampFormat    = "20060102-150405"
 	compressSuffix = ".gz"
 	tmpSuffix      = ".tmp"
 )
 
-// Limits on reading a log directory. They are needed because other processes may write to it.
+// Limits on reading a log directory. They are necessary because other processes may write to the
+// directory.
 const (
 	maxDirEntries = 1 << 16
 	maxRotated    = 1000
@@ -35,12 +36,12 @@ const (
 // rotatedFile is a rotated file of a log.
 type rotatedFile struct {
 	name   string // the file's name in the log's directory
-	stamp  string // the time in its name
+	stamp  string // the time in the name
 	suffix string // "", compressSuffix or tmpSuffix
 }
 
-// parseRotated parses the name of a rotated file of the log base. For any other name, ok is
-// false.
+// parseRotated parses the name of a rotated file of the log base. The result ok is false for any
+// other name.
 func parseRotated(base, name string) (f rotatedFile, ok bool) {
 	rest, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -53,7 +54,7 @@ func parseRotated(base, name string) (f rotatedFile, ok bool) {
 		}
 	}
 	_, err := time.Parse(stampFormat, f.stamp)
-	// time.Parse also accepts fractions.
+	// The length is checked because time.Parse also accepts fractions.
 	return f, err == nil && len(f.stamp) == len(stampFormat)
 }
 
@@ -78,8 +79,8 @@ func openDir(path string) (*logDir, error) {
 
 func (d *logDir) close() { d.root.Close() }
 
-// rotated returns the regular files that rotations of a log created, oldest first. It omits
-// other files with such names, because they do not belong to the log.
+// rotated returns the regular files that rotations of a log created, oldest first. It omits other
+// kinds of files with such names, because they do not belong to the log.
 func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 	f, err := d.root.Open(".")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// seekTail seeks to the beginning of the last n lines, and returns how many lines follow from
-// there.
+// seekTail seeks to the beginning of the last n lines, and returns the number of lines from there
+// to the end.
 func (s *stream) seekTail() (have int64, err error) {
 	if s.opts.Tail == nil {
 		return 0, nil
@@ -29,10 +29,10 @@ const (
 	headLen   = 128
 )
 
-// tailOffset returns the offset of the last n lines in a log of the given size, and how many of
-// these lines the log contains. It reads only those lines, and the record before them. If the
-// runtime split a line into records, the line counts once. If lines of both streams are split at
-// the same time, the beginning of the first line may be missing.
+// tailOffset returns the offset of the last n lines in a log of the given size, and the number of
+// these lines that the log contains. It reads only these lines and the record before them. A line
+// that the runtime split into records counts once. If lines of both streams were split at the same
+// time, the beginning of the first line may be missing.
 func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	if n <= 0 {
 		return size, 0, nil
@@ -42,8 +42,8 @@ func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	// The newline at the end of the file does not begin a new line.
 	for end := size - 1; end > 0; {
 		begin := max(0, end-tailBlock)
-		// Also read the bytes after the block: they may belong to the head of a line that begins at
-		// the end of the block.
+		// The read includes the bytes after the block, because they may belong to the head of a
+		// line that begins at the end of the block.
 		have, err := f.ReadAt(buf[:min(end+headLen, size)-begin], begin)
 		if err != nil && err != io.EOF {
 			return 0, 0, err
@@ -72,9 +72,8 @@ type tailCount struct {
 	start      int64 // offset of the last counted record
 }
 
-// line counts the record at an offset. It reports whether the count now exceeds the requested
-// number of lines. A record tagged P belongs to the line that was counted before it, unless it is the last record of
-// the log.
+// line counts the record at an offset, and reports whether the count now exceeds the requested number of lines. A
+// record tagged P belongs to the line that was counted before it, unless it is the last record of the log.
 func (t *tailCount) line(at int64, data []byte) bool {
 	if !partialHead(data) || t.have == 0 {
 		if t.have == t.want {

@@ -12,9 +12,9 @@ import (
 // the 16 KiB at which runtimes split lines.
 const lastBytes = 64 << 10
 
-// Tail returns the end of a log, with both streams. The result has at most the given numbers of
-// lines and bytes, and begins at a UTF-8 character. Tail reads at most the last 64 KiB of the
-// log, whatever the size of the log and its lines. It omits records that are not in the CRI
+// Tail returns the end of a log, with both streams. The result contains at most the given numbers
+// of lines and bytes, and begins at a UTF-8 character. Tail reads at most the last 64 KiB of the
+// log, regardless of the size of the log and its lines. It omits records that are not in the CRI
 // format, or that do not begin in that part.
 func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 	data, err := hostfile.ReadTail(ctx, path, lastBytes)
@@ -22,7 +22,8 @@ func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 		return "", err
 	}
 	if len(data) == lastBytes {
-		// The data begins with the end of a record whose beginning was not read.
+		// The data begins with the end of a record whose beginning was not read, so this part is
+		// dropped.
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	var text bytes.Buffer
@@ -46,7 +47,7 @@ func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 	return lastOf(text.String(), lines, limit), nil
 }
 
-// lastOf returns the last bytes of the last lines of a text.
+// lastOf returns at most limit bytes from the end of the last lines of a text.
 func lastOf(text string, lines, limit int) string {
 	begin := len(strings.TrimSuffix(text, "\n"))
 	for range lines {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeLine writes a log with one line that has no newline. The line is split into records, as
-// by a runtime.
+// hugeLine writes a log with one line that has no newline. The line is split into records, as a
+// runtime does.
 func hugeLine(t *testing.T, bytes int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "0.log")
@@ -88,8 +88,8 @@ func TestTailRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// D2: the memory for reading the end of a log must not depend on the length of the log's lines,
-// and neither must the memory for printing the log.
+// TestLogOfOneLineTakesLittleMemory (D2) checks that neither the memory for reading the end of a
+// log nor the memory for printing the log depends on the length of the log's lines.
 func TestLogOfOneLineTakesLittleMemory(t *testing.T) {
 	path := hugeLine(t, 64<<20)
 	var text string

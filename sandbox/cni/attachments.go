@@ -14,14 +14,14 @@ import (
 // ResultsDir is the directory in which libcni stores attachments.
 const ResultsDir = "/var/lib/cni/results"
 
-// maxResult limits the size of libcni's files, in bytes. maxResults limits how many of them
+// maxResult limits the size of libcni's files, in bytes. maxResults limits the number of files that
 // podrun reads.
 const (
 	maxResult  = 1 << 20
 	maxResults = 20_000
 )
 
-// ReadAttachments reads the cached results in ResultsDir. It omits files that it cannot read or
+// ReadAttachments reads the cached results in ResultsDir. It skips files that it cannot read or
 // that have another format.
 func ReadAttachments(ctx context.Context) ([]Attachment, error) {
 	return readAttachments(ctx, ResultsDir)

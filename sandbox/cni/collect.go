@@ -21,9 +21,9 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// OwnNetwork is the network of the embedded runtime, if podrun's own plugin is all of it.
+// OwnNetwork is the network of the embedded runtime, if podrun-net is its only plugin.
 type OwnNetwork struct {
-	Plugin string // path
+	Plugin string // path of the plugin
 	Config string // path of the configuration that containerd reads
 }
 
@@ -33,14 +33,13 @@ type ownList struct {
 	Plugins []map[string]json.RawMessage `json:"plugins"`
 }
 
-// Unused returns the IDs of sandboxes for which the network has an address or a rule, although
-// the runtime does not have these sandboxes. They are left when the plugin is killed, and when
-// containerd is killed during the creation of a sandbox. sandboxes lists all sandboxes of the
-// runtime.
+// Unused returns the IDs of sandboxes for which the network has an address or a rule, although the
+// runtime does not have these sandboxes. They remain if the plugin is killed, or if containerd is
+// killed while it creates a sandbox. The argument sandboxes contains all sandboxes of the runtime.
 //
 // containerd lists a sandbox only after its network is set up. Unused therefore omits sandboxes
-// whose interface on the host exists: ADD creates it before everything else, and DEL removes
-// it first. Unused takes no lock, and the order of its calls does not matter.
+// whose interface on the host exists: ADD creates it before everything else, and DEL removes it
+// first. Unused therefore needs no lock, and the order in which it reads the state does not matter.
 func (n OwnNetwork) Unused(ctx context.Context, sandboxes []string) ([]string, error) {
 	list, at, err := n.read(ctx)
 	if err != nil || at < 0 {
@@ -100,8 +99,8 @@ func (n OwnNetwork) Collect(ctx context.Context, sandboxes []string) error {
 	return nil
 }
 
-// read returns the network's configuration and the index of the plugin; -1 if there is no
-// network yet, or the plugin is only a part of it.
+// read returns the network's configuration and the index of the plugin. The index is -1 if there is
+// no network yet, or if the plugin is not the only one.
 func (n OwnNetwork) read(ctx context.Context) (ownList, int, error) {
 	var list ownList
 	data, err := hostfile.ReadNoFollow(ctx, n.Config, maxResult)
@@ -120,7 +119,7 @@ func (n OwnNetwork) read(ctx context.Context) (ownList, int, error) {
 	return list, at, nil
 }
 
-// readHolders returns the IDs in the files of addresses.
+// readHolders returns the IDs of the sandboxes that hold addresses, from the files in dir.
 func readHolders(ctx context.Context, dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,7 +135,7 @@ func readHolders(ctx context.Context, dir string) ([]string, error) {
 		}
 		data, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, e.Name()), maxLease)
 		if err != nil {
-			continue // released after it was listed
+			continue // the address was released after it was listed
 		}
 		id, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
 		out = append(out, strings.TrimSpace(id))
@@ -151,7 +150,7 @@ func linkName(comment string) string {
 	return "veth" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:11]
 }
 
-// hasLink reports whether an interface exists. An unknown state counts as existing.
+// hasLink reports whether an interface exists. If the state is unknown, it returns true.
 func hasLink(name string) bool {
 	_, err := netlink.LinkByName(name)
 	_, missing := err.(netlink.LinkNotFoundError)

@@ -11,14 +11,15 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The tests of podrun-net, which is in another module, have the same vector (embedded/bundle/podrun-net).
+// TestLinkName uses the same test vector as the tests of podrun-net, which is in another module
+// (embedded/bundle/podrun-net).
 func TestLinkName(t *testing.T) {
 	if got := linkName("0123456789ab/eth0"); got != "vethwrpqzk3ymji" {
 		t.Errorf("%s", got)
 	}
 }
 
-// This test uses this machine's kernel, in a network namespace of its own, and a plugin that records its calls. The
+// TestCollect uses this machine's kernel, in a separate network namespace, and a plugin that records its calls. The
 // tests of embedded/bundle/podrun-net cover the GC of the real plugin.
 func TestCollect(t *testing.T) {
 	nft := inOwnNetwork(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/cniplugin"
 )
 
-// FuzzParse parses libcni files with arbitrary content. podrun uses the results in paths and as
-// a plugin's input. So they must be a sandbox ID, a network name and absolute directories, and
+// FuzzParse parses libcni files with arbitrary content. podrun uses the results in paths and as a
+// plugin's input. So each result must be a sandbox ID, a network name or an absolute directory, and
 // the input must be that of podrun's plugin.
 func FuzzParse(f *testing.F) {
 	own := `{"kind":"cniCacheV1","containerId":"0123456789abcdef","config":"eyJwbHVnaW5zIjpbeyJ0eXBlIjoicG9kcnVuLW5ldCIsImJyaWRnZSI6ImIifSx7ImlwYW0iOnsidHlwZSI6Imhvc3QtbG9jYWwiLCJkYXRhRGlyIjoiL2EifX1dfQ==","ifName":"eth0","networkName":"podrun-1","netns":"/ns",

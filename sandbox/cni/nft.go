@@ -25,7 +25,7 @@ var nftTables = []nftTable{
 	{"inet", "cni_plugins_masquerade"}, {"bridge", "nat"},
 }
 
-// nftListing has the fields of the output of nft -j that podrun needs (libnftables-json(5)).
+// nftListing contains the fields that podrun needs from the output of nft -j (libnftables-json(5)).
 type nftListing struct {
 	Nftables []struct {
 		Table *nftTable `json:"table"`
@@ -42,8 +42,8 @@ type nftListing struct {
 // nftNames matches names that need no quotes in a script.
 var nftNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_.-]*$`) })
 
-// masqueraded matches the comment of a masquerading rule. The comment has a hash of the network's
-// name, and a hash of the interface and the sandbox. Then all three follow in plain text,
+// masqueraded matches the comment of a masquerading rule. The comment contains a hash of the
+// network's name, and a hash of the interface and the sandbox. All three follow in plain text,
 // truncated at nftables' limit.
 var masqueraded = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{16}), net: .*, if: ([^ ,]+), id: ([0-9a-f]*)$`)
@@ -79,16 +79,15 @@ func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, err
 		}
 		if c := e.Chain; c != nil && c.Family == table.Family && c.Table == table.Name && nftNames().MatchString(c.Name) &&
 			slices.ContainsFunc(sandboxes, func(id string) bool { return strings.HasPrefix(c.Name, "cni-br-iface-"+id+"-") }) {
-			// The rules that refer to the chain are deleted above. Otherwise the chain could not be
-			// deleted.
+			// The script deletes the rules that refer to the chain before it deletes the chain,
+			// because nft does not delete a chain that is in use.
 			fmt.Fprintf(&chains, "delete chain %s %s %s\n", table.Family, table.Name, c.Name)
 		}
 	}
 	return append(rules.Bytes(), chains.Bytes()...), nil
 }
 
-// isNftComment reports whether the comment of a plugin's rule says that the rule belongs to a
-// sandbox.
+// isNftComment reports whether the comment of a plugin's rule identifies a sandbox.
 func isNftComment(comment, sandbox string) bool {
 	if comment == sandbox || strings.HasPrefix(comment, "macspoofchk-"+sandbox+"-") {
 		return true

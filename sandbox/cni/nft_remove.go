@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// removeNft removes the rules of sandboxes that plugins created with nftables. If the host does
-// not have nft, there are no such rules, because the plugins use nft too.
+// removeNft removes the rules of sandboxes that plugins created with nftables. If the host does not
+// have nft, there are no such rules, because the plugins also use nft.
 func removeNft(ctx context.Context, sandboxes []string) error {
 	nft, err := exec.LookPath("nft")
 	if err != nil {
@@ -55,7 +55,7 @@ func removeFromTable(ctx context.Context, nft string, table nftTable, sandboxes 
 // nftOutput returns the output of nft -j.
 func nftOutput(ctx context.Context, nft string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	// Stop nft if it writes more than podrun reads.
+	// This stops nft if it writes more than podrun reads.
 	defer cancel()
 	c := exec.CommandContext(ctx, nft, append([]string{"-j"}, args...)...)
 	out, err := c.StdoutPipe()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The listings in testdata are the output of nft 1.0.6 for testdata/rules.nft. That file has
+// The listings in testdata are the output of nft 1.0.6 for testdata/rules.nft. That file contains
 // the rules of two sandboxes, in the plugins' format, and other rules of the host.
 var nftListings = map[nftTable]string{
 	{"ip", "cni_hostport"}:             "nft-hostport.json",
@@ -83,9 +83,9 @@ func TestIsNftComment(t *testing.T) {
 		"macspoofchk-" + gone + "-eth0": true,
 		"macspoofchk-" + here + "-eth0": false,
 		cut:                             true,
-		// This is another sandbox. Its ID has the same prefix.
+		// The ID of another sandbox may have the same prefix.
 		strings.Replace(cut, "164a", "264a", 1): false,
-		// The hash covers the interface too.
+		// The hash also covers the interface.
 		strings.Replace(cut, "eth0", "eth1", 1): false,
 		"of the host, id: " + gone:              false,
 	} {
@@ -95,8 +95,8 @@ func TestIsNftComment(t *testing.T) {
 	}
 }
 
-// This test uses this machine's kernel, in a network namespace of its own. After the removal,
-// the rules must equal the rules without those of the sandbox.
+// TestRemoveNft uses this machine's kernel, in a separate network namespace. It checks that the
+// removal removes the rules of the sandbox and no others.
 func TestRemoveNft(t *testing.T) {
 	nft := inOwnNetwork(t)
 	if out, err := exec.Command(nft, "-f", "testdata/rules.nft").CombinedOutput(); err != nil {
@@ -121,8 +121,8 @@ func TestRemoveNft(t *testing.T) {
 	}
 }
 
-// inOwnNetwork moves the test's thread to a new network namespace. It returns the path of nft.
-// The thread exits with the test. So no other test runs in the namespace.
+// inOwnNetwork moves the test's thread to a new network namespace. It returns the path of nft. The
+// thread exits with the test, so no other test runs in the namespace.
 func inOwnNetwork(t *testing.T) (nft string) {
 	t.Helper()
 	nft, err := exec.LookPath("nft")

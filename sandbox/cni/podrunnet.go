@@ -10,20 +10,19 @@ import (
 	"github.com/podrun/podrun/internal/cniplugin"
 )
 
-// ownAttachment is an attachment to a network of podrun's own plugin.
+// ownAttachment is an attachment of a sandbox to a network of podrun-net.
 type ownAttachment struct {
 	sandbox, ifName string
 	netns           string // path of the sandbox's network namespace
 	bridge          string
-	families        []uint8 // NFPROTO_*, of the sandbox's addresses
-	stdin           []byte  // input of the plugin's ADD
+	families        []uint8 // address families of the sandbox (NFPROTO_*)
+	stdin           []byte  // input for the plugin's ADD
 }
 
-// comment returns the comment that the plugin's rules have for the attachment
-// (embedded/bundle/podrun-net).
+// comment returns the comment of the attachment's rules (embedded/bundle/podrun-net).
 func (a ownAttachment) comment() string { return a.sandbox + "/" + a.ifName }
 
-// ownCached has the fields of libcni's file that podrun needs to repeat an ADD.
+// ownCached contains the fields of libcni's file that podrun needs to repeat an ADD.
 type ownCached struct {
 	IfName     string `json:"ifName"`
 	NetNS      string `json:"netns"`
@@ -33,8 +32,8 @@ type ownCached struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// parseOwn parses a libcni file. ok is false if the file belongs to another network, or if the
-// network does not use podrun's plugin.
+// parseOwn parses a libcni file. The result ok is false if the file belongs to another network, or
+// if the network does not use podrun's plugin.
 func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	var c cached
 	var own ownCached
@@ -84,13 +83,13 @@ func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	return a, a.stdin != nil
 }
 
-// ownRules has the comments that the kernel's rules have for one network.
+// ownRules contains the comments of one network's rules in the kernel.
 type ownRules struct {
-	attachments map[uint8][]string // by family: in the plugin's own table
-	forward     map[uint8][]string // in iptables' chain FORWARD; no entry without that chain
+	attachments map[uint8][]string // by family: comments in the plugin's own table
+	forward     map[uint8][]string // by family: comments in iptables' chain FORWARD; no entry if the chain does not exist
 }
 
-// lacks reports whether a rule of an attachment or of its network is missing.
+// lacks reports whether a rule of the attachment or its network is missing.
 func (r ownRules) lacks(a ownAttachment) bool {
 	return slices.ContainsFunc(a.families, func(family uint8) bool {
 		forward, filtered := r.forward[family]

@@ -18,12 +18,12 @@ const (
 // ownInterface is the name that containerd gives to the interface of a sandbox.
 const ownInterface = "eth0"
 
-// ownConfig is a network configuration with everything that the plugin reads for DEL. DEL finds
-// the rules of a sandbox by the sandbox's ID.
+// ownConfig is a network configuration with all fields that the plugin reads for DEL. DEL finds the
+// rules of a sandbox by the sandbox's ID.
 const ownConfig = `{"cniVersion":"1.0.0","name":"podrun","type":"` + cniplugin.Own + `"}`
 
-// removeOwn removes the rules that podrun's own plugin created for sandboxes. It calls the
-// plugin, because the host may have no program for nftables.
+// removeOwn removes the rules that podrun's own plugin created for sandboxes. It calls the plugin,
+// because the host may not have a program for nftables.
 func removeOwn(ctx context.Context, rootDir string, sandboxes []string) error {
 	plugin, err := ownPluginOf(rootDir)
 	if errors.Is(err, errNoPlugin) {

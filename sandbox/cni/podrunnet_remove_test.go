@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The test's plugin records its calls. The tests of embedded/bundle/podrun-net cover the DEL of
-// the real plugin.
+// The plugin in TestRemoveOwn records its calls. The tests of embedded/bundle/podrun-net cover the
+// DEL of the real plugin.
 func TestRemoveOwn(t *testing.T) {
 	root := t.TempDir()
 	calls := filepath.Join(root, "calls")

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// readOwn reads the attachments to a network. It omits sandboxes without a network namespace, such
+// readOwn reads the attachments to a network. It skips sandboxes without a network namespace, such
 // as those that existed before a reboot.
 func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) {
 	files, err := filepath.Glob(filepath.Join(dir, network+"-*"))
@@ -65,7 +65,8 @@ func readOwnRules(bridge string) (ownRules, error) {
 	return r, nil
 }
 
-// nftRequest returns a request about a chain. named has the types of the attributes.
+// nftRequest returns a request about a chain. The argument named contains the attribute types of
+// the table's and the chain's name.
 func nftRequest(message, flags int, family uint8, table, chain string, named [2]int) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|message, flags)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
@@ -92,7 +93,7 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 func readComments(family uint8, table, chain string) ([]string, error) {
 	var messages [][]byte
 	var err error
-	// Repeat the read if the rules changed while they were read.
+	// The read is repeated if the rules changed while they were read.
 	for range 3 {
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
 		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -120,9 +121,9 @@ func readComments(family uint8, table, chain string) ([]string, error) {
 	return out, nil
 }
 
-// commentOf returns the comment in a rule's user data. The data consists of entries. Each has a
-// type (0 for a comment), a length, and this number of bytes. The data is untrusted, because
-// any program may have written it.
+// commentOf returns the comment in a rule's user data. The data consists of entries, each with a
+// type (0 for a comment), a length, and as many bytes. The data is untrusted, because any program
+// may have written it.
 func commentOf(data []byte) string {
 	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
 		value := data[2 : 2+int(data[1])]

@@ -73,7 +73,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// This test uses this machine's kernel, in a network namespace of its own, and a plugin that
+// TestRestore uses this machine's kernel, in a separate network namespace, and a plugin that
 // records its calls. The tests of embedded/bundle/podrun-net cover the ADD of the real plugin.
 func TestRestore(t *testing.T) {
 	nft := inOwnNetwork(t)

@@ -23,10 +23,10 @@ const firewallLimit = 20 * time.Second
 // maxRules limits the output of iptables-save, in bytes.
 const maxRules = 64 << 20
 
-// Remove removes what network plugins left for removed sandboxes: rules and chains, allocated
-// addresses, and attachments. sandboxes lists the sandboxes that have no known attachment. The
-// embedded runtime, if there is one, is below rootDir. Remove continues after errors. A caller
-// can repeat it.
+// Remove removes the leftovers of network plugins for removed sandboxes: rules and chains,
+// allocated addresses, and attachments. The argument sandboxes contains the sandboxes that have no
+// known attachment. The embedded runtime, if there is one, is below rootDir. Remove continues after
+// errors, and can be repeated.
 func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandboxes []string) error {
 	sandboxes = slices.Clone(sandboxes)
 	for _, a := range attachments {
@@ -63,8 +63,9 @@ func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandb
 	return errors.Join(errs...)
 }
 
-// removeRules removes the iptables rules of sandboxes. program is iptables or ip6tables. If the
-// host does not have the program, there are no such rules, because the plugins use it too.
+// removeRules removes the iptables rules of sandboxes. The argument program is iptables or
+// ip6tables. If the host does not have the program, there are no such rules, because the plugins
+// also use it.
 func removeRules(ctx context.Context, program string, attachments []Attachment, sandboxes []string) error {
 	save, err := exec.LookPath(program + "-save")
 	if err != nil {
@@ -102,7 +103,7 @@ const maxLease = 4 << 10
 func removeLeases(ctx context.Context, dir string, sandboxes []string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		// host-local is not used, or its files are elsewhere.
+		// The plugin host-local is not used, or its files are elsewhere.
 		return nil
 	}
 	var errs []error

@@ -1,6 +1,6 @@
-// Package cni finds and removes what network plugins (CNI) left for removed sandboxes. If a
-// plugin is killed during its work, its next run cannot complete this work, because the
-// sandbox's address and network namespace are gone.
+// Package cni finds and removes leftovers of network plugins (CNI) for removed sandboxes. If a
+// plugin is killed during its work, its next run cannot complete this work, because the sandbox's
+// address and network namespace are gone.
 package cni
 
 import (
@@ -21,11 +21,11 @@ import (
 // end of the plugins' ADD to the end of their DEL.
 type Attachment struct {
 	File    string `json:"file"`    // path of the record
-	Network string `json:"network"` // name
-	Sandbox string `json:"sandbox"` // ID
+	Network string `json:"network"` // name of the network
+	Sandbox string `json:"sandbox"` // ID of the sandbox
 	Pod     identity.Pod
-	// Managed is true if podrun created the sandbox. Then RootDir is the root directory of this
-	// podrun.
+	// Managed is true if podrun created the sandbox. RootDir is then the root directory of the
+	// podrun process that created it.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
 	// LeaseDirs are the directories in which the host-local plugin stores its address reservations.
@@ -54,7 +54,7 @@ type leases struct {
 	} `json:"plugins"`
 }
 
-// defaultLeases is host-local's dataDir if the configuration specifies none.
+// defaultLeases is host-local's dataDir if the configuration does not specify one.
 const defaultLeases = "/var/lib/cni/networks"
 
 // ids matches the IDs that runtimes give to sandboxes. Any other text is not an ID.
@@ -63,7 +63,7 @@ var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-
 // networks matches valid names of networks (CNI specification, section 1).
 var networks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) })
 
-// Parse parses a libcni file. ok is false if the file is not the record of a sandbox.
+// Parse parses a libcni file. The result ok is false if the file is not the record of a sandbox.
 func Parse(file string, data []byte) (a Attachment, ok bool) {
 	var c cached
 	if json.Unmarshal(data, &c) != nil || !ids().MatchString(c.ContainerID) || !networks().MatchString(c.Network) {
@@ -110,10 +110,10 @@ func chains(network, sandbox string) []string {
 // named matches the network and the sandbox in the comment of a rule.
 var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`name: \\?"([^"\\]+)\\?" id: \\?"([0-9a-f]+)\\?"`) })
 
-// removal converts the output of iptables-save to input for iptables-restore --noflush. This
-// input removes the rules and chains of the given sandboxes. It is empty if there are none. A
-// comment identifies a rule. A chain without comments is identified by its name, which is a
-// hash of network and sandbox.
+// removal converts the output of iptables-save to input for iptables-restore --noflush. This input
+// removes the rules and chains of the given sandboxes. It is empty if there are none. removal
+// identifies a rule by its comment, and a chain without comments by its name, which is a hash of
+// the network and the sandbox.
 func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte {
 	own := map[string]bool{}
 	for _, a := range attachments {

@@ -9,10 +9,10 @@ import (
 	"github.com/podrun/podrun/internal/cniplugin"
 )
 
-// Restore restores the rules of a network of podrun's own plugin, for the runtime below
-// rootDir. Another program may remove them: nft flush ruleset, a restart of a firewall, or
-// iptables-restore. The runtime calls plugins only when it creates or removes a sandbox. So
-// running pods would remain without a network. It returns how many sandboxes lacked rules.
+// Restore restores the rules of a network of podrun's own plugin, for the runtime below rootDir.
+// Another program may remove them: nft flush ruleset, a restart of a firewall, or iptables-restore.
+// The runtime calls plugins only when it creates or removes a sandbox, so running pods would remain
+// without a network. Restore returns the number of sandboxes whose rules were missing.
 func Restore(ctx context.Context, rootDir, network string) (int, error) {
 	return restore(ctx, rootDir, ResultsDir, network)
 }
@@ -48,8 +48,8 @@ func restore(ctx context.Context, rootDir, results, network string) (int, error)
 // errNoPlugin means that a root directory does not have an embedded runtime.
 var errNoPlugin = errors.New("no " + cniplugin.Own + " is unpacked")
 
-// ownPluginOf finds podrun's own plugin in any unpacked version. All versions have the same
-// format of rules.
+// ownPluginOf finds podrun-net in any unpacked version, because all versions have the same format
+// of rules.
 func ownPluginOf(rootDir string) (string, error) {
 	plugins, err := filepath.Glob(filepath.Join(rootDir, ownPlugin))
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 var ErrNoServices = errors.New("the running runtime's podrun-net does not support Services")
 
 // SetServices makes the network forward the ports of a table (service.Table as JSON), unless the kernel
-// already has the rules of this table. v4 and v6 state whether the table has ports of these address
-// families; if both are false, SetServices removes the rules. podrun-net marks its rules with a hash of
-// the table, so SetServices also restores rules that another program has removed.
+// already has the rules of this table. The arguments v4 and v6 report whether the table has ports of
+// these address families. If both are false, SetServices removes the rules. podrun-net marks its rules
+// with a hash of the table, so SetServices also restores rules that another program has removed.
 func (n OwnNetwork) SetServices(ctx context.Context, bridge string, table []byte, v4, v6 bool) (changed bool, err error) {
 	sum := sha256.Sum256(table)
 	comment := "podrun-services " + hex.EncodeToString(sum[:16])

@@ -10,26 +10,26 @@ import (
 // State is the part of earlier observations that Next requires. The zero value means no
 // observations. Next never modifies a State; it returns a new one.
 type State struct {
-	first map[Threshold]time.Time                // when each threshold was crossed
+	first map[Threshold]time.Time                // time at which each threshold was crossed
 	met   []Threshold                            // thresholds whose grace periods have passed
-	last  map[corev1.NodeConditionType]time.Time // when each condition was last observed
+	last  map[corev1.NodeConditionType]time.Time // time at which each condition was last observed
 }
 
 // Decision is the result of an observation.
 type Decision struct {
-	// Conditions are the node's current conditions, sorted: those that were observed within the
-	// transition period. Until is the time at which each condition ends if it is not observed
-	// again.
+	// Conditions contains the node's current conditions, sorted. A condition is current if it was
+	// observed within the transition period. Until is the time at which each condition ends if it
+	// is not observed again.
 	Conditions []corev1.NodeConditionType
 	Until      map[corev1.NodeConditionType]time.Time
-	// Met has the thresholds whose resources must be reclaimed now, in this order. It is empty if
-	// nothing must be reclaimed.
+	// Met contains the thresholds whose resources podrun must reclaim now, in this order. It is
+	// empty if podrun need not reclaim a resource.
 	Met []Threshold
 }
 
-// Next evaluates an observation. If a threshold was met, it remains met until the available
-// amount exceeds it by its minimum reclaim. A soft threshold sets its condition immediately, but
-// is met only after its grace period.
+// Next evaluates an observation. A threshold that was met remains met until the available amount
+// exceeds it by its minimum reclaim. A soft threshold sets its condition immediately, but is met
+// only after its grace period.
 func Next(s State, all []Threshold, o Observations, transition time.Duration, now time.Time) (State, Decision) {
 	active := crossed(all, o, false)
 	for _, t := range crossed(s.met, o, true) {
@@ -43,7 +43,7 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 			next.last[c] = at
 		}
 	}
-	// Iterate over all in its order, which is the order of reclaiming.
+	// The order of all is the order in which podrun reclaims resources.
 	for _, t := range all {
 		if !slices.Contains(active, t) {
 			continue
@@ -66,15 +66,15 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 	return next, d
 }
 
-// Resolved reports whether no threshold is crossed, even with the minimum reclaims added. If so,
-// no pod has to be evicted.
+// Resolved reports whether no threshold is crossed, even with the minimum reclaims added. If it
+// returns true, podrun need not evict a pod.
 func Resolved(all []Threshold, o Observations) bool { return len(crossed(all, o, true)) == 0 }
 
 // Reclaim selects the resources that podrun frees before it evicts pods.
 type Reclaim struct{ Containers, Images bool }
 
-// ReclaimFor returns what can be freed for a threshold: dead containers and unused images on
-// its disk. For memory and process IDs, it returns nothing.
+// ReclaimFor returns the resources that podrun can free for a signal: dead containers and unused
+// images on the disk of the signal. For memory and process IDs, it returns none.
 func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 	switch s {
 	case ImageFSAvailable, ImageFSInodesFree:
@@ -85,13 +85,13 @@ func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 	return Reclaim{}
 }
 
-// Immediate is the grace period of an eviction in the kubelet if a hard threshold or a local
-// storage limit is the reason (immediateEvictionGracePeriodSeconds). It is also the minimum
-// grace period of any container (pkg/kubelet/pod_workers.go).
+// Immediate is the kubelet's grace period for an eviction because of a hard threshold or a local
+// storage limit (immediateEvictionGracePeriodSeconds). It is also the minimum grace period of any
+// container (pkg/kubelet/pod_workers.go).
 const Immediate = time.Second
 
-// Grace returns the grace period of an evicted pod's containers. If the threshold is soft, this
-// is the pod's own period, limited to most seconds.
+// Grace returns the grace period of an evicted pod's containers. For a soft threshold, this is the
+// pod's own grace period, limited to most seconds.
 func Grace(pod *corev1.Pod, t Threshold, most int32) time.Duration {
 	if t.Hard() {
 		return Immediate

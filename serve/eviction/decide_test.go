@@ -43,7 +43,7 @@ func TestThresholdsAreOrdered(t *testing.T) {
 	s := settings()
 	// podrun does not support this signal.
 	s.EvictionHard["containerfs.available"] = "10%"
-	s.EvictionHard["pid.available"] = "0%" // disabled
+	s.EvictionHard["pid.available"] = "0%" // a threshold of 0% is disabled
 	var got []string
 	for _, th := range mustThresholds(t, s) {
 		got = append(got, fmt.Sprintf("%s %s", th.Signal, th.Grace))
@@ -65,11 +65,11 @@ func TestInvalidThresholdsAreProblems(t *testing.T) {
 
 // step is an observation and the expected decision.
 type step struct {
-	after      time.Duration // since the first observation
-	memory     int64         // available, of 8 Gi
-	disk       int64         // the available space of nodefs, which has 100 Gi
+	after      time.Duration // time since the first observation
+	memory     int64         // available memory, of 8 Gi
+	disk       int64         // available space of nodefs, which has 100 Gi
 	conditions string
-	met        string // signals with h for hard and s for soft thresholds
+	met        string // the expected signals, with h for hard and s for soft thresholds
 }
 
 func TestNext(t *testing.T) {
@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// If a reload has removed a threshold, the threshold is no longer met.
+// TestNextForgetsThresholds checks that a threshold is no longer met after a reload has removed it.
 func TestNextForgetsThresholds(t *testing.T) {
 	o := Observations{NodeFSAvailable: {gi, 100 * gi}}
 	s, d := Next(State{}, mustThresholds(t, settings()), o, time.Minute, t0)

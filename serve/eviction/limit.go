@@ -11,8 +11,8 @@ import (
 
 // OverLimit returns the kubelet's eviction message for the local storage limit that a pod exceeds.
 // It returns "" if the pod exceeds none. It first checks the emptyDirs, then the pod as a whole,
-// then its containers. The containers' layers do not count if images are on a separate disk.
-// signal is the name of the limit in the kubelet's metric of evictions.
+// then its containers. The containers' layers do not count if images are on a separate disk. The
+// result signal is the name of the limit in the kubelet's metric of evictions.
 func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
 	for _, v := range pod.Spec.Volumes {
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {

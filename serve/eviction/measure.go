@@ -37,8 +37,8 @@ func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	return c.sum, nil
 }
 
-// ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not follow
-// a symlink at path. If the file is of another type or cannot be read, the usage is zero.
+// ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not follow a
+// symlink at path. If the file is not a regular file or cannot be read, the usage is zero.
 func ReadFile(path string) Disk {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -51,7 +51,7 @@ func ReadFile(path string) Disk {
 type counter struct {
 	sum    Disk
 	most   int64
-	linked map[uint64]bool // inodes of files with several names
+	linked map[uint64]bool // inodes of files with several names that have already been counted
 }
 
 func (c *counter) file(dir int, name string) error {

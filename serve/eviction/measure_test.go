@@ -35,8 +35,7 @@ func TestReadDisk(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "a/big"), filepath.Join(dir, "again")); err != nil {
 		t.Fatal(err)
 	}
-	// The target of a symlink does not belong to the directory, and neither does the content of a
-	// mount.
+	// Neither the target of a symlink nor the content of a mount belongs to the directory.
 	host := t.TempDir()
 	if err := os.WriteFile(filepath.Join(host, "huge"), make([]byte, 8<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -55,7 +54,7 @@ func TestReadDisk(t *testing.T) {
 	if err != nil || grown < 1<<20 || grown > 1<<20+64<<10 {
 		t.Errorf("grown by %d bytes, %v; want about 1 MiB", grown, err)
 	}
-	// The inodes do not include that of the mounted directory.
+	// The count must not include the inode of the mounted directory.
 	if n := got.Inodes - empty.Inodes; n < 2 || n > 3 {
 		t.Errorf("grown by %d inodes, want 2 files and a link", n)
 	}
@@ -72,7 +71,8 @@ func TestReadDiskOfNothing(t *testing.T) {
 	}
 }
 
-// A container can create any number of files, so ReadDisk limits the count.
+// TestReadDiskIsBounded checks that ReadDisk limits the count, because a container can create any
+// number of files.
 func TestReadDiskIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 50 {

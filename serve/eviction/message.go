@@ -14,8 +14,8 @@ const Reason = "Evicted"
 // ReasonThresholdMet is the reason of the node event for an attempt to reclaim a resource.
 const ReasonThresholdMet = "EvictionThresholdMet"
 
-// Message returns the kubelet's message for an evicted pod. It names the resource that the node
-// lacked, and the containers that use more of this resource than they request.
+// Message returns the kubelet's message for an evicted pod. It names the resource of which the node
+// was short, and the containers that use more of this resource than they request.
 func Message(c Candidate, met []Threshold, o Observations) string {
 	short := met[0].Signal.Resource()
 	text := fmt.Sprintf("The node was low on resource: %s. ", short)
@@ -51,7 +51,7 @@ func Message(c Candidate, met []Threshold, o Observations) string {
 
 func bytes(n int64) *apiresource.Quantity { return apiresource.NewQuantity(n, apiresource.BinarySI) }
 
-// shown returns an amount of a signal in the format in which the kubelet prints it.
+// shown returns an amount of a signal's resource in the format of the kubelet's messages.
 func shown(s Signal, n int64) *apiresource.Quantity {
 	if r := s.Resource(); r == inodes || r == pids {
 		return apiresource.NewQuantity(n, apiresource.DecimalSI)

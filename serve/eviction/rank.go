@@ -11,16 +11,16 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Critical reports whether podrun never evicts a pod (the kubelet's IsCriticalPod). podrun's
-// pods are not critical by default, unlike the kubelet's static pods.
+// Critical reports whether a pod is critical, so that podrun never evicts it (the kubelet's
+// IsCriticalPod). podrun's pods are not critical by default, unlike the kubelet's static pods.
 func Critical(pod *corev1.Pod) bool {
 	return kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(pod))
 }
 
 // Rank sorts pods in the order of eviction for a signal. It omits critical pods. For memory and
-// disk, pods that use more than they request come first. Then priority decides, and then the
-// usage beyond the request. For process IDs, the order is by priority, and then by the number
-// of processes.
+// disk, pods that use more than they request come first. Pods are then ordered by priority, and
+// then by the usage above the request. For process IDs, the order is by priority, and then by the
+// number of processes.
 func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
 	slices.SortStableFunc(out, func(a, b Candidate) int {
@@ -58,7 +58,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// of returns how much of a signal's resource a pod uses and requests.
+// of returns the pod's usage of, and request for, the resource of a signal.
 func (c Candidate) of(s Signal, dedicatedImages bool) (used, requested int64) {
 	switch s.Resource() {
 	case corev1.ResourceMemory:
@@ -80,8 +80,8 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 }
 
 // disk returns a pod's usage of the file system of a signal. If images are on a separate file
-// system, this file system has the layers, and the node's has logs and volumes. Otherwise, all
-// of these count.
+// system, that file system contains the layers, and the node's contains logs and volumes.
+// Otherwise, the usage includes all of them.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk

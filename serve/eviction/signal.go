@@ -1,7 +1,7 @@
-// Package eviction computes the node's pressure from the resource usage of the host and its
-// pods. It decides what to reclaim and which pod to evict. All of this is like the kubelet's
-// eviction manager (pkg/kubelet/eviction, v1.36). It is pure, except for the files of the
-// package that read the disk.
+// Package eviction computes the node's pressure from the resource usage of the host and its pods.
+// It decides which resources to reclaim and which pod to evict. It follows the kubelet's eviction
+// manager (pkg/kubelet/eviction, v1.36). The package is pure, except for the functions that read
+// the disk.
 package eviction
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// Signal is the kubelet's name of the resource of a threshold.
+// Signal is the kubelet's name for the resource of a threshold.
 type Signal string
 
-// The kubelet's signals, except containerfs and allocatableMemory. Containers are on the file system of the node or
-// of the images, and no cgroup limits the memory of all pods together.
+// The kubelet's signals, except containerfs and allocatableMemory. These two do not apply: containers are on the
+// file system of the node or of the images, and no cgroup limits the memory of all pods together.
 const (
 	MemoryAvailable   Signal = "memory.available"
 	NodeFSAvailable   Signal = "nodefs.available"
@@ -47,8 +47,7 @@ func (s Signal) Condition() corev1.NodeConditionType {
 	return corev1.NodeDiskPressure
 }
 
-// Resource returns the resource that the node lacks: memory, ephemeral-storage, inodes or
-// pids.
+// Resource returns the resource of a signal: memory, ephemeral-storage, inodes or pids.
 func (s Signal) Resource() corev1.ResourceName {
 	switch s {
 	case MemoryAvailable:

@@ -18,11 +18,11 @@ import (
 
 // Amount is a quantity or a fraction of a capacity. It can be compared with ==.
 type Amount struct {
-	Quantity string  // in canonical form: 100Mi; "" for a fraction of the capacity
-	Part     float32 // 0.1 for 10%
+	Quantity string  // in canonical form, such as 100Mi; "" for a fraction of the capacity
+	Part     float32 // the fraction of the capacity; 0.1 means 10%
 }
 
-// of returns the amount for a given capacity.
+// of returns the absolute amount for a given capacity.
 func (a Amount) of(capacity int64) apiresource.Quantity {
 	if a.Quantity == "" {
 		return *apiresource.NewQuantity(int64(float64(capacity)*float64(a.Part)), apiresource.BinarySI)
@@ -57,8 +57,8 @@ type Threshold struct {
 	// Grace is how long the threshold must be crossed before podrun evicts pods; 0 for a hard
 	// threshold.
 	Grace time.Duration
-	// Reclaim is how much more than Value must be available before a threshold that was met is no
-	// longer met.
+	// Reclaim is the minimum reclaim: a threshold that was met remains met until the available
+	// amount exceeds Value by Reclaim.
 	Reclaim Amount
 }
 
@@ -66,8 +66,8 @@ type Threshold struct {
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
 // Thresholds returns the node's thresholds in the order of reclaiming: memory first, as in the
-// kubelet, and hard ones before soft ones. It reports an invalid threshold as a problem, and
-// omits it. It also omits signals that podrun does not support.
+// kubelet, and hard ones before soft ones. It reports an invalid threshold as a problem, and skips
+// it. It also omits signals that podrun does not support.
 func Thresholds(s nodeconfig.Settings) ([]Threshold, problem.List) {
 	var out []Threshold
 	var bad problem.List
@@ -107,8 +107,8 @@ func threshold(signal Signal, value, reclaim string) (t Threshold, err error) {
 	return t, err
 }
 
-// crossed returns the thresholds that are crossed. If reclaim is true, it adds their minimum
-// reclaims to them.
+// crossed returns the thresholds that are crossed. If reclaim is true, it adds the minimum reclaim
+// to each threshold first.
 func crossed(all []Threshold, o Observations, reclaim bool) []Threshold {
 	var out []Threshold
 	for _, t := range all {

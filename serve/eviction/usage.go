@@ -15,16 +15,16 @@ type Usage struct {
 	Memory     int64 // working set, in bytes
 	Processes  int64 // processes and threads
 	Containers map[string]ContainerUsage
-	Volumes    map[string]Disk // emptyDirs on disk, by volume name
-	// Files are single files on the host to which containers can write: /etc/hosts, as in the
-	// kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
+	Volumes    map[string]Disk // usage of emptyDirs on disk, by volume name
+	// Files is the usage of single files on the host to which containers can write: /etc/hosts, as
+	// in the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
 	Files Disk
 }
 
 // ContainerUsage is the usage of a container of a pod.
 type ContainerUsage struct {
 	Memory int64 // working set, in bytes
-	Layer  Disk  // its writable layer, on the images' file system
+	Layer  Disk  // usage of the writable layer, on the images' file system
 	Logs   Disk
 }
 

@@ -1,7 +1,7 @@
 // Package imagegc selects the unused images to remove, by the kubelet's rules
 // (pkg/kubelet/images/image_gc_manager.go, v1.36). If the disk usage has reached a threshold, it
-// selects the least recently used ones. At any time, it selects those that have not been used for a
-// given time. It is pure.
+// selects the least recently used images. Independently of the disk usage, it selects images that
+// have not been used for a given time. It is pure.
 package imagegc
 
 import (
@@ -23,7 +23,7 @@ const (
 // Image is an image that the runtime has.
 type Image struct {
 	ID   string
-	Name string // for messages
+	Name string // name of the image for messages
 	Size int64  // bytes
 	// InUse is true if a container or a pod uses the image, or may use it, or if the
 	// runtime keeps it (pinned).
@@ -32,12 +32,11 @@ type Image struct {
 
 // Record describes the known use of an image.
 type Record struct {
-	Detected time.Time `json:"detected"`      // when it was first observed
-	Used     time.Time `json:"used,omitzero"` // when it was last observed in use; zero for never
+	Detected time.Time `json:"detected"`      // time of the first observation
+	Used     time.Time `json:"used,omitzero"` // time of the last observation in use; zero if it was never in use
 }
 
-// since returns when the image was last used. If it was never used, since returns when it was
-// first observed.
+// since returns the time at which the image was last used or, if it was never used, first observed.
 func (r Record) since() time.Time {
 	if r.Used.After(r.Detected) {
 		return r.Used
@@ -45,15 +44,15 @@ func (r Record) since() time.Time {
 	return r.Detected
 }
 
-// Records describe the known use of images, by ID. They marshal to stable JSON.
+// Records contains the known use of images, by ID. It marshals to stable JSON.
 type Records struct {
 	Images map[string]Record `json:"images"`
 	Seen   time.Time         `json:"seen"` // time of the last observation
 }
 
 // Observe returns new records that include an observation of all images. Observe drops images that
-// the runtime no longer has. If the previous observation was longer ago than gap, it is unknown
-// which images were used in between, so that time does not count as unused.
+// the runtime no longer has. If more than gap has passed since the previous observation, podrun
+// does not know which images were used in between, so this time does not count as unused.
 func Observe(r Records, images []Image, gap time.Duration, now time.Time) Records {
 	var unseen time.Duration
 	if passed := now.Sub(r.Seen); !r.Seen.IsZero() && passed > gap {
@@ -83,7 +82,7 @@ func Observe(r Records, images []Image, gap time.Duration, now time.Time) Record
 // Policy specifies when podrun removes images.
 type Policy struct {
 	High, Low      int           // usage of the images' disk in percent
-	MinAge, MaxAge time.Duration // MaxAge 0 means no limit
+	MinAge, MaxAge time.Duration // a MaxAge of 0 means no limit
 }
 
 // PolicyOf returns the policy in a node's settings.
@@ -94,9 +93,9 @@ func PolicyOf(s nodeconfig.Settings) Policy {
 // Off reports whether a policy turns off the removal of images, as in the kubelet.
 func (p Policy) Off() bool { return p.High == 100 && p.MaxAge == 0 }
 
-// Unused returns the images that podrun may remove to free disk space, in the order of removal.
-// The least recently used image is first. If two were last used at the same time, the one that
-// was detected first comes first. It omits images that were first observed less than MinAge
+// Unused returns the images that podrun may remove to free disk space, in the order of removal. The
+// least recently used image is first. Of two images that were last used at the same time, the one
+// that was detected earlier is first. It omits images that were first observed less than MinAge
 // ago, because a pod may be about to use them.
 func Unused(images []Image, r Records, p Policy, now time.Time) []Image {
 	out := unused(images, r)
@@ -123,9 +122,9 @@ func unused(images []Image, r Records) []Image {
 	return out
 }
 
-// Surplus returns how many bytes must be freed on the images' disk. If the usage has reached the
-// high threshold, these are the bytes above the low threshold. Otherwise it returns 0. If the disk
-// is unknown, it also returns 0.
+// Surplus returns the number of bytes that podrun must free on the images' disk. If the usage has
+// reached the high threshold, these are the bytes above the low threshold. Otherwise, or if the
+// disk is unknown, it returns 0.
 func Surplus(p Policy, fs host.Filesystem) int64 {
 	if fs.CapacityBytes <= 0 || usedPercent(fs) < int64(p.High) {
 		return 0

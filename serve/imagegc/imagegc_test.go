@@ -37,7 +37,7 @@ func TestUnusedAndExpired(t *testing.T) {
 	if got, want := ids(Unused(images, r, p, at(0))), "never old recent"; got != want {
 		t.Errorf("unused: %q, want %q", got, want)
 	}
-	// For an image that was never used, the time since its first detection counts.
+	// For an image that was never used, the age is the time since its first detection.
 	if got, want := ids(Expired(images, r, p, at(0))), "old"; got != want {
 		t.Errorf("expired: %q, want %q", got, want)
 	}
@@ -54,7 +54,7 @@ func TestObserveRecords(t *testing.T) {
 	if fmt.Sprint(r.Images) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", r.Images, want)
 	}
-	// The records are the same after podrun has stored and loaded them.
+	// The records must not change when podrun stores and loads them.
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestObserveRecords(t *testing.T) {
 	if !r.Images["a"].Used.Equal(at(60)) || !r.Images["b"].Detected.Equal(at(60)) || !r.Images["b"].Used.IsZero() {
 		t.Errorf("after a gap: %v", r.Images)
 	}
-	// Observe drops images that were removed. If the clock was set back, it does not consider an
+	// Observe drops images that were removed. If the clock was set back, it must not consider an
 	// image new for years.
 	r = Observe(r, []Image{{ID: "b"}}, gap, at(-600))
 	if len(r.Images) != 1 || !r.Images["b"].Detected.Equal(at(-600)) {
@@ -96,9 +96,9 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// TestADay simulates 24 hours: in every minute, a pod may be pulled, started, stopped or
-// deleted, and every 5 minutes, the images are observed. The disk is never full, and no image
-// in use is removed.
+// TestADay simulates 24 hours: in every minute, a pod may be pulled, started, stopped or deleted,
+// and every 5 minutes, the images are observed. The disk must never be full, and no image in use
+// may be removed.
 func TestADay(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -137,7 +137,7 @@ func TestADay(t *testing.T) {
 				collect(at(minute))
 			}
 			removed += before - len(sizes)
-			if rnd.IntN(4) == 0 { // a new version of a pod: up to 4 GiB
+			if rnd.IntN(4) == 0 { // a new version of a pod, with an image of up to 4 GiB
 				next++
 				id := fmt.Sprintf("image%d", next)
 				sizes[id] = 1 + rnd.Int64N(4*gib)

@@ -7,15 +7,15 @@ import (
 
 // Access is a request of a client that has identified itself with a certificate.
 type Access struct {
-	User   string   // the common name
-	Groups []string // the organizations
+	User   string   // the certificate's common name
+	Groups []string // the certificate's organizations
 	Verb   string   // get or create
 	// the subresource of the node that the request accesses, as in the kubelet: stats, metrics or proxy
 	Subresource string
 }
 
-// authorized reports whether the backend permits a request of a client with a certificate. If it does
-// not, authorized writes the response. Clients of a unix socket need no permission.
+// authorized reports whether the backend permits a request of a client with a certificate. If the
+// backend refuses, authorized writes the response. Clients of a unix socket need no permission.
 func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 	if s.backend.Authorize == nil || r.TLS == nil {
 		return true
@@ -33,15 +33,16 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// containersAllowed returns why a client may not access containers; nil if it may.
+// containersAllowed returns nil if a client may access containers, or the reason why it may not.
 func (s *Server) containersAllowed(r *http.Request) error {
 	if s.backend.Authorize != nil && r.TLS != nil {
-		return nil // authorized has permitted the request
+		return nil // authorized has already permitted the request
 	}
 	return connOf(r).outside
 }
 
-// verbOf returns the API's verb for a method, as the kubelet maps them (pkg/kubelet/server/auth.go).
+// verbOf returns the API's verb for an HTTP method, as the kubelet does
+// (pkg/kubelet/server/auth.go).
 func verbOf(method string) string {
 	switch method {
 	case http.MethodPost:
@@ -61,7 +62,7 @@ func subresourceOf(path string) string {
 	return "proxy"
 }
 
-// podOf returns the name on this host of the pod in a path.
+// podOf returns the local name of the pod in a request's path.
 func (s *Server) podOf(r *http.Request) string {
 	name := r.PathValue("pod")
 	if s.backend.LocalName == nil || r.TLS == nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAuthorize checks that clients with a certificate may do what Backend.Authorize permits, including
-// access to containers, and that pods have the names that LocalName returns.
+// TestAuthorize checks that clients with a certificate may do exactly what Backend.Authorize permits,
+// including access to containers, and that the server uses the pod names that LocalName returns.
 func TestAuthorize(t *testing.T) {
 	with := newTLS(t)
 	b := testBackend(1)

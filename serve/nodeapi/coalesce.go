@@ -9,15 +9,15 @@ import (
 // sharedAge is the maximum age of a response that the server returns to another request.
 const sharedAge = time.Second
 
-// share returns a function that calls read. Concurrent callers share one result, so that many
-// clients cause only one call to the runtime. If the request that caused the call ends, read
-// continues.
+// share returns a function that returns the result of read. Concurrent callers share one result, so
+// that many clients cause only one call to the runtime. If the request that caused the call ends,
+// read continues.
 func share[T any](age time.Duration, read func(context.Context) (T, error)) func(context.Context) (T, error) {
 	type answer struct {
 		done  chan struct{}
 		value T
 		err   error
-		at    time.Time // set when done is closed
+		at    time.Time // set before done is closed
 	}
 	var mu sync.Mutex
 	var last *answer

@@ -18,7 +18,7 @@ const (
 	// maxNew limits the connections that have not sent a request yet: on a TCP listener, the
 	// clients may not even have presented a certificate.
 	maxNew = 64
-	// maxConns limits all other connections; it exceeds the sum of maxAnswers and maxStreams.
+	// maxConns limits all other connections. It exceeds the sum of maxAnswers and maxStreams.
 	maxConns = 128
 )
 
@@ -26,17 +26,17 @@ const (
 type phase int
 
 const (
-	// the client has not sent a complete request yet; includes handshakes
+	// the client has not sent a complete request yet; this includes handshakes
 	fresh phase = iota
-	idle        // between requests
+	idle        // the connection is between requests
 	// the server is answering a request
 	busy
 	closed
 )
 
-// conns is a listener that limits its connections. It always accepts a new connection. If there
-// are then too many connections, it closes one that is not busy. It chooses the client with the
-// most connections, and closes that client's oldest one, so that no client can lock out others.
+// conns is a listener that limits its connections. It always accepts a new connection. If the
+// number of connections then exceeds a limit, it closes one that is not busy: the oldest one of the
+// client with the most connections, so that no client can lock out others.
 type conns struct {
 	net.Listener
 
@@ -49,13 +49,13 @@ type conn struct {
 	net.Conn
 	of     *conns
 	client string // a user of this host, or an address
-	// outside is nil if the client may access containers. Otherwise it is the reason why the client
-	// may not.
+	// outside is the reason why the client may not access containers. It is nil if the client may
+	// access them.
 	outside error
 	phase   phase // guarded by of.mu
 }
 
-// errNoSocket is the reason why clients of a TCP listener may not access containers.
+// errNoSocket explains why clients of a TCP listener may not access containers.
 var errNoSocket = errors.New("these are available on the unix socket only")
 
 // Accept implements net.Listener.
@@ -66,7 +66,7 @@ func (l *conns) Accept() (net.Conn, error) {
 	}
 	c := &conn{Conn: accepted, of: l, client: clientOf(accepted), outside: errNoSocket}
 	if socket, ok := accepted.(*net.UnixConn); ok {
-		// Do this immediately, because the client's process may exit.
+		// This must happen immediately, because the client's process may exit.
 		c.outside = outsideContainers(socket)
 	}
 	l.mu.Lock()
@@ -123,8 +123,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// move changes the phase of a connection. The caller must hold mu. The same applies to the
-// methods below.
+// move changes the phase of a connection. The caller of move and of the methods below must hold mu.
 func (l *conns) move(c *conn, to phase) {
 	l.list = slices.DeleteFunc(l.list, func(o *conn) bool { return o == c })
 	if c.phase = to; to != closed {
@@ -141,9 +140,9 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest selects a connection of a phase to close. It finds the client that has the most
-// connections in this phase, and selects the client's oldest one. It removes the connection
-// from the list and returns it. If there is no connection in the phase, it returns nil.
+// oldest selects a connection to close: the oldest connection in the given phase, of the client
+// that has the most connections in this phase. It removes the connection from the list and returns
+// it. It returns nil if no connection is in the phase.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0
@@ -181,7 +180,7 @@ func clientOf(c net.Conn) string {
 	return ""
 }
 
-// credentials returns the credentials that the process at the other end of a unix socket had
+// credentials returns the credentials of the process at the other end of a unix socket, at the time
 // when it connected.
 func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
@@ -200,7 +199,7 @@ func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 // connKey is the key under which the context of a request contains its connection.
 type connKey struct{}
 
-// withConn adds a connection, which conns has accepted, to the context of its requests.
+// withConn adds a connection that conns has accepted to the context of the connection's requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -217,7 +216,7 @@ func tracked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)
 		if !c.begin() {
-			// conns is closing the connection.
+			// conns is already closing the connection
 			panic(http.ErrAbortHandler)
 		}
 		defer c.end()

@@ -1,13 +1,13 @@
-// Package nodeapi implements the HTTP API of podrun serve, in the kubelet's format: health,
-// pods, metrics, statistics, events and logs. The unix socket also provides exec, attach and
-// port forwarding.
+// Package nodeapi implements the HTTP API of podrun serve, in the kubelet's format: health, pods,
+// metrics, statistics, events and logs. The unix socket also provides exec, attach and port
+// forwarding.
 //
-// A Server answers requests with the results of a Backend and never changes a pod's definition.
-// It renders a response completely before it writes it, so that a slow client does not hold a
-// lock or delay other requests. If a client does not read a stream, the Server disconnects the
+// A Server answers requests with the results of a Backend and never changes a pod's definition. It
+// renders a response completely before it writes the response, so that a slow client does not hold
+// a lock or delay other requests. If a client does not read a stream, the Server disconnects the
 // client. Workers report the operations that Metrics counts, independently of scrapes.
 //
-// Three files decide about access. socket.go sets the owner and mode of the unix socket.
+// Three files control access. socket.go sets the owner and mode of the unix socket.
 // outside_containers.go detects a client that runs in a container, and proxy.go refuses exec,
 // attach and port-forward to such a client.
 package nodeapi
@@ -26,19 +26,19 @@ import (
 // Backend provides a Server's data. All of its functions must be set. The Server calls them
 // concurrently, with the context of the request.
 type Backend struct {
-	// Health returns the checks of /readyz. It must not wait.
+	// Health returns the checks of /readyz. It must not block.
 	Health func() []Check
 	// Pods returns all pods with their status.
 	Pods func(context.Context) (*corev1.PodList, error)
-	// Sources returns the state of the manifest sources. It must not wait.
+	// Sources returns the state of the manifest sources. It must not block.
 	Sources func() []Source
 	// Stats returns the statistics of the node and its pods.
 	Stats func(context.Context) (*statsapi.Summary, error)
 	// Events returns the events in the pods' journals, oldest first.
 	Events func(ctx context.Context, namespace, pod string) ([]event.Event, error)
-	// Logs writes the log of a container. It ends at the current end of the log or, if the request
-	// follows the log, when ctx ends. If Logs has written nothing, the error is of a type from
-	// package problem.
+	// Logs writes the log of a container. It returns at the current end of the log or, if the
+	// request follows the log, when ctx ends. If Logs has written nothing, the error is of a type
+	// from package problem.
 	Logs func(context.Context, LogRequest, io.Writer) error
 	// Exec, Attach and PortForward return a URL of the runtime's streaming server that is
 	// valid for one connection.
@@ -48,8 +48,8 @@ type Backend struct {
 	// Authorize decides about requests of clients with a certificate. If it is nil, these clients may
 	// read everything, but not access containers.
 	Authorize func(context.Context, Access) error
-	// LocalName returns the name on this host of a pod that a client with a certificate names. It is nil
-	// if the names are the same.
+	// LocalName returns the name on this host of a pod, given the name that a client with a certificate
+	// uses. LocalName is nil if the names are the same.
 	LocalName func(namespace, pod string) string
 	// Feed delivers new events.
 	Feed *Feed
@@ -59,10 +59,11 @@ type Backend struct {
 
 // Check is one condition of /readyz.
 type Check struct {
-	Name string // sources, runtime, workers
-	// Reason explains why the check fails, without credentials; it is empty if the check passes.
+	Name string // sources, runtime or workers
+	// Reason explains why the check fails. It contains no credentials. It is empty if the check
+	// passes.
 	Reason string
-	// Note is shown with the check if it passes and all checks are listed; may be empty.
+	// Note is shown with a passing check if the client requests all checks. It may be empty.
 	Note string
 	// Live is true if /healthz includes the check, because a restart may fix the problem.
 	Live bool
@@ -74,7 +75,7 @@ type Source struct {
 	State string `json:"state"` // Present or Unreachable
 	Why   string `json:"why,omitempty"`
 	Files int    `json:"files"` // number of files that are in effect
-	Pods  int    `json:"pods"`  // in these files
+	Pods  int    `json:"pods"`  // number of pods in these files
 	// Problems are the problems of files whose latest content is not in effect.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -85,6 +86,6 @@ type LogRequest struct {
 	Namespace, Pod, Container string
 	Previous, Follow          bool
 	Timestamps                bool
-	Tail, LimitBytes          *int64 // nil for no limit
+	Tail, LimitBytes          *int64 // nil means no limit
 	Since                     time.Time
 }

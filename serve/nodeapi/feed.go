@@ -19,8 +19,8 @@ type Feed struct {
 	watchers map[*Watcher]bool
 }
 
-// Watcher receives events. C is closed if the watcher reads too slowly. The watcher then does
-// not receive the events after those in C.
+// Watcher receives events. C is closed if the watcher reads too slowly. The watcher does not
+// receive events after that.
 type Watcher struct {
 	C    <-chan event.Event
 	c    chan event.Event
@@ -58,7 +58,7 @@ func (f *Feed) Watch() *Watcher {
 	return w
 }
 
-// Stop ends the watch. It may be called repeatedly.
+// Stop ends the watch. It may be called more than once.
 func (w *Watcher) Stop() {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// flood is the number of connections that an attacker opens. floodMemory is the memory that
+// flood is the number of connections that an attacker opens. floodMemory is the maximum memory that
 // these connections may use.
 const (
 	flood       = 400
 	floodMemory = 64 << 20
 )
 
-// floods opens connections that all send the same text, and keeps them open. If answer is true,
-// each one waits for a response.
+// floods opens flood connections that send the same text, and keeps them open. If answer is true,
+// it waits for a response on each connection.
 func floods(t *testing.T, dial func() (net.Conn, error), text string, answer bool) {
 	t.Helper()
 	for range flood {
@@ -41,7 +41,7 @@ func floods(t *testing.T, dial func() (net.Conn, error), text string, answer boo
 	}
 }
 
-// answers checks that other clients get responses, immediately and repeatedly.
+// answers checks that another client gets immediate responses to repeated requests.
 func answers(t *testing.T, c *http.Client, url string) {
 	t.Helper()
 	start := time.Now()
@@ -87,7 +87,7 @@ func TestIdleClients(t *testing.T) {
 	}
 }
 
-// serveTLS serves a backend on a TCP listener, and returns its address.
+// serveTLS serves a backend on a TCP listener, and returns the listener's address.
 func serveTLS(t *testing.T, with testTLS) (address string) {
 	t.Helper()
 	l, err := ListenTLS(t.Context(), "127.0.0.1:0", with.files)
@@ -109,7 +109,7 @@ func TestHandshakes(t *testing.T) {
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}}}}
 	url := "https://" + address + "/healthz"
 
-	// A client with a certificate keeps its connection.
+	// A client with a certificate must keep its connection.
 	kept := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxConnsPerHost: 1,
 		TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}},
 		DialContext: func() func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -138,8 +138,8 @@ func TestHandshakes(t *testing.T) {
 	kept.CloseIdleConnections()
 }
 
-// TestSilentClients checks that a client must complete the handshake, and a header, within
-// headerTimeout.
+// TestSilentClients checks that the server disconnects a client that does not complete the
+// handshake, or a header, within headerTimeout.
 func TestSilentClients(t *testing.T) {
 	_, _, path := serveSocket(t, testBackend(1))
 	with := newTLS(t)

@@ -48,7 +48,7 @@ func (s *endpoint) handler() http.Handler {
 	return mux
 }
 
-// answer writes a complete response, within the time limit for the client.
+// answer writes a complete response, which the client must read within the time limit.
 func (s *Server) answer(w http.ResponseWriter, code int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)

@@ -6,7 +6,7 @@ import "strings"
 const maxReasons = 100
 
 // healthText returns the response of a health endpoint in the API server's format: "ok", or one
-// line per check. With verbose, it also lists the checks if all pass.
+// line per check if a check fails or verbose is true.
 func healthText(name string, checks []Check, verbose bool) (text string, healthy bool) {
 	var b strings.Builder
 	healthy = true
@@ -31,7 +31,7 @@ func healthText(name string, checks []Check, verbose bool) (text string, healthy
 	return "ok", true
 }
 
-// live returns the checks whose result a restart of the process may change.
+// live returns the checks whose result may change if the process is restarted.
 func live(checks []Check) []Check {
 	var out []Check
 	for _, c := range checks {
@@ -42,7 +42,7 @@ func live(checks []Check) []Check {
 	return out
 }
 
-// oneLine replaces control characters.
+// oneLine replaces control characters, so that the text is one line.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(30 * time.Second))
-		// The server may close the connection before it has read everything.
+		// The server may close the connection before it has read the whole text.
 		io.WriteString(conn, text)
 		line, _ := bufio.NewReader(conn).ReadString('\n')
 		if !strings.Contains(line, want) {
@@ -95,8 +95,8 @@ func TestLimits(t *testing.T) {
 	request("nonsense\r\n\r\n", "400")
 }
 
-// TestConcurrency checks that the server refuses requests over the limit, and that concurrent
-// requests read the runtime once.
+// TestConcurrency checks that the server refuses requests above the limit, and that concurrent
+// requests cause only one call to the runtime.
 func TestConcurrency(t *testing.T) {
 	b := testBackend(1)
 	var reads atomic.Int32
@@ -120,7 +120,7 @@ func TestConcurrency(t *testing.T) {
 			codes <- resp.StatusCode
 		})
 	}
-	// Requests over the limit get a response while the others wait.
+	// Requests above the limit must get a response while the others are waiting.
 	for range 10 {
 		if code := <-codes; code != http.StatusTooManyRequests {
 			t.Errorf("answer %d", code)
@@ -146,7 +146,7 @@ func TestListenUnix(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("with a group: %v %v", info.Mode(), err)
 	}
-	second, err := ListenUnix(Socket{Path: path}) // as after kill -9
+	second, err := ListenUnix(Socket{Path: path}) // the socket remains, as after kill -9
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,10 +179,10 @@ func TestListenUnix(t *testing.T) {
 // anything.
 func TestSocketPathLength(t *testing.T) {
 	dir := t.TempDir()
-	// podrun creates the socket under another name first.
+	// podrun first creates the socket under another name.
 	for _, last := range []string{"x", "~"} {
 		path := filepath.Join(dir, strings.Repeat("x", 106-len(dir)-1)+last)
-		// The second socket replaces the first one.
+		// The second socket must replace the first one.
 		for range 2 {
 			l, err := ListenUnix(Socket{Path: path})
 			if err != nil {
@@ -196,7 +196,7 @@ func TestSocketPathLength(t *testing.T) {
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%d bytes: %v %v", len(path), info.Mode(), err)
 			}
-			l.(*socket).UnixListener.Close() // as after kill -9
+			l.(*socket).UnixListener.Close() // the file of the socket remains, as after kill -9
 		}
 		if err := os.Remove(path); err != nil {
 			t.Error(err)
@@ -211,9 +211,9 @@ func TestSocketPathLength(t *testing.T) {
 	}
 }
 
-// TestSocketLink covers the link that replaces the socket of an earlier release: podrun removes
-// the link together with the socket. The group must be able to traverse the socket's
-// directories regardless of the umask.
+// TestSocketLink covers the link that replaces the socket of an earlier release. podrun must remove
+// the link together with the socket. The group must be able to traverse the socket's directories
+// regardless of the umask.
 func TestSocketLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: changes the owner of files")
@@ -230,7 +230,7 @@ func TestSocketLink(t *testing.T) {
 	old.(*net.UnixListener).SetUnlinkOnClose(false)
 	old.Close()
 	defer syscall.Umask(syscall.Umask(0o077))
-	// A podrun without a group has created this directory.
+	// A podrun process without a group has created this directory.
 	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestSocketLink(t *testing.T) {
 	} else {
 		c.Close()
 	}
-	first.(*socket).UnixListener.Close() // as after kill -9
+	first.(*socket).UnixListener.Close() // the file of the socket remains, as after kill -9
 	second, err := ListenUnix(at)
 	if err != nil {
 		t.Fatal(err)
@@ -275,8 +275,8 @@ func TestSocketLink(t *testing.T) {
 	}
 }
 
-// TestStaleSockets checks that podrun removes the sockets of killed supervisors, even if their
-// root directories no longer exist, and keeps active sockets and new ones.
+// TestStaleSockets checks that podrun removes the sockets of killed supervisors, even if their root
+// directories no longer exist, and keeps active and new sockets.
 func TestStaleSockets(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "serve")
 	old := time.Now().Add(-2 * staleAfter)

@@ -27,8 +27,8 @@ const (
 	maxProbes  = 10000
 )
 
-// Metrics counts operations and events. If the kubelet has the same metric, it has the kubelet's
-// name. Metrics is safe for concurrent use, and no method waits for a scrape.
+// Metrics counts operations and events. A metric that the kubelet also has has the kubelet's name.
+// Metrics is safe for concurrent use, and its methods never wait for a scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -42,13 +42,13 @@ type Metrics struct {
 	calls, callErrors  *prometheus.CounterVec
 	callSeconds        *prometheus.HistogramVec
 	mu                 sync.Mutex                 // guards all fields below
-	pending            map[identity.Pod]time.Time // when the start of a pod began
+	pending            map[identity.Pod]time.Time // time at which the start of each pod began
 	probes             map[ProbeResult]float64
 }
 
 // State is the supervisor's data for a scrape of /metrics.
 type State struct {
-	// Known contains the UIDs of the pods on this host. Metrics drops the series of other pods.
+	// Known contains the UIDs of the pods on this host. Metrics drops the series of all other pods.
 	Known       map[string]bool
 	RunningPods int
 	// Containers counts containers by the kubelet's container_state: created, exited,
@@ -71,8 +71,8 @@ type ProbeResult struct {
 	Result string // successful, failed or unknown
 }
 
-// NewMetrics returns metrics with zero counts. state is called for each scrape, and must not
-// wait.
+// NewMetrics returns metrics with zero counts. The function state is called for each scrape, and
+// must not block.
 func NewMetrics(nodeName string, state func() State) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), pending: map[identity.Pod]time.Time{}, probes: map[ProbeResult]float64{}}
 	m.starts = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubelet_pod_start_duration_seconds",
@@ -102,7 +102,7 @@ func NewMetrics(nodeName string, state func() State) *Metrics {
 	return m
 }
 
-// RuntimeCall counts a call to the runtime, by CRI method.
+// RuntimeCall counts a call of a CRI method.
 func (m *Metrics) RuntimeCall(method string, took time.Duration, err error) {
 	op := operation(method)
 	m.calls.WithLabelValues(op).Inc()
@@ -115,7 +115,7 @@ func (m *Metrics) RuntimeCall(method string, took time.Duration, err error) {
 	}
 }
 
-// operation returns the kubelet's operation_type of a CRI method: run_podsandbox
+// operation returns the kubelet's operation_type for a CRI method, such as run_podsandbox
 // (pkg/kubelet/kuberuntime/instrumented_services.go).
 func operation(method string) string {
 	switch method {
@@ -133,8 +133,8 @@ func operation(method string) string {
 	return b.String()
 }
 
-// Relisted counts a complete list of the runtime's pods that the hub read at a given time.
-// interval is the time since the previous list; 0 for the first one.
+// Relisted counts a complete list of the runtime's pods that the hub read at a given time. The
+// argument interval is the time since the previous list, or 0 for the first one.
 func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	m.relists.Observe(took.Seconds())
 	if interval > 0 {

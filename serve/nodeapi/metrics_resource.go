@@ -47,7 +47,8 @@ func (c resourceCollector) Collect(out chan<- prometheus.Metric) {
 		pods := map[[2]string]bool{}
 		for _, p := range s.Pods {
 			id := [2]string{p.PodRef.Name, p.PodRef.Namespace}
-			// A duplicate name would make the scrape fail.
+			// A duplicate name would make the scrape fail, so only the first pod with a name
+			// counts.
 			if pods[id] {
 				continue
 			}

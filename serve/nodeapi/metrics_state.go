@@ -35,8 +35,9 @@ func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It omits metrics with a label that is not UTF-8.
-// Other programs use the runtime too, and choose names that become labels.
+// Collect implements prometheus.Collector. It omits metrics with a label that is not UTF-8. Such
+// labels are possible because other programs also use the runtime and choose names that become
+// labels.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	give := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		if metric, err := prometheus.NewConstMetric(d, kind, v, labels...); err == nil {

@@ -19,8 +19,7 @@ import (
 const userHz = 100
 
 // ReadNode reads the usage of the whole node and of the file system at dir, podrun's root
-// directory. It reads the node's usage from /proc, because that works with both versions of
-// cgroups.
+// directory. It reads the node's usage from /proc, which works with both versions of cgroups.
 func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStats, error) {
 	stat, err := hostfile.Read(ctx, "/proc/stat", 4<<20)
 	if err != nil {
@@ -32,7 +31,7 @@ func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStat
 	}
 	n := nodeStats(stat, meminfo, now)
 	var fs unix.Statfs_t
-	// If the file system does not exist, it has no statistics.
+	// If the file system does not exist, there are no statistics for it.
 	if unix.Statfs(dir, &fs) == nil {
 		size := uint64(fs.Bsize)
 		n.Fs = &statsapi.FsStats{Time: metav1.NewTime(now), CapacityBytes: ptr.To(fs.Blocks * size), AvailableBytes: ptr.To(fs.Bavail * size),
@@ -51,7 +50,7 @@ func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 		switch {
 		case len(fields) >= 9 && fields[0] == "cpu":
 			var busy uint64
-			// Sum all columns except idle and iowait; user includes guest.
+			// The sum of all columns except idle and iowait; user includes guest.
 			for _, i := range []int{1, 2, 3, 6, 7, 8} {
 				ticks, _ := strconv.ParseUint(fields[i], 10, 64)
 				busy += ticks

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideContainers returns nil if it is certain that the process that connected to a unix
-// socket is not in a container. A container that reaches the socket through a volume, even a
-// read-only one, must not gain access to other containers.
+// outsideContainers returns nil if the process that connected to a unix socket is certainly not in
+// a container. A container that reaches the socket through a volume, even a read-only one, must not
+// gain access to other containers.
 //
-// The kernel recorded the process when it connected. If the process has exited since then,
-// podrun cannot know its container: the process may have passed the connection to another
+// The kernel recorded the process when it connected. If the process has exited since then, podrun
+// cannot determine whether it was in a container, and it may have passed the connection to another
 // process.
 func outsideContainers(c *net.UnixConn) error {
 	cred, err := credentials(c)
@@ -52,9 +52,9 @@ func outsideContainers(c *net.UnixConn) error {
 }
 
 // pidfdOf returns a descriptor of the process that connected. Linux 6.5 and later have
-// SO_PEERPIDFD. On older versions, the descriptor refers to the process that has the PID now. To
-// exploit this, a container would have to terminate the connecting process, and a process of the
-// host would have to get the same PID before podrun accepts the connection.
+// SO_PEERPIDFD. On older versions, the descriptor refers to the process that has the PID at the
+// time of this call. To exploit this, a container would have to terminate the connecting process,
+// and a process of the host would have to get the same PID before podrun accepts the connection.
 func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -72,8 +72,8 @@ func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	return pidfd, err
 }
 
-// maxCgroupFile limits how many bytes podrun reads of /proc/PID/cgroup. The file has one line
-// per cgroup hierarchy.
+// maxCgroupFile is the maximum number of bytes that podrun reads of /proc/PID/cgroup. The file has
+// one line per cgroup hierarchy.
 const maxCgroupFile = 1 << 20
 
 // cgroupsOf reads the cgroups of a process, by hierarchy (cgroups(7)).
@@ -95,13 +95,13 @@ func cgroupsOf(pid string) (map[string]string, error) {
 }
 
 // ofContainer matches the cgroups of containers: those below the pod cgroups of the kubelet or
-// podrun, and those whose names contain a container ID, as with all runtimes. The second pattern is
-// required if pods have no cgroups (cgroupsPerQOS: false).
+// podrun, and those whose names contain a container ID, as the names do with all runtimes. The
+// second pattern is required if pods have no cgroups (cgroupsPerQOS: false).
 var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
 
-// containerGroup returns one of a process's cgroups that belongs to a container; "" if none
-// does. own contains podrun's cgroups: if podrun itself runs in a container, that container
-// does not count.
+// containerGroup returns one of a process's cgroups that belongs to a container; or "" if none
+// does. The argument own contains podrun's cgroups: if podrun itself runs in a container, that
+// container does not count.
 func containerGroup(groups, own map[string]string) string {
 	for id, group := range groups {
 		below := group

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// clientEnv is an environment variable with a socket. The test binary connects to it as a
-// client, see TestMain.
+// clientEnv is an environment variable with the path of a socket. If it is set, the test binary
+// connects to the socket as a client; see TestMain.
 const clientEnv = "PODRUN_TEST_CLIENT"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 
 const execRequest = "POST /exec/default/web/app?command=id&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
-// passOn connects, and passes the connection to a child process, which then requests exec.
+// passOn connects to the socket, and passes the connection to a child process, which then requests
+// exec.
 func passOn(socket string) {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -87,7 +88,7 @@ func testGroup(t *testing.T, name string) string {
 func TestContainerGetsIntoNoOther(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, test := range map[string]struct {
-		// "" for the cgroup of the test
+		// the cgroup of the client; "" for the cgroup of the test
 		group string
 		want  string
 	}{
@@ -117,8 +118,8 @@ func TestContainerGetsIntoNoOther(t *testing.T) {
 	}
 }
 
-// TestConnectionPassedOn covers a process that has connected and then exited: any other process
-// may be using its connection, so podrun refuses the connection.
+// TestConnectionPassedOn covers a process that has connected and then exited: another process may
+// be using its connection, so podrun must refuse the connection.
 func TestConnectionPassedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	l, err := ListenUnix(Socket{Path: path})

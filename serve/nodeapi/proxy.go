@@ -18,16 +18,16 @@ const maxCommand = 1024
 // forward ports of a pod, with the kubelet's parameters.
 type StreamRequest struct {
 	Namespace, Pod             string
-	Container                  string   // "" to forward ports
-	Command                    []string // for exec
+	Container                  string   // "" for a request to forward ports
+	Command                    []string // for a request to run a command
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// inside forwards a request to the runtime's streaming server, at the URL that ask returns. The
-// client and that server negotiate the protocol, SPDY or websockets. It permits clients of the unix
-// socket that are outside of containers: they are root or in the socket's group. It permits clients of a
-// TCP listener only if Backend.Authorize does, because their certificates are issued for reading metrics,
-// too.
+// inside forwards a request to the runtime's streaming server, at the URL that ask returns. The client
+// and that server negotiate the protocol, SPDY or websockets. It permits clients of the unix socket that
+// are not in a container, because they are root or in the socket's group. It permits clients of a TCP
+// listener only if Backend.Authorize does, because their certificates may have been issued only for
+// reading metrics.
 func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refused := s.containersAllowed(r)
@@ -69,7 +69,7 @@ func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, erro
 	}
 }
 
-// streamRequest reads the parameters.
+// streamRequest reads the parameters of a request for a stream.
 func streamRequest(r *http.Request) (StreamRequest, error) {
 	query := r.URL.Query()
 	out := StreamRequest{Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"), Command: query["command"]}
@@ -92,9 +92,9 @@ func streamRequest(r *http.Request) (StreamRequest, error) {
 	return out, errors.Join(errs...)
 }
 
-// proxyTo forwards a connection to a URL of the runtime. On loopback, it does not verify the
-// certificate: podrun received the URL over the runtime's socket, and the runtime's certificate is
-// self-signed.
+// proxyTo forwards a connection to a URL of the runtime. On a loopback address, it does not verify
+// the certificate, because podrun received the URL over the runtime's socket, and the runtime's
+// certificate is self-signed.
 func proxyTo(to *url.URL) *httputil.ReverseProxy {
 	ip := net.ParseIP(to.Hostname())
 	local := to.Hostname() == "localhost" || ip != nil && ip.IsLoopback()

@@ -25,11 +25,11 @@ type Rates struct {
 	last map[rated]sample
 }
 
-// rated identifies the subject of a sample: a container of a pod; the pod itself if the container is empty; the node
-// if both are empty. A restarted container is a different subject.
+// rated identifies the subject of a sample: a container of a pod, the pod itself if the container is empty, or the
+// node if both are empty. A restarted container is a different subject.
 type rated struct {
 	uid, container string
-	started        int64 // ns since 1970
+	started        int64 // start time in nanoseconds since 1970
 }
 
 // sample is a reading, and the rate up to that reading. The rate is nil if it is unknown.
@@ -40,8 +40,8 @@ type sample struct {
 }
 
 // Fill sets UsageNanoCores of the node, the pods and their containers to the average usage since an
-// earlier summary that is at most 30 s old. If there is none, it sets nil. now is the time of
-// readings that have no timestamp.
+// earlier summary that is at most 30 s old. If there is no such summary, it sets UsageNanoCores to
+// nil. The argument now is the time of readings without a timestamp.
 func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,8 @@ func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.last = next
 }
 
-// advance returns the sample to keep after a reading, given the sample that was kept before it.
+// advance returns the sample to keep after a reading. The argument before is the sample that was
+// kept until then.
 func advance(before sample, known bool, at time.Time, usage uint64) sample {
 	interval := at.Sub(before.at)
 	switch {

@@ -12,8 +12,8 @@ import (
 // TestRates reads one container repeatedly.
 func TestRates(t *testing.T) {
 	type reading struct {
-		after time.Duration // since the first reading
-		usage uint64        // ns
+		after time.Duration // time since the first reading
+		usage uint64        // CPU time in nanoseconds
 		start int64
 		want  *uint64
 	}
@@ -34,7 +34,7 @@ func TestRates(t *testing.T) {
 			s := &statsapi.Summary{Pods: []statsapi.PodStats{{PodRef: statsapi.PodReference{UID: "u"}, Containers: []statsapi.ContainerStats{{
 				Name: "app", StartTime: metav1.NewTime(time.Unix(in.start, 0)),
 				CPU: &statsapi.CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: &in.usage, UsageNanoCores: rate(77)}}}}}}
-			// This is a runtime without timestamps.
+			// this reading is from a runtime without timestamps
 			if i%2 == 1 {
 				s.Pods[0].Containers[0].CPU.Time = metav1.NewTime(time.Unix(0, 0))
 			}
@@ -46,8 +46,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestRatesForget checks that Rates drops the sample of a removed container: if the container
-// exists again later, it has no rate at first.
+// TestRatesForget checks that Rates drops the sample of a removed container. If a container with
+// this name exists again later, it must have no rate at first.
 func TestRatesForget(t *testing.T) {
 	var r Rates
 	at := func(n int64) time.Time { return time.Unix(n, 0) }

@@ -13,13 +13,13 @@ import (
 
 // Limits of a server.
 const (
-	maxAnswers    = 8  // concurrent responses
-	maxStreams    = 64 // followed logs and event watches
+	maxAnswers    = 8  // maximum number of concurrent responses
+	maxStreams    = 64 // maximum number of followed logs and event watches
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 90 * time.Second
-	answerTimeout = 60 * time.Second // the time in which to produce a response
-	writeTimeout  = 30 * time.Second // the time in which a client must read one write
+	answerTimeout = 60 * time.Second // the time within which the server must produce a response
+	writeTimeout  = 30 * time.Second // the time within which a client must read one write
 )
 
 // Server serves the API of a backend.
@@ -48,11 +48,11 @@ type endpoint struct {
 	streams chan struct{}
 }
 
-// Serve serves the whole API on a listener from ListenUnix or ListenTLS, and closes the
-// listener. It returns after Close.
+// Serve serves the whole API on a listener from ListenUnix or ListenTLS until Close is called, and
+// closes the listener.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, (*endpoint).handler) }
 
-// ServeStatus does what Serve does, for metrics and status only.
+// ServeStatus is like Serve, but serves only metrics and status.
 func (s *Server) ServeStatus(l net.Listener) error { return s.serve(l, (*endpoint).statusHandler) }
 
 func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) error {
@@ -70,7 +70,7 @@ func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) err
 	}
 	defer s.remove(server)
 	if secure, ok := l.(*tlsListener); ok {
-		// TLS is above the limiting listener, so that the listener can close a connection without
+		// TLS wraps the limiting listener, so that the latter can close a connection without
 		// waiting for TLS.
 		l = tls.NewListener(&conns{Listener: secure.Listener}, secure.config)
 	} else {
@@ -83,7 +83,7 @@ func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) err
 	return err
 }
 
-// add registers a server that Close shuts down; it returns false after Close.
+// add registers a server that Close must shut down. It returns false after Close.
 func (s *Server) add(server *http.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,14 +112,14 @@ func (s *Server) Close() {
 	defer cancel()
 	for _, server := range servers {
 		if server.Shutdown(ctx) != nil {
-			// Abort the requests that have not ended in time.
+			// This aborts the requests that have not ended in time.
 			_ = server.Close()
 		}
 	}
 }
 
-// bounded calls the handler within the limits on requests: their methods, their concurrency and
-// their duration.
+// bounded returns a handler that enforces the limits on the method, concurrency and duration of
+// requests.
 func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -128,8 +128,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads the rest of the request's body to reuse the connection. Limit the time that it may
-			// take.
+			// The server reads the rest of the request's body in order to reuse the connection. This limits the
+			// time that it may take.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
 			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")

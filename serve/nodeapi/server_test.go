@@ -138,8 +138,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestReadOnlyAPI checks that with readOnlyAPI, no client can run commands in a container
-// through the API.
+// TestReadOnlyAPI checks that no client can run commands in a container through the API if
+// readOnlyAPI is set.
 func TestReadOnlyAPI(t *testing.T) {
 	b := testBackend(1)
 	b.ReadOnly = true
@@ -311,8 +311,8 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// TestFeedNeverWaits covers a watcher that does not read. It must not block the workers, which
-// emit the events.
+// TestFeedNeverWaits checks that a watcher that does not read cannot block the workers, which emit
+// the events.
 func TestFeedNeverWaits(t *testing.T) {
 	var f Feed
 	slow, fast := f.Watch(), f.Watch()
@@ -321,7 +321,7 @@ func TestFeedNeverWaits(t *testing.T) {
 		<-fast.C
 	}
 	n := 0
-	// This ends, because the feed has dropped the watcher.
+	// The loop ends, because the feed has dropped the watcher.
 	for range slow.C {
 		n++
 	}

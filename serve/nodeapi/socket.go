@@ -25,24 +25,24 @@ const maxSocketPath = 107
 // Socket is a unix socket to listen on.
 type Socket struct {
 	Path string
-	// Group, a name or a number, is the group that may use the socket in addition to root; "" for
-	// none.
+	// Group, a name or a number, is the group that may use the socket in addition to root; it is ""
+	// for none.
 	Group string
-	// Link is a symlink to Path; "" for none. podrun creates and removes it with the socket. If
-	// there is a link, podrun also removes the directory of Path.
+	// Link is a symlink to Path; it is "" for none. podrun creates and removes the link together
+	// with the socket. If Link is set, podrun also removes the directory of Path.
 	Link string
 }
 
 // ListenUnix listens on a unix socket with mode 0600, or 0660 if it has a group. Members of the
-// group of a socket for Server.Serve can read the environments and logs of pods, and are
-// equivalent to root. If a socket of an earlier process exists, ListenUnix replaces it. The
-// caller must hold the lock that makes it the only server for the path.
+// group can read the environments and logs of pods, and are equivalent to root if Server.Serve uses
+// the socket. If a socket of an earlier process exists, ListenUnix replaces it. The caller must
+// hold the lock that makes it the only server for the path.
 func ListenUnix(s Socket) (net.Listener, error) {
 	l, err := s.listen()
 	if err == nil && s.Link != "" {
 		removeStale(context.Background(), filepath.Dir(filepath.Dir(s.Path)))
 		if err = s.makeLink(); err != nil {
-			// The caller gets the error of the link.
+			// the caller gets the error of makeLink
 			_ = l.Close()
 		}
 	}
@@ -69,16 +69,16 @@ func (s Socket) listen() (net.Listener, error) {
 		return nil, err
 	}
 	if s.Link != "" && s.Group != "" {
-		// The group must be able to traverse these directories, whatever the umask is, and even if
-		// they were created for root only. They belong to podrun alone.
+		// The group must be able to traverse these directories, regardless of the umask, and even
+		// if podrun created them for root only. No other program uses them.
 		for _, d := range []string{filepath.Dir(dir), dir} {
 			if err := os.Chmod(d, dirMode); err != nil {
 				return nil, err
 			}
 		}
 	}
-	// Create the socket under a temporary name, so that it never exists at its path with another
-	// mode.
+	// podrun creates the socket under a temporary name, so that a socket with another mode never
+	// exists at the path.
 	temporary := s.temporary()
 	if err := replaceable(s.Path, fs.ModeSocket); err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func (s Socket) listen() (net.Listener, error) {
 	return &socket{UnixListener: l, at: s}, nil
 }
 
-// temporary returns the name under which podrun creates the socket. The length limit of Path
-// applies to this name, too.
+// temporary returns the name under which podrun creates the socket. The length limit of Path also
+// applies to this name.
 func (s Socket) temporary() string {
 	switch {
 	case len(s.Path) < maxSocketPath:
@@ -161,8 +161,8 @@ func removeOld(path string, types fs.FileMode) error {
 	return nil
 }
 
-// socket removes its file when it is closed for the first time. Concurrent calls of Close wait for
-// the removal. Otherwise a late removal could remove the socket of the next server.
+// socket is a listener that removes its file when it is closed for the first time. Concurrent calls
+// of Close wait for the removal, because a late removal could remove the socket of the next server.
 type socket struct {
 	*net.UnixListener
 	at   Socket

@@ -11,25 +11,26 @@ import (
 )
 
 const (
-	// staleAfter is the age from which podrun considers a socket without a listener a leftover of
-	// a killed process. (A starting process listens shortly after it has created the file.)
+	// staleAfter is the minimum age at which podrun considers a socket without a listener to be a
+	// leftover of a killed process. (A process that is starting listens shortly after it has
+	// created the file.)
 	staleAfter = time.Minute
 	// maxStale limits the number of directories in which podrun searches for leftover sockets.
 	maxStale = 1000
 )
 
 // removeStale removes the sockets of killed supervisors of other root directories, and the
-// directories of these sockets. The argument parent contains a directory for each root directory.
-// It is needed because a supervisor replaces only the socket of its own root directory, and the
-// root directory of another socket may no longer exist. It ignores errors, because leftovers are
-// harmless.
+// directories of these sockets. The directory parent contains a directory for each root directory.
+// removeStale is necessary because a supervisor replaces only the socket of its own root directory,
+// and the root directory of another socket may no longer exist. It ignores errors, because
+// leftovers are harmless.
 func removeStale(ctx context.Context, parent string) {
 	d, err := os.Open(parent)
 	if err != nil {
 		return
 	}
 	defer d.Close()
-	// After an error, use the names that were read.
+	// After an error, podrun uses the names that were read.
 	names, _ := d.Readdirnames(maxStale)
 	for _, name := range names {
 		dir := filepath.Join(parent, name)

@@ -15,7 +15,7 @@ import (
 
 // Usage is the CPU and memory usage of a cgroup; nil fields are unknown.
 type Usage struct {
-	CPUNanoSeconds  *uint64 // since the cgroup was created
+	CPUNanoSeconds  *uint64 // CPU time since the cgroup was created
 	MemoryBytes     *uint64
 	WorkingSetBytes *uint64 // memory without inactive file pages
 }
@@ -24,26 +24,26 @@ type Usage struct {
 type StatsInput struct {
 	Now      time.Time
 	NodeName string
-	// Sandboxes and Containers are the runtime's lists. PodStats and Stats are the runtime's
-	// statistics; they are empty if the runtime has none.
+	// Sandboxes and Containers are the lists from the runtime. PodStats and Stats are the runtime's
+	// statistics, or empty if the runtime has none.
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
 	PodStats   []*runtimeapi.PodSandboxStats
 	Stats      []*runtimeapi.ContainerStats
-	// Owned reports whether a sandbox is podrun's.
+	// Owned reports whether a sandbox belongs to podrun.
 	Owned func(*runtimeapi.PodSandbox) bool
 	// Groups contains, by pod UID, the usage of the cgroups of pods for which the runtime has no
 	// statistics.
 	Groups map[string]Usage
-	Node   statsapi.NodeStats // without the name
+	Node   statsapi.NodeStats // statistics of the node, without its name
 }
 
-// Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace and
-// name. The usage of a pod is that of its cgroup or, if that is unknown, the sum of its
-// containers' usage. It omits exited containers, as the kubelet does (pkg/kubelet/stats,
-// removeTerminatedContainers). If a running container has no statistics, the summary has only
-// its name. UsageNanoCores is the runtime's value, if it reports one. Rates replaces it with
-// the usage between two summaries.
+// Summarize returns the kubelet's /stats/summary for podrun's running pods, sorted by namespace and
+// name. The usage of a pod is that of its cgroup or, if that is unknown, the sum of its containers'
+// usage. It omits exited containers, as the kubelet does (pkg/kubelet/stats,
+// removeTerminatedContainers). For a running container without statistics, the summary contains
+// only the name. UsageNanoCores is the runtime's value, if the runtime reports one. Rates replaces
+// it with the average usage between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
 	out.Node.NodeName = in.NodeName
@@ -54,7 +54,7 @@ func Summarize(in StatsInput) *statsapi.Summary {
 			started[c.Id] = c.CreatedAt
 		}
 	}
-	containers := map[string][]statsapi.ContainerStats{} // by the UID of the pod
+	containers := map[string][]statsapi.ContainerStats{} // by UID of the pod
 	counted := map[string]bool{}
 	for _, s := range in.Stats {
 		if created, listed := started[s.GetAttributes().GetId()]; listed {

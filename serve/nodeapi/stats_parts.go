@@ -12,7 +12,7 @@ import (
 )
 
 // sumUp sets the pod's CPU and memory usage, if they are unknown, to the sums over its containers.
-// It also sets the pod's ephemeral storage to the sum.
+// It also sets the pod's ephemeral storage to the sum over its containers.
 func sumUp(p *statsapi.PodStats, now time.Time) {
 	var cpu, working, used uint64
 	anyCPU, anyMemory, anyFS := false, false, false
@@ -38,8 +38,8 @@ func sumUp(p *statsapi.PodStats, now time.Time) {
 	}
 }
 
-// containerStats returns the statistics of one container. created is its creation time in
-// nanoseconds since 1970.
+// containerStats returns the statistics of one container. The argument created is the creation time
+// in nanoseconds since 1970.
 func containerStats(s *runtimeapi.ContainerStats, created int64) statsapi.ContainerStats {
 	c := statsapi.ContainerStats{Name: s.GetAttributes().GetLabels()[identity.LabelContainerName], StartTime: metav1.NewTime(time.Unix(0, created)),
 		CPU: cpuStats(s.GetCpu()), Memory: memoryStats(s.GetMemory())}

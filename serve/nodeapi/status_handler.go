@@ -22,8 +22,8 @@ func (s *endpoint) statusHandler() http.Handler {
 	return mux
 }
 
-// withheld responds with the checks and without the reasons of failures, because reasons may
-// quote manifests. In place of a reason, the response has the text that the API server sends to
+// withheld responds with the checks, but without the reasons of failures, because reasons may quote
+// manifests. In place of a reason, the response contains the text that the API server sends to
 // clients that may not see reasons.
 func (s *endpoint) withheld(name string, of func([]Check) []Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

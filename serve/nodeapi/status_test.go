@@ -72,8 +72,8 @@ func stringsOf(v any, path string, out map[string]string) {
 	}
 }
 
-// TestStatusOf sets all fields of a pod, and checks that the status socket shows only the listed ones. So it also
-// fails if the status socket shows a field that a later Kubernetes version adds.
+// TestStatusOf sets all fields of a pod, and checks that the status socket shows only the listed ones. The test
+// therefore also fails if the status socket shows a field that a later Kubernetes version adds.
 func TestStatusOf(t *testing.T) {
 	var pod corev1.Pod
 	fill(reflect.ValueOf(&pod).Elem(), 0)
@@ -110,7 +110,7 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestStatusSocket checks that the socket for monitoring serves metrics and status, and nothing
+// TestStatusSocket checks that the socket for monitoring serves metrics and status, but nothing
 // that gives its clients access to pods.
 func TestStatusSocket(t *testing.T) {
 	b := streaming(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// stream writes a response in pieces. It disconnects a client that does not read a piece in
-// time.
+// stream writes a response in pieces. It disconnects a client that does not read a piece within the
+// time limit.
 type stream struct {
 	w       http.ResponseWriter
 	c       *http.ResponseController
@@ -36,7 +36,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// begin sends the response's header, unless it has been sent.
+// begin sends the response's header, unless begin has already sent it.
 func (s *stream) begin() {
 	if s.begun {
 		return
@@ -53,7 +53,7 @@ func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
 	return &stream{w: w, c: http.NewResponseController(w), timeout: s.writeTimeout, kind: kind}
 }
 
-// abort closes the connection in a way that shows the client that the response is incomplete.
+// abort closes the connection so that the client detects an incomplete response.
 func abort() { panic(http.ErrAbortHandler) }
 
 // events responds with one line of JSON per event. It sends the events in the journals, unless
@@ -68,7 +68,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var watcher *Watcher
-	// Watch before reading the journals, so that no event is missed.
+	// The watch must begin before the journals are read, so that no event is missed.
 	if watch || only {
 		if watcher = s.backend.Feed.Watch(); watcher == nil {
 			fail(w, http.StatusTooManyRequests, "too many concurrent watches")
@@ -98,7 +98,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case e, open := <-watcher.C:
 			if !open {
-				// Some events were lost.
+				// some events were lost
 				abort()
 			}
 			line, err := json.Marshal(e)
@@ -183,7 +183,7 @@ func logRequest(q url.Values, now time.Time) (r LogRequest, err error) {
 	return r, err
 }
 
-// flag returns the value of a boolean parameter; false if it is missing.
+// flag returns the value of a boolean parameter; or false if the parameter is missing.
 func flag(q url.Values, name string) (bool, error) {
 	if !q.Has(name) {
 		return false, nil

@@ -17,9 +17,9 @@ import (
 // TLSFiles are the PEM files of a TCP listener; all are required.
 type TLSFiles struct{ Cert, Key, ClientCA string }
 
-// ListenTLS listens on a TCP address and accepts clients with a certificate that the client
-// CA signed for client authentication, with TLS 1.2 or newer. Only Server.Serve may accept
-// its connections: the listener's own Accept does not use TLS.
+// ListenTLS listens on a TCP address and accepts clients with TLS 1.2 or newer. A client must have
+// a certificate that the client CA signed for client authentication. Only Server.Serve may accept
+// connections, because the listener's own Accept does not use TLS.
 func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, error) {
 	failed := func(err error) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
@@ -45,7 +45,7 @@ type tlsListener struct {
 	config *tls.Config
 }
 
-// config reads the files.
+// config reads the files, and returns the configuration of the listener.
 func (f TLSFiles) config(ctx context.Context) (*tls.Config, error) {
 	pems := map[string][]byte{}
 	for _, path := range []string{f.Cert, f.Key, f.ClientCA} {
@@ -80,9 +80,9 @@ type rotated struct {
 	read   time.Time
 }
 
-// current reads the files again when rereadTLS has passed. While the files are invalid, for
-// example because an administrator is replacing them, the last valid configuration remains in
-// effect.
+// current returns the configuration. It reads the files again when rereadTLS has passed. While the
+// files are invalid, for example because an administrator is replacing them, the last valid
+// configuration remains in effect.
 func (r *rotated) current() *tls.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()

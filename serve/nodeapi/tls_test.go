@@ -25,7 +25,8 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// issue issues a certificate, signed by a, or self-signed if a has no certificate.
+// issue issues a certificate that a has signed, or a self-signed certificate if a has no
+// certificate.
 func (a *authority) issue(name string, usage x509.ExtKeyUsage, isCA bool) (cert, key []byte, made authority) {
 	a.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -88,7 +89,7 @@ func keyPair(t *testing.T, cert, key []byte) tls.Certificate {
 	return c
 }
 
-// TestListenTLS: clients without a certificate of the CA get no response.
+// TestListenTLS checks that clients without a certificate of the CA get no response.
 func TestListenTLS(t *testing.T) {
 	with := newTLS(t)
 	files := with.files

@@ -1,6 +1,6 @@
-// Package shutdown decides in which order pods stop when the host shuts down, and how long each
-// pod may take (KEP-2000, KEP-2712). It is pure: its inputs are the configured periods and the
-// pods, its output is a list of groups.
+// Package shutdown determines the order in which pods stop when the host shuts down, and how long
+// each pod may take (KEP-2000, KEP-2712). It is pure: its inputs are the configured periods and the
+// pods, and its output is a list of groups.
 package shutdown
 
 import (
@@ -12,7 +12,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// Status of a pod that podrun stopped for a shutdown (pkg/kubelet/nodeshutdown).
+// The status reason and message of a pod that podrun stopped for a shutdown
+// (pkg/kubelet/nodeshutdown).
 const (
 	Reason  = "Terminated"
 	Message = "Pod was terminated in response to imminent node shutdown."
@@ -20,8 +21,8 @@ const (
 
 // Group is a set of pods that stop together.
 type Group struct {
-	Priority int32 // the lowest priority that its pods can have, except in the first group
-	// Period is how long the next group waits for this one at most.
+	Priority int32 // the lowest possible priority of its pods, except in the first group
+	// Period is the maximum time for which the next group waits for this one.
 	Period time.Duration
 	Pods   []Stop
 }
@@ -34,9 +35,9 @@ type Stop struct {
 }
 
 // Plan returns the non-empty groups in the order in which they stop: the group with the lowest
-// priority first. The periods must be sorted by priority. Without periods, there are no groups. A
-// pod belongs to the group with the highest priority that does not exceed the pod's priority. If
-// there is no such group, the pod belongs to the first group.
+// priority first. The periods must be sorted by priority. If there are no periods, Plan returns no
+// groups. A pod belongs to the group with the highest priority that does not exceed the pod's
+// priority. If there is no such group, the pod belongs to the first group.
 func Plan(periods []kubelet.ShutdownGracePeriodByPodPriority, pods []*corev1.Pod) []Group {
 	groups := make([]Group, len(periods))
 	for i, p := range periods {

@@ -10,7 +10,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// pod returns a pod with a priority and a grace period in seconds; -1 for none.
+// pod returns a pod with the given priority, and a grace period in seconds; -1 means no grace
+// period.
 func pod(name string, priority int32, grace int64) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Priority = &priority

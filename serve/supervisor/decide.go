@@ -21,10 +21,10 @@ const (
 // Situation is the input of Decide for one pod.
 type Situation struct {
 	Source Presence
-	// Hash is the hash of the source's definition; "" if the source is not Present.
+	// Hash is the hash of the source's definition; it is "" if the source is not Present.
 	Hash string
-	// Once is true if podrun applies the pod only once, because the pod's Job decides on a
-	// replacement.
+	// Once is true if podrun applies the pod only once, because the pod's Job decides whether to
+	// replace it.
 	Once bool
 	// Final is true if podrun never starts the pod again after it has ended (source.Pod.Final).
 	Final bool
@@ -35,7 +35,8 @@ type Situation struct {
 	// Exists is true if the pod is on this host, which means that it has a checkpoint. If Exists
 	// is false, the fields below are not set.
 	Exists bool
-	// Applied is the hash of the source when it was last applied; "" if it never was.
+	// Applied is the hash of the source when a supervisor last applied it. It is "" if no
+	// supervisor has applied it.
 	Applied string
 	// Run is true if `podrun run` created the pod.
 	Run bool
@@ -50,8 +51,8 @@ type Situation struct {
 	Doomed bool
 	// Surplus is true if the pod is a replica of a workload that must have fewer pods.
 	Surplus bool
-	// Ended is true if the pod has terminated permanently. This process observed that, or the
-	// status of a pod with a corrupt checkpoint records it.
+	// Ended is true if the pod has terminated permanently. Either this process observed the
+	// termination, or the status of a pod with a corrupt checkpoint records it.
 	Ended bool
 	// Broken is true if podrun cannot read the checkpoint: only the source can then define the
 	// pod.
@@ -61,8 +62,8 @@ type Situation struct {
 	// Evict is true if podrun must evict the pod now.
 	Evict bool
 	// Evicted is true if podrun evicted the pod. RetryEvicted is the end of the transition period
-	// after the eviction, and Pressure means that the node is under pressure. podrun starts the
-	// pod again when the period is over and there is no pressure.
+	// after the eviction, and Pressure means that the node is under pressure. podrun starts the pod
+	// again when the period is over and the node is no longer under pressure.
 	Evicted      bool
 	RetryEvicted time.Time
 	Pressure     bool
@@ -78,8 +79,8 @@ type Situation struct {
 	Failed     string
 	RetryApply time.Time
 	// RetryAttend and RetryDelete are the times at which podrun retries to supervise and to remove
-	// the pod after a failure. The steps have separate times. Otherwise, if both fail, each would
-	// cancel the delay of the other. Zero means no failure.
+	// the pod after a failure. The steps have separate times, because otherwise, if both failed,
+	// each would cancel the delay of the other. Zero means no failure.
 	RetryAttend, RetryDelete time.Time
 	Now                      time.Time
 }
@@ -93,14 +94,14 @@ const (
 	Apply Verb = "apply"
 	// Attend supervises the pod without changing it.
 	Attend Verb = "attend"
-	// Delete removes the pod, and the record of its source.
+	// Delete removes the pod and the record of its source.
 	Delete Verb = "delete"
 	// Release removes the record of the source, and keeps the pod.
 	Release Verb = "release"
 	// Evict stops the pod permanently, because of node pressure or because it exceeds a
 	// limit.
 	Evict Verb = "evict"
-	// Wait does nothing until something changes, or until Step.Until.
+	// Wait does nothing until the situation changes, or until Step.Until.
 	Wait Verb = "wait"
 	// Forget ends the supervision of a pod that does not exist.
 	Forget Verb = "forget"
@@ -110,7 +111,7 @@ const (
 type Step struct {
 	Do    Verb
 	Force bool      // for Apply: restart the pod even if it is unchanged
-	Until time.Time // for Wait; zero for no limit
+	Until time.Time // for Wait: the latest time of the next decision; zero for no limit
 	// for Wait: the reason, which `podrun serve` shows as the pod's state
 	Why string
 }
@@ -175,11 +176,11 @@ func Decide(s Situation) Step {
 	return Step{Do: Attend, Until: s.until()}
 }
 
-// replacesCorrupt reports whether podrun replaces a pod that has a corrupt checkpoint, with its
-// source's definition. If the source has not changed since podrun applied it, podrun keeps two
-// kinds of pods. The first are pods that a command has applied since: a replacement would delete
-// their volumes. The second are pods that have terminated without being evicted: their replacement
-// would run again.
+// replacesCorrupt reports whether podrun replaces a pod that has a corrupt checkpoint, using the
+// source's definition. As long as the source has not changed since podrun applied it, podrun does
+// not replace two kinds of pods: pods that a command has applied since then, because a replacement
+// would delete their volumes, and pods that have terminated without being evicted, because a
+// replacement would run again.
 func (s Situation) replacesCorrupt() bool {
 	if s.Source != Present || s.Stopped || s.ShutDown || s.Once {
 		return false
@@ -200,14 +201,15 @@ func (s Situation) withoutCheckpoint() Step {
 	return Step{Do: Apply}
 }
 
-// asked reports whether a source defines the pod, or may define it. Only then does podrun start an evicted
-// pod again. A Job or the controllers of a cluster replace an evicted pod.
+// asked reports whether a source defines the pod, or may define it. podrun starts an evicted pod again
+// only if this is the case. Evicted pods of a Job or a cluster are replaced by the Job or the cluster's
+// controllers.
 func (s Situation) asked() bool {
 	return !s.Once && !s.Final && (s.Source == Present || s.Source == Unreachable)
 }
 
-// afterEviction applies the pod again when the node is no longer under pressure and the
-// transition period is over.
+// afterEviction returns the step for an evicted pod: podrun applies the pod again when the node is
+// no longer under pressure and the transition period is over.
 func (s Situation) afterEviction() Step {
 	switch {
 	case s.Now.Before(s.RetryEvicted):
@@ -217,13 +219,13 @@ func (s Situation) afterEviction() Step {
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	}
-	// A corrupt pod is always replaced.
+	// podrun always replaces a corrupt pod.
 	return Step{Do: Apply, Force: !s.Broken}
 }
 
 // changed reports whether podrun must apply the source's definition. It must if the definition
-// differs from the applied one, has Secrets that the pod has lost, or equals a pod whose origin
-// is unknown.
+// differs from the applied one, contains Secrets that the pod has lost, or equals the definition of
+// a pod whose origin is unknown.
 func (s Situation) changed() bool {
 	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
 }
@@ -231,8 +233,8 @@ func (s Situation) changed() bool {
 // applyHeld reports whether podrun must still wait before it applies the source's definition.
 func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }
 
-// until returns the time at which podrun retries a definition that it could not apply; zero if
-// it does not.
+// until returns the time at which podrun retries a definition that it could not apply. It returns
+// zero if no retry is pending.
 func (s Situation) until() time.Time {
 	if s.changed() && s.applyHeld() {
 		return s.RetryApply
@@ -240,7 +242,7 @@ func (s Situation) until() time.Time {
 	return time.Time{}
 }
 
-// sooner returns the earlier of t and until.
+// sooner returns the earlier one of t and s.until().
 func (s Situation) sooner(t time.Time) time.Time {
 	if u := s.until(); !u.IsZero() && u.Before(t) {
 		return u

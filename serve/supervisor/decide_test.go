@@ -37,7 +37,7 @@ type cell struct {
 // row is one state of a pod: the fields of Situation except its source, and the expected step
 // for each source in the order of presences.
 type row struct {
-	state string // the first column of the table in docs/serve.md, up to "("
+	state string // text of the first column in docs/serve.md, up to "("
 	about string // the variant of the state, if there are several
 	make  func(*Situation)
 	want  [4]cell
@@ -55,8 +55,7 @@ var (
 
 func exists(s *Situation) { s.Exists, s.FromSource, s.Applied = true, true, "h1" }
 
-// applied sets the state of a pod that a command applied after the supervisor had applied the
-// source.
+// applied changes s to a pod that a command applied after the supervisor had applied the source.
 func applied(s *Situation) { exists(s); s.FromSource = false }
 
 // stateTable is the table of docs/serve.md. If a source is Present, its definition is h1.
@@ -146,7 +145,7 @@ var stateTable = []row{
 	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{waits, waits, waits, waits}},
 }
 
-// momentTable contains those rows of the table of events in docs/serve.md that involve Decide.
+// momentTable contains the rows of the table of events in docs/serve.md that involve Decide.
 var momentTable = []row{
 	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
 	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
@@ -209,8 +208,9 @@ func TestDecideStateTable(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// TestTablesAreDocumented checks that every row of the state tables in docs/serve.md is tested
-// here or in package run, and that every row here is documented there.
+// TestTablesAreDocumented checks that a test in this package or in package run covers every row of
+// the tables in docs/serve.md, and that docs/serve.md contains every row of the tables in this
+// file.
 func TestTablesAreDocumented(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "serve.md"))
 	if err != nil {
@@ -251,7 +251,8 @@ func TestTablesAreDocumented(t *testing.T) {
 	}
 }
 
-// situations calls f with every combination of the values of a Situation.
+// situations calls f with every combination of a Situation's values, and returns the number of
+// combinations.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
 	for bits := range 1 << 14 {
@@ -277,7 +278,7 @@ func situations(f func(Situation)) (n int) {
 	return n
 }
 
-// TestDecideProperties checks properties that hold in every situation, even in those that
+// TestDecideProperties checks properties that hold in every situation, including situations that
 // cannot occur.
 func TestDecideProperties(t *testing.T) {
 	failures := 0
@@ -310,7 +311,7 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do == Apply || !d.Force, "only applying is forced")
 		check(!d.Force || s.Restart && !s.Ended || again, "only what asks for a restart, and runs, or was evicted is restarted")
 		check(Decide(s) == d, "it is a function")
-		// podrun retries every failed step after some time, without a signal.
+		// podrun retries every failed step after some time, even without a signal.
 		held := d.Do == Wait && (d.Why == "could not be applied" || d.Why == "could not be removed" || d.Why == "could not be supervised")
 		check(!held || !d.Until.IsZero(), "what failed is tried again")
 	})
@@ -327,7 +328,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 				p := newPod(s, identity.Pod{Namespace: "default", Name: "web"})
 				begun, steps := time.Now(), 0
 				for time.Since(begun) < 10*time.Minute && steps < 10000 {
-					// The file has changed; neither the new pod nor the old one can run.
+					// The file has changed, and neither the new pod nor the old one can run.
 					in := Situation{Source: Present, Hash: "h1", Exists: true, Applied: "h0", Failed: p.failures[Apply].hash, Now: time.Now(),
 						RetryApply: p.failures[Apply].retry, RetryAttend: p.failures[Attend].retry, RetryDelete: p.failures[Delete].retry}
 					step := Decide(in)
@@ -336,7 +337,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 						continue
 					}
 					steps++
-					// This test has no files.
+					// The files are not part of this test, so the pod exists.
 					in.Exists = false
 					p.conclude(step, stepInput{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
 				}

@@ -9,23 +9,22 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// eviction is an eviction that was requested. The pod's goroutine executes it, sets err, and
-// closes done.
+// eviction is a requested eviction. The pod's goroutine executes it, sets err, and closes done.
 type eviction struct {
 	reconcile.Eviction
 	done chan struct{}
 	err  error
 }
 
-// cleanup is how long an eviction may exceed its grace period before the next pass begins: the
-// kubelet's podCleanupTimeout (pkg/kubelet/eviction).
+// cleanup is how long an eviction may exceed its grace period before the next pass begins. The
+// value is the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
 const cleanup = 30 * time.Second
 
 // errSlow means that an eviction has begun and is still in progress.
 var errSlow = errors.New("the eviction is still in progress")
 
 // askEviction requests an eviction from the pod's goroutine and waits until it is complete. It
-// returns the error of the eviction, the error of ctx, errSlow, or an error which states that the
+// returns the error of the eviction, the error of ctx, errSlow, or an error that states that the
 // eviction did not begin.
 func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
@@ -70,7 +69,7 @@ func (p *pod) evict(ctx context.Context, in stepInput) (err error) {
 	asked := p.eviction
 	p.mu.Unlock()
 	if asked == nil {
-		return nil // withdrawn
+		return nil // the request was withdrawn
 	}
 	defer func() {
 		p.mu.Lock()

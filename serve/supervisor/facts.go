@@ -15,13 +15,13 @@ import (
 type facts struct {
 	discover func(context.Context) (host.Facts, error)
 
-	// A goroutine does not hold it while it reads the facts, because the read may hang.
+	// A goroutine must not hold mu while it reads the facts, because the read may hang.
 	mu   sync.Mutex
 	last *factsRead // nil before the first read
 }
 
-// factsRead is one read of the facts. It runs in a separate goroutine. So if the pod that
-// requested it first ends, this neither ends the read nor makes it fail for other pods.
+// factsRead is one read of the facts. It runs in a separate goroutine, so that it continues for the
+// other pods if the step of the pod that first requested it ends.
 type factsRead struct {
 	done  chan struct{} // closed when facts, err and at have been set
 	facts host.Facts
@@ -31,12 +31,11 @@ type factsRead struct {
 	// Guarded by facts.mu.
 	waiting int // number of waiting pods
 	cancel  context.CancelFunc
-	// true if it was canceled because no pod waited for it any longer
+	// true if the read was canceled because no pod waited for it any longer
 	unused bool
 }
 
-// factsAge is the maximum age of the facts with which podrun plans a pod that was admitted
-// before.
+// factsAge is the maximum age of the facts with which podrun plans a pod that was already admitted.
 const factsAge = 2 * time.Second
 
 func newFacts(n *node.Node) *facts {
@@ -94,7 +93,7 @@ func (f *facts) leave(r *factsRead) {
 	}
 }
 
-// current reports whether the read is in progress, or whether its result can still be used.
+// current reports whether the read is in progress or its result can still be used.
 func (r *factsRead) current() bool {
 	select {
 	case <-r.done:

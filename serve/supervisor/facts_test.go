@@ -17,10 +17,11 @@ type reading struct {
 	err   error
 }
 
-// readers are concurrent reads of one facts value. Its source responds when the test decides.
+// readers performs concurrent reads of one facts value. The test determines when the source of the
+// facts responds.
 type readers struct {
 	*facts
-	hangs   bool          // whether the source ignores a canceled context
+	hangs   bool          // true if the source ignores a canceled context
 	begun   int           // number of reads of the source
 	answers chan error    // the source's next responses
 	ended   chan struct{} // receives a signal for each read whose context has ended
@@ -29,7 +30,7 @@ type readers struct {
 func newReaders() *readers {
 	r := &readers{answers: make(chan error), ended: make(chan struct{}, 10)}
 	r.facts = &facts{discover: func(ctx context.Context) (host.Facts, error) {
-		// Only one read runs at a time.
+		// Only one read may run at a time.
 		r.begun++
 		facts := host.Facts{Hostname: strconv.Itoa(r.begun)}
 		done := ctx.Done()
@@ -47,7 +48,7 @@ func newReaders() *readers {
 	return r
 }
 
-// begin starts a read for a pod whose step the test can cancel.
+// begin starts a read for a pod. The test can cancel the pod's step.
 func (r *readers) begin(t *testing.T) (<-chan reading, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := make(chan reading, 1)
@@ -121,8 +122,8 @@ func TestFactsUnused(t *testing.T) {
 	})
 }
 
-// TestFactsUnusedHang covers a read that hangs: no other read may start, even if no pod waits
-// for the hanging one any longer. If it succeeds after all, its result is used.
+// TestFactsUnusedHang covers a read that hangs: no other read may start, even if no pod waits for
+// the first one any longer. If the first read succeeds after all, podrun must use its result.
 func TestFactsUnusedHang(t *testing.T) {
 	for answer, name := range map[error]string{nil: "1", context.Canceled: "2"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ type failure struct {
 	hash    string // for Apply: see Situation.Failed
 	retry   time.Time
 	delay   time.Duration
-	refused bool // this host cannot currently run the pod
+	refused bool // this host cannot run the pod at the moment
 	reason  string
 	message string
 }
@@ -29,13 +29,12 @@ type failure struct {
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second
-	// lastRefusal is the delay for a pod that this host cannot run: the facts may change without a
-	// signal.
+	// lastRefusal is the delay for a pod that this host cannot run. podrun must retry without a
+	// signal, because the facts about the host may change without one.
 	lastRefusal = time.Minute
 )
 
-// fail records the failure of a step, and reports it once. retry is the time of the next
-// attempt.
+// fail records the failure of a step, and reports it once. It returns the time of the next attempt.
 func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	p.mu.Lock()
 	f := p.failures[step]
@@ -45,7 +44,7 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		last = lastRefusal
 	}
 	if step == Apply && f.hash != hash || time.Since(f.retry) > last {
-		// The previous failure had another cause, or was long ago.
+		// The previous failure had another cause or happened long ago.
 		f.delay = 0
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
@@ -91,8 +90,8 @@ func (p *pod) freed() {
 	}
 }
 
-// noteUnstarted records why podrun could not apply a pod that is not on this host. A nil err
-// means that the pod is on this host, or that no source defines it any longer.
+// noteUnstarted records why podrun could not apply a pod that is not on this host. If err is nil,
+// the pod is on this host, or no source defines it any longer.
 func (p *pod) noteUnstarted(in stepInput, err error) {
 	var u *store.Unstarted
 	if err != nil {
@@ -113,8 +112,8 @@ func (p *pod) noteUnstarted(in stepInput, err error) {
 	}
 }
 
-// noteCorrupt records whether podrun can read the pod's checkpoint. If podrun cannot read it,
-// noteCorrupt reports that and the consequence once.
+// noteCorrupt records whether podrun can read the pod's checkpoint. If it cannot, noteCorrupt
+// reports this, with the consequence, once.
 func (p *pod) noteCorrupt(in stepInput) {
 	var c *Corrupt
 	if in.Broken {
@@ -165,7 +164,7 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 	}
 	now, e := p.situation(time.Now())
 	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
-		// A command has stopped or removed the pod. The next step handles this.
+		// A command has stopped or removed the pod, which the next step handles.
 		return
 	}
 	p.fail(step.Do, in.Hash, err)

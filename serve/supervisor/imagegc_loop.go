@@ -21,10 +21,10 @@ import (
 // Images provides access to the runtime's images.
 type Images interface {
 	// List lists the images on this host, with their sizes and whether they are in use. An image is in use if a
-	// container or a pod on this host uses it, even a stopped one. It is also in use if the runtime keeps it, or if
-	// it has one of the given names.
+	// container or a pod on this host, even a stopped one, uses it. It is also in use if the runtime keeps it, or
+	// if it has one of the given names.
 	List(ctx context.Context, names []string) ([]imagegc.Image, error)
-	// Remove removes an image with all its names. If the image is missing, that is not an error.
+	// Remove removes an image with all its names. It is not an error if the image does not exist.
 	Remove(ctx context.Context, id string) error
 }
 
@@ -35,7 +35,7 @@ const collectEvery = 5 * time.Minute
 // imageUse records when images were used.
 type imageUse struct {
 	mu sync.Mutex // serializes observations and removals
-	// true when the records of an earlier process have been read
+	// true if the records of an earlier process have been read
 	read    bool
 	records imagegc.Records
 	failed  bool // true if the last attempt failed
@@ -47,7 +47,7 @@ func (s *Supervisor) collectImages(ctx context.Context) {
 		if s.hub.Down().IsZero() {
 			err := s.images.collect(ctx, s)
 			if err != nil && ctx.Err() == nil && s.images.failed {
-				// Like the kubelet, warn only after the second consecutive failure.
+				// Like the kubelet, podrun warns only after the second consecutive failure.
 				s.warnNode(imagegc.ReasonImageGCFailed, err.Error())
 			}
 			s.images.failed = err != nil
@@ -151,9 +151,9 @@ func (s *Supervisor) wantedImages() []string {
 	return names
 }
 
-// remove removes images in the given order until it has freed the given number of bytes. It
-// returns how many bytes it has freed. The error joins the errors of the images that could not
-// be removed.
+// remove removes images in the given order until it has freed the given number of bytes. It returns
+// the number of bytes that it has freed. The error joins the errors of the images that could not be
+// removed.
 func (u *imageUse) remove(ctx context.Context, s *Supervisor, list []imagegc.Image, bytes int64) (freed int64, err error) {
 	var errs []error
 	for _, i := range list {

@@ -17,15 +17,15 @@ const podDocument = "Pod"
 
 // keepsDefinition reports whether a pod that a source defines keeps the definition on disk. It does if a
 // command has defined the pod, and the source's definition of the pod itself has not changed since it was
-// applied. Objects to which the pod refers may have changed in the source. applied has the hashes of the
-// source's documents as they were applied.
+// applied. Objects to which the pod refers may have changed in the source. The argument applied contains
+// the hashes of the source's documents when they were applied.
 func keepsDefinition(origin *store.Origin, applied map[string]string, source *manifest.Objects) bool {
 	return origin.Command == store.OriginApply && applied[podDocument] != "" && applied[podDocument] == hashOfObject(source.Pods[0].Object)
 }
 
-// withChanged returns the content of a checkpoint with the changes that the source has had since it
-// was applied. An object that is unchanged in the source keeps the content of the checkpoint. This
-// content may come from a command.
+// withChanged returns the content of a checkpoint, updated with the changes in the source since it
+// was applied. An object that has not changed in the source keeps its content in the checkpoint,
+// which may come from a command.
 func withChanged(c manifest.Checkpoint, source *manifest.Objects, applied map[string]string) *manifest.Objects {
 	out := c.Objects()
 	referred := manifest.Referred(source.Pods[0].Object, source)
@@ -41,7 +41,7 @@ func withChanged(c manifest.Checkpoint, source *manifest.Objects, applied map[st
 }
 
 // take updates the objects of one kind. It adds those that have changed in the source, and removes those
-// that are gone from the source.
+// that are no longer in the source.
 func take[T metav1.Object](out map[string]T, kind string, source []T, applied, now map[string]string) {
 	for _, o := range source {
 		if key := document(kind, o); applied[key] != now[key] {
@@ -90,7 +90,7 @@ func objectName(o metav1.Object) string {
 func hashOfObject(o any) string {
 	data, err := json.Marshal(o)
 	if err != nil {
-		// API objects can always be encoded.
+		// the encoding of an API object never fails
 		return ""
 	}
 	sum := sha256.Sum256(data)

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// referring returns a pod web and the ConfigMaps a and b, to which the pod refers. They have the
-// given data; "" omits a ConfigMap. The pod has the given image.
+// referring returns a pod web and the ConfigMaps a and b, to which the pod refers. The pod has the
+// given image, and the ConfigMaps have the given data. If the data is "", the ConfigMap is omitted.
 func referring(image, a, b string) *manifest.Objects {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: image}}
@@ -31,16 +31,15 @@ func referring(image, a, b string) *manifest.Objects {
 }
 
 // TestKeptDefinition covers a pod that a command has defined. The pod must keep this definition while only
-// objects to which it refers change in the source. Each object must have the content that was changed
-// last.
+// objects to which it refers change in the source. Each object must have the content of its last change.
 func TestKeptDefinition(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		origin string
-		// applied is nil if the record has no hashes of documents.
+		// applied is nil if the record contains no hashes of documents.
 		applied, now, command *manifest.Objects
 		kept                  bool
-		image, a, b           string // of the result
+		image, a, b           string // expected values of the result
 	}{
 		{"a ConfigMap changes", store.OriginApply, referring("web:1", "1", "1"), referring("web:1", "2", "1"), referring("web:9", "1", "1"), true, "web:9", "2", "1"},
 		{"nothing changes", store.OriginApply, referring("web:1", "1", "1"), referring("web:1", "1", "1"), referring("web:9", "1", "1"), true, "web:9", "1", "1"},

@@ -19,24 +19,24 @@ import (
 type pod struct {
 	s  *Supervisor
 	id identity.Pod // identity without the UID, which may change
-	// changed receives a signal when the source or the settings may have changed. owner receives
-	// one when the pod's state on disk may have changed.
+	// changed receives a signal when the source or the settings may have changed. owner receives a
+	// signal when the pod's state on disk may have changed.
 	changed, owner chan struct{}
 	progress       lease.Progress
 	waitsForOwner  atomic.Bool
-	rewrite        atomic.Bool // the pod's worker must rewrite the pod's checkpoint
+	rewrite        atomic.Bool // true if the pod's worker must rewrite the pod's checkpoint
 
 	mu   sync.Mutex // guards all fields below
 	step Step       // the current step
-	// the settings have changed since the current step began
+	// true if the settings have changed since the current step began
 	reloaded bool
 
 	// the last failure of each step; it has no entry for a step that succeeded
 	failures map[Verb]failure
-	// unstarted says why podrun could not apply the pod, if the pod is not on this host. Otherwise
-	// it is nil.
+	// unstarted explains why podrun could not apply a pod that is not on this host. Otherwise it is
+	// nil.
 	unstarted *store.Unstarted
-	// why podrun cannot read the checkpoint; nil if it can
+	// why podrun cannot read the checkpoint; nil if podrun can read it
 	corrupt *Corrupt
 	// the generation in which podrun observed that the pod had terminated
 	ended    store.Generation
@@ -59,7 +59,7 @@ func signal(c chan struct{}) {
 func (p *pod) check()        { signal(p.changed) }
 func (p *pod) ownerChanged() { signal(p.owner) }
 
-// reload ends the current step, so that it begins again with the new settings.
+// reload ends the current step, so that podrun repeats the step with the new settings.
 func (p *pod) reload() {
 	p.mu.Lock()
 	p.reloaded = true
@@ -105,7 +105,7 @@ func (p *pod) run(ctx context.Context) {
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
-			// The pod has no source, even if removing the record fails now.
+			// The pod no longer has a source, even if the removal of the record fails.
 			in.Source = NoSource
 			step = Decide(in.Situation)
 		}
@@ -143,8 +143,8 @@ func (p *pod) updateRecord(in stepInput) {
 	}
 }
 
-// release separates a pod from a source that no longer defines it. It reports that podrun keeps
-// the pod, because the user may expect podrun to delete it.
+// release separates a pod from a source that no longer defines it. It reports that podrun keeps the
+// pod, because the user may expect podrun to delete the pod.
 func (p *pod) release(in stepInput) {
 	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
 		p.report(err)
@@ -164,7 +164,7 @@ func (p *pod) drain() {
 	}
 }
 
-// do executes a step until the step ends, or until the pod's situation requires another one.
+// do executes a step until the step ends or the pod's situation requires another one.
 func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -176,7 +176,7 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)
-		// The loop then decides on the next step again.
+		// The loop then makes a new decision.
 		_ = p.await(inner, p.owner, step.Until)
 		p.waitsForOwner.Store(false)
 		return
@@ -212,8 +212,8 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	}
 }
 
-// await waits for an event after which another step may be required: a signal on changed or
-// owner, or the time until if it is not zero. The error is that of ctx.
+// await waits for an event that may require another step: a signal on changed or owner, or the time
+// until if it is not zero. It returns the error of ctx.
 func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time) error {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -231,8 +231,8 @@ func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time)
 	return nil
 }
 
-// checkAt returns the time at which the pod's worker next compares the situation with the current step, at most once
-// a second.
+// checkAt returns the time at which the pod's worker next compares the situation with the current step. The worker
+// does this at most once a second.
 func (s Step) checkAt() time.Time {
 	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
 		return soon
@@ -240,7 +240,7 @@ func (s Step) checkAt() time.Time {
 	return s.Until
 }
 
-// outdated reports whether the pod's situation requires another step than the current one.
+// outdated reports whether the pod's situation requires a step other than the current one.
 func (p *pod) outdated(step Step, begun stepInput) bool {
 	if step.Do == Delete {
 		return p.hurried(begun)
@@ -253,14 +253,15 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 		// If the situation cannot be read, the step continues.
 		return false
 	}
-	// The owner is this step itself.
+	// The owner is the current step itself.
 	in.Owned = false
 	if step.Do == Apply {
-		// Apply removes a pod that it replaces. If a command removes the pod, the worker observes the new owner.
+		// Apply removes a pod that it replaces, so Doomed does not require another step. If a command removes
+		// the pod, the worker detects the new owner.
 		in.Doomed = false
 	}
 	if in.Broken && (step.Do == Apply || step.Do == Attend) {
-		// The worker knows the definition.
+		// The worker already has the definition.
 		in.Broken, in.Unclaimed = false, false
 		p.rewrite.Store(true)
 		p.ownerChanged()

@@ -27,11 +27,12 @@ type Stats interface {
 	// Node reads the available memory, the file systems and the process IDs of the host. It may
 	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
-	// Pods reads the resource usage of pods, by UID. It omits pods whose usage it cannot read.
+	// Pods reads the resource usage of pods, by UID. The result omits pods whose usage cannot be
+	// read.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
 }
 
-// At these intervals, podrun checks the node and the local storage limits of pods, as in the
+// The intervals at which podrun checks the node and the local storage limits of pods, as in the
 // kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod in its configuration).
 const (
 	examineEvery = 10 * time.Second
@@ -42,9 +43,9 @@ const (
 type pressure struct {
 	// Only one goroutine uses this field and the following ones.
 	state evictions.State
-	// when podrun last measured the local storage of pods
+	// time at which podrun last measured the local storage of pods
 	measured time.Time
-	limited  map[string]bool // which pods have local storage limits, by UID
+	limited  map[string]bool // whether a pod has local storage limits, by UID
 	reported string          // the resource of the last reported reclaim
 
 	mu         sync.Mutex // guards the conditions
@@ -65,7 +66,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			s.current().WarnOnce(problem.WarningOf(err))
 		}
-		// After an eviction, examine the node immediately, as the kubelet does.
+		// After an eviction, podrun examines the node again immediately, as the kubelet does.
 		if evicted && ctx.Err() == nil {
 			continue
 		}
@@ -75,7 +76,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 	}
 }
 
-// examine executes one pass. It reports whether it evicted a pod.
+// examine executes one pass, and reports whether it evicted a pod.
 func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	settings := s.current().Settings
 	all, bad := evictions.Thresholds(settings)
@@ -91,7 +92,8 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	s.pressure.state, d = evictions.Next(s.pressure.state, all, seen, settings.EvictionPressureTransitionPeriod, now)
 	s.setConditions(d)
 	if !s.hub.Down().IsZero() {
-		// No pod can be stopped, and the usage of the pods is unknown.
+		// The runtime is unavailable, so podrun cannot stop a pod, and does not know the usage of
+		// the pods.
 		return false, nil
 	}
 	dedicated := evictions.DedicatedImages(facts)
@@ -112,14 +114,15 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	return s.evictOne(ctx, d, seen, dedicated), nil
 }
 
-// warnNode prints a warning in situations in which a kubelet emits an event of the node.
+// warnNode prints a warning where a kubelet emits an event about the node.
 func (s *Supervisor) warnNode(reason, message string) {
 	n := s.current()
 	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
 }
 
-// setConditions records the node's conditions; while a condition is set, other commands refuse pods, too.
-// When a condition ends, setConditions triggers another attempt to start the pods that wait for its end.
+// setConditions records the node's conditions; while a condition is set, other commands also refuse pods.
+// When a condition ends, setConditions triggers another attempt to start the pods that are waiting for
+// its end.
 func (s *Supervisor) setConditions(d evictions.Decision) {
 	p := &s.pressure
 	p.mu.Lock()
@@ -149,7 +152,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 	}
 }
 
-// conditionsText describes which conditions have begun and ended.
+// conditionsText describes the conditions that have begun and ended.
 func conditionsText(before, now []corev1.NodeConditionType) string {
 	var parts []string
 	for _, c := range now {
@@ -196,7 +199,8 @@ type candidate struct {
 }
 
 // candidates returns the pods that this supervisor may evict: the pods that it supervises, except
-// those of `podrun run` and those on which another command is working. wanted selects pods by UID.
+// those of `podrun run` and those on which another command is working. The function wanted selects
+// pods by UID.
 func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	s.mu.Lock()
 	layout := s.node.Layout()
@@ -269,7 +273,7 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 	return evicted
 }
 
-// evictOne evicts the first pod in the kubelet's ranking that it can evict.
+// evictOne evicts one pod: the first one in the kubelet's ranking that can be evicted.
 func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
 	list := s.candidates(func(string) bool { return true })
 	usage := s.options.Stats.Pods(ctx, objectsOf(list))
@@ -291,7 +295,7 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 }
 
 // evict evicts a pod, and reports whether the eviction succeeded or is still in progress. In both
-// cases, as in the kubelet, no other pod is evicted in the same pass.
+// cases, podrun evicts no other pod in the same pass, as in the kubelet.
 func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
 	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {

@@ -9,21 +9,22 @@ import (
 	"github.com/podrun/podrun/run/stop"
 )
 
-// Reports is implemented by a source that must know what happens to its pods, such as an API server.
-// Its methods are called by the pods' goroutines and must not block.
+// Reports receives changes of pods, for a source that must know them, such as an API server. The
+// pods' goroutines call its methods, which must not block.
 type Reports interface {
 	// Grace returns the grace period for the removal of a pod that its source no longer defines. It
-	// returns nil for the pod's own grace period. If it shortens during a removal, podrun repeats the
-	// removal with the shorter period.
+	// returns nil if the pod's own grace period applies. If the period becomes shorter during a
+	// removal, podrun repeats the removal with the shorter period.
 	Grace(id identity.Pod) *time.Duration
-	// Stopped receives the status of a pod that podrun removes, when all its containers have stopped.
+	// Stopped receives the status of a pod that podrun is removing, when all containers of the pod
+	// have stopped.
 	Stopped(id identity.Pod, status corev1.PodStatus)
-	// Concluded is called after each step for a pod, with its error. known is false if the pod is not on
-	// this host and no source defines it.
+	// Concluded is called after each step for a pod, with its error. The argument known is false if the
+	// pod is not on this host and no source defines it.
 	Concluded(id identity.Pod, known bool, err error)
 }
 
-// grace returns the grace period for the removal of a pod; nil for its own.
+// grace returns the grace period for the removal of a pod; or nil for the pod's own grace period.
 func (p *pod) grace(id identity.Pod) *time.Duration {
 	if p.s.options.Reports == nil {
 		return nil
@@ -45,7 +46,7 @@ func (p *pod) hurried(begun stepInput) bool {
 	return now != nil && (begun.grace == nil || *now < *begun.grace)
 }
 
-// concluded reports the end of a step.
+// concluded reports the end of a step to Reports.
 func (p *pod) concluded(in stepInput, err error) {
 	if r := p.s.options.Reports; r != nil {
 		r.Concluded(in.id, in.Exists || in.Source != NoSource, err)

@@ -52,7 +52,7 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(pods), 0o750); err != nil {
 					t.Error(err)
 				}
-				// The path of the pods directory is a file, so scan fails.
+				// The path of the pods directory is a file, so that scan fails.
 				if err := os.WriteFile(pods, nil, 0o600); err != nil {
 					t.Error(err)
 				}

@@ -37,21 +37,21 @@ type shuttingDown struct {
 	now atomic.Bool
 	// reloaded receives a signal when the settings have changed.
 	reloaded chan struct{}
-	reported string // why shutdowns are not watched; used by only one goroutine
+	reported string // why podrun does not watch shutdowns; used by only one goroutine
 }
 
 func (d *shuttingDown) begun() bool { return d.now.Load() }
 
-// The delays before podrun opens a failed or closed connection again. The initial delay is the kubelet's
+// The delays before podrun reopens a failed or closed connection. The initial delay is the kubelet's
 // dbusReconnectPeriod.
 const (
 	firstReconnect = time.Second
 	lastReconnect  = time.Minute
 )
 
-// resumeShutdown restores the state of an earlier supervisor. If the host was shutting down
-// when that supervisor exited, podrun assumes that it still is, until the host reports
-// otherwise.
+// resumeShutdown restores the state of an earlier supervisor. If the host was shutting down when
+// that supervisor exited, podrun assumes that the shutdown is still in progress until the host
+// reports otherwise.
 func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	layout := s.current().Layout()
 	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
@@ -98,8 +98,8 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 	}
 }
 
-// attendShutdowns waits for shutdowns until the settings change. If it cannot, it returns an
-// error.
+// attendShutdowns waits for shutdowns until the settings change. It returns an error if it cannot
+// wait for them.
 func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	h, err := s.options.Shutdowns(ctx)
 	if err != nil {
@@ -149,7 +149,8 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	}
 }
 
-// checkDelay prints a warning if pods may take longer to stop than the host delays a shutdown.
+// checkDelay prints a warning if pods may take longer to stop than the maximum time for which the
+// host delays a shutdown.
 func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	most, err := h.DelayMax(ctx)
 	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {

@@ -18,19 +18,19 @@ import (
 // stepInput is a situation with additional inputs for the steps.
 type stepInput struct {
 	Situation
-	id   identity.Pod // identity with the UID of the existing pod
+	id   identity.Pod // the pod's identity, with the UID of the existing pod
 	path string       // path of the source
-	// recorded is the path in the source record; "" if there is no record.
+	// recorded is the path in the source record; it is "" if there is no record.
 	recorded string
-	broken   error             // why the checkpoint cannot be read; nil if it can
-	objects  *manifest.Objects // the source's definition: only this pod, and the objects to which it may refer
-	// documents are the hashes that the source's documents had when they were last applied. It is nil if
-	// they are unknown. kept is true if a command has defined the pod, and the source's definition of the
-	// pod itself has not changed since it was applied. The pod then keeps the definition on disk.
+	broken   error             // why the checkpoint cannot be read; nil if it can be read
+	objects  *manifest.Objects // the source's definition: only this pod and the objects to which it may refer
+	// documents contains the hashes of the source's documents when they were last applied, or nil if they
+	// are unknown. kept is true if a command has defined the pod, and the source's definition of the pod
+	// itself has not changed since it was applied: the pod then keeps the definition on disk.
 	documents map[string]string
 	kept      bool
-	// replica is true if the source is the record of a workload. It defines the pod only until the pod
-	// exists, and has no source record.
+	// replica is true if the source is the record of a workload. Such a source defines the pod only
+	// until the pod exists, and has no source record.
 	replica bool
 	// grace is the grace period with which a Delete step began; nil for the pod's own.
 	grace *time.Duration
@@ -145,7 +145,7 @@ func (s *Supervisor) surplus(k observe.Known) bool {
 	return ok && known && index >= int(n)
 }
 
-// wanted returns whether the manifest directories define a pod.
+// wanted returns the inputs from the manifest directories: whether and how they define the pod.
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInput {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once, Final: s.want.Pods[i].Final}, path: s.want.Pods[i].Path, objects: objects,
 			replica: s.want.Pods[i].Referred != nil && !s.want.Pods[i].Final}
 		if in.Once && record != nil && record.Hash != "" {
-			// Later changes of the objects to which it refers do not concern it.
+			// Later changes of the objects to which the pod refers do not affect it.
 			in.Hash = record.Hash
 		}
 		return in
@@ -169,11 +169,11 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	return stepInput{Situation: Situation{Source: Gone, Final: final}, path: record.Path}
 }
 
-// hashOf returns a hash of a pod and of the objects to which it refers.
+// hashOf returns a hash of a pod and the objects to which it refers.
 func hashOf(o *manifest.Objects) string {
 	data, err := manifest.Referred(o.Pods[0].Object, o).Marshal()
 	if err != nil {
-		// There is no pod. Merge never returns this.
+		// The objects contain no pod. Merge never returns such objects.
 		return ""
 	}
 	sum := sha256.Sum256(data)

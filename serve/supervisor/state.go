@@ -25,8 +25,8 @@ const (
 
 var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped, stateEvicted}
 
-// stuckAfter is the time after which a worker that holds its pod's lock counts as stuck.
-// (runtimeRequestTimeout limits every call under the lock.)
+// stuckAfter is the time after which a worker that still holds its pod's lock counts as stuck. It
+// exceeds runtimeRequestTimeout, which limits every call under the lock.
 const stuckAfter = 10 * time.Minute
 
 // heartbeat calls Progress at intervals.
@@ -62,17 +62,17 @@ func (s *Supervisor) Summary() Summary {
 // Summary is the state of a supervisor, as `podrun serve` reports it to systemd.
 type Summary struct {
 	Pods  map[string]int // number of pods in each state
-	Down  time.Time      // when the runtime stopped responding; zero if it responds
+	Down  time.Time      // time at which the runtime stopped responding; zero if it responds
 	Stuck []string       // pods whose workers make no progress
-	Late  string         // a loop of the supervisor that makes no progress; "" for none
-	// Corrupt are the pods whose checkpoints cannot be read, by name.
+	Late  string         // name of a loop of the supervisor that makes no progress; "" if all make progress
+	// Corrupt contains the pods whose checkpoints cannot be read, sorted by name.
 	Corrupt []Corrupt
 }
 
 // Corrupt is a pod whose checkpoint cannot be read.
 type Corrupt struct {
 	ID     string // namespace/name
-	Source string // the path of the file that defines the pod; "" for none
+	Source string // the path of the file that defines the pod; "" if no file defines it
 	Why    string
 }
 

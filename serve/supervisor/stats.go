@@ -32,7 +32,7 @@ type stats struct {
 	files map[string][]string // the results of observe.RuntimeFiles, which never change, by container ID
 }
 
-// NewStats returns a Stats for a node. Memory usage and process IDs come from cgroups, the
+// NewStats returns the Stats of a node. It reads memory usage and process IDs from cgroups, the
 // sizes of container layers from the runtime, and all other sizes from the disk.
 func NewStats(n *node.Node) Stats { return &stats{node: n} }
 
@@ -41,8 +41,8 @@ func (s *stats) Node(ctx context.Context) (host.Facts, error) {
 	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
 }
 
-// measureWithin limits the time for measuring the disk usage of one directory. When it has
-// passed, podrun uses the partial result.
+// measureWithin limits the time for measuring the disk usage of one directory. If this time
+// expires, podrun uses the partial result.
 const measureWithin = 30 * time.Second
 
 // Pods implements Stats. The usage of a pod is unknown if neither its cgroup nor the
@@ -93,8 +93,8 @@ func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi
 	return out
 }
 
-// usage returns a pod's disk usage, and the memory usage of its containers. files is the pod's
-// result of runtimeFiles.
+// usage returns a pod's disk usage, and the memory usage of its containers. The argument files is
+// the result of runtimeFiles for the pod.
 func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats, files []string) *evictions.Usage {
 	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
@@ -111,7 +111,7 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 			u.Containers[list[i].Name] = one
 		}
 	}
-	u.Files = s.disk(ctx, layout.Containers(id.UID)) // termination logs
+	u.Files = s.disk(ctx, layout.Containers(id.UID)) // these are the termination logs
 	for _, path := range append(files, layout.EtcHosts(id.UID)) {
 		u.Files = u.Files.Plus(evictions.ReadFile(path))
 	}
@@ -124,10 +124,10 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 }
 
 // runtimeFiles returns, by pod UID, the files that the runtime itself has mounted into the pods'
-// containers and to which the containers can write. These files must count. Otherwise a container
-// could write any amount of data outside of volumes, layers and logs (as in CVE-2020-8557). If the
-// runtime does not report these files for a container, runtimeFiles warns that the usage of the pod
-// is measured too low.
+// containers and to which the containers can write. The pod's usage must include these files.
+// Otherwise a container could write any amount of data outside of volumes, layers and logs (as in
+// CVE-2020-8557). If the runtime does not report these files for a container, runtimeFiles warns
+// that the measured usage of the pod is too low.
 func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string][]string {
 	list, err := s.node.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string
 		}
 		known[c.GetId()] = files
 		for _, f := range files {
-			// The containers of a sandbox share these files.
+			// The containers of a sandbox share these files, which must count only once.
 			if !slices.Contains(out[uid], f) {
 				out[uid] = append(out[uid], f)
 			}

@@ -24,18 +24,18 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
 	}
-	// If this is true, the pod was evicted, and its file cannot be read now.
+	// This is true if the pod was evicted and its file cannot be read at the moment.
 	fromCheckpoint := in.Source != Present
 	if !fromCheckpoint && in.recorded == "" && !in.replica {
-		// Record the source before creating the pod. If the supervisor is killed after that, the next
-		// supervisor knows the pod's source, even if the file has been removed.
+		// podrun records the source before it creates the pod. If the supervisor is then killed, the
+		// next supervisor knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
 			return err
 		}
 	}
 	if has := p.s.options.HasPod; in.Once && has != nil && !has(p.id) {
-		// The record of the source is written before this question, so the Job, which first stops the pod and
-		// then reads the record, cannot regard the pod as removed while it starts.
+		// podrun writes the source record before this check. The Job first stops the pod and then reads the
+		// record, so it cannot consider the pod removed while the pod is starting.
 		_ = p.await(ctx, nil, time.Now().Add(sourceLag))
 		return errChanged
 	}
@@ -49,7 +49,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 			// The pod has a new checkpoint.
 			p.noteCorrupt(stepInput{})
 			if fromCheckpoint || in.replica {
-				// The recorded state of the source remains valid.
+				// The recorded hashes of the source remain valid.
 				return nil
 			}
 			p.noteReverted(in, target)
@@ -71,12 +71,13 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	return result.Err
 }
 
-// sourceLag is how long the supervisor waits until it reads the sources again, if a Job has stopped a pod since the last read.
+// sourceLag is how long the supervisor waits before it reads the sources again if a Job has stopped a pod since the
+// last read.
 const sourceLag = 100 * time.Millisecond
 
-// definition returns the definition to apply, which is that of the source. If the source cannot be read, or if the
-// pod keeps the definition of a command, it returns the definition in the pod's checkpoint, or nil if the checkpoint
-// is gone.
+// definition returns the definition to apply, which is normally that of the source. If the source cannot be read, or
+// if the pod keeps the definition of a command, it returns the definition in the pod's checkpoint, or nil if the
+// checkpoint no longer exists.
 func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
 	if in.Source == Present && !in.kept {
 		return in.objects, nil
@@ -102,14 +103,14 @@ func (p *pod) noteReverted(in stepInput, t prepare.Target) {
 		Message: "the definition in " + source.Shown(in.path) + " has changed, and replaces the one that a command applied; 'podrun rollout undo " + p.id.Name + " -n " + p.id.Namespace + "' returns to that one"}})
 }
 
-// admit locks the pod and admits its definition. The worker is nil if the pod has changed so that another
-// step is necessary.
+// admit locks the pod and admits its definition. The returned worker is nil if the pod has changed and
+// requires another step.
 func (p *pod) admit(ctx context.Context, n *node.Node, in stepInput, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
 	lock, err := n.Locks().LockPod(ctx, p.id, store.PurposeRun)
 	lock.Supervisor = true
 	var objects *manifest.Objects
 	if err == nil {
-		// Read it under the lock, because a command may have changed it.
+		// This must be read under the lock, because a command may have changed it.
 		objects, err = p.definition(in)
 	}
 	if err != nil || objects == nil {
@@ -149,10 +150,10 @@ func (p *pod) attend(ctx context.Context, in stepInput) error {
 	return errors.Join(err, w.Close())
 }
 
-// resizePending returns why podrun could not resize the pod in place to its source's
-// definition. It returns nil if the definition requires no resize, or if no reason is known. If
-// the resize is not Infeasible, it is Deferred, whatever the reason
-// (SetPodResizePendingCondition in pkg/kubelet/status).
+// resizePending returns why podrun could not resize the pod in place to its source's definition. It
+// returns nil if the definition requires no resize, or if the reason is unknown. A resize that is
+// not Infeasible is Deferred, whatever the reason (SetPodResizePendingCondition in
+// pkg/kubelet/status).
 func (p *pod) resizePending(in stepInput) *lifecycle.ResizePending {
 	p.mu.Lock()
 	failed := p.failures[Apply]
@@ -183,8 +184,8 @@ func (p *pod) supervision() *reconcile.Supervision {
 // notification.
 const ownerPoll = 10 * time.Second
 
-// noteEnded records the generation in which the pod has terminated. If a command starts the pod
-// again, the generation changes.
+// noteEnded records the generation in which the pod terminated. If a command starts the pod again,
+// the generation changes.
 func (p *pod) noteEnded(n *node.Node) {
 	if r, err := store.ReadOwner(n.Layout(), p.id); err == nil && r != nil {
 		p.mu.Lock()
@@ -206,8 +207,8 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	if err != nil {
 		return err
 	}
-	// Decide again under the lock: while this step waited for the lock, a command may have applied
-	// another pod of the same name.
+	// podrun decides again under the lock, because a command may have applied another pod of the
+	// same name while this step waited for the lock.
 	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}
@@ -220,7 +221,8 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	return nil
 }
 
-// awaitRuntime waits until the runtime responds, if the runtime is known not to respond.
+// awaitRuntime waits until the runtime responds. It returns immediately unless the hub has found
+// that the runtime does not respond.
 func (p *pod) awaitRuntime(ctx context.Context) error {
 	if p.s.hub.Down().IsZero() {
 		return nil

@@ -18,23 +18,23 @@ import (
 
 // Options are the inputs of a Supervisor.
 type Options struct {
-	// Sources reads the manifest directories; nil if there are none.
+	// Sources reads the manifest directories; it is nil if there are none.
 	Sources Sources
 	// Changed receives a signal when the result of Sources may have changed.
 	Changed <-chan struct{}
-	// Jobs runs Jobs and CronJobs until its context ends; nil for none.
+	// Jobs runs Jobs and CronJobs until its context ends; it may be nil.
 	Jobs func(context.Context)
-	// HasPod reports whether a Job still has a pod, at the time of the call. Forgotten is called after the
-	// supervisor has forgotten a pod that no source defines; it must not block. Both may be nil.
+	// HasPod reports whether a Job currently has the pod. Forgotten is called after the supervisor has
+	// forgotten a pod that no source defines; it must not block. Both may be nil.
 	HasPod    func(identity.Pod) bool
 	Forgotten func()
 	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
 	// the supervisor polls the state.
 	StateChanges <-chan identity.Pod
-	// Reports receives what happens to pods, for a source that has their status; nil for none.
+	// Reports receives changes of pods, for a source that needs their status; it may be nil.
 	Reports Reports
-	// Taken is called with the content of the manifest directories before the supervisor applies it. It
-	// must not call the runtime; it may be nil.
+	// Taken is called with the content of the manifest directories before the supervisor applies this
+	// content. It must not call the runtime. It may be nil.
 	Taken func(context.Context, *source.Snapshot, *source.Desired)
 	// Locked is called when this process has become the supervisor of the root directory; it may
 	// be nil.
@@ -44,8 +44,8 @@ type Options struct {
 	Starting func(identity.Pod)
 	// Listed is called after each complete list of the runtime's pods; see observe.Hub.
 	Listed func(at time.Time, took, interval time.Duration)
-	// Evicted is called after each eviction of a pod, with the kubelet's name of the signal that
-	// caused it. It may be nil.
+	// Evicted is called after each eviction of a pod, with the kubelet's name of the eviction
+	// signal. It may be nil.
 	Evicted func(signal string)
 	// AllowKubelet allows pods on a host with a kubelet.
 	AllowKubelet bool
@@ -54,11 +54,11 @@ type Options struct {
 	// Progress is called every Heartbeat with the state of the supervisor, as long as no
 	// worker is stuck.
 	Progress  func(Summary)
-	Heartbeat time.Duration // 0 is 10 s
+	Heartbeat time.Duration // 0 means 10 s
 	// RotateLogs is called at intervals with the running containers, from one goroutine; it may be
 	// nil.
 	RotateLogs      func(context.Context, []observe.Running)
-	RotateLogsEvery time.Duration // 0 is 10 s
+	RotateLogsEvery time.Duration // 0 means 10 s
 	// Stats reads the resource usage on which evictions are based. If it is nil, the supervisor
 	// evicts no pod and removes no image.
 	Stats Stats
@@ -123,7 +123,7 @@ func New(n *node.Node, o Options) *Supervisor {
 func (s *Supervisor) Reload(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The kubelet would try every image again.
+	// A restarted kubelet would retry every image.
 	n.Settings.RetryPullAlways = true
 	n.Unattended = true
 	n.Puller = n.NewPuller()
@@ -135,8 +135,8 @@ func (s *Supervisor) Reload(n *node.Node) {
 	signal(s.shutdown.reloaded)
 }
 
-// Run supervises pods until ctx ends. After that, containers continue to run. If another
-// supervisor uses the root directory, it supervises nothing and returns an error.
+// Run supervises pods until ctx ends. Containers continue to run after that. If another supervisor
+// uses the root directory, Run returns an error and supervises nothing.
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.lock()
 	if err != nil {
@@ -147,8 +147,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.options.Locked()
 	}
 	inner, cancel := context.WithCancel(ctx)
-	// However Run returns, all goroutines must have ended before another supervisor can acquire the
-	// lock. The loops must end before the workers, because loops start workers.
+	// In any case, all goroutines must end before Run releases the lock to another supervisor. The
+	// loops must end before the workers, because loops start workers.
 	defer s.workers.Wait()
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -218,7 +218,8 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 func (s *Supervisor) lock() (*store.ServeLock, error) {
 	var lock *store.ServeLock
 	var err error
-	// If the lock is taken, try again: a command that checks whether a supervisor runs locks the file for a moment.
+	// podrun tries again if the lock is taken, because a command that checks whether a supervisor is running locks
+	// the file for a moment.
 	for try := 0; lock == nil && try < lockTries; try++ {
 		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
 			return nil, err
@@ -234,7 +235,7 @@ func (s *Supervisor) lock() (*store.ServeLock, error) {
 	return lock, nil
 }
 
-// lockTries limits the attempts to lock.
+// lockTries is the maximum number of attempts to acquire the lock.
 const lockTries = 5
 
 // current returns the node with the settings of the last reload.
@@ -258,12 +259,13 @@ func (s *Supervisor) readSources(ctx context.Context) error {
 	return nil
 }
 
-// take processes the content of the manifest directories. Its calls must not be concurrent.
+// take processes the content of the manifest directories. It must not be called concurrently.
 func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	s.mu.Lock()
 	n, before := s.node, s.want
 	s.mu.Unlock()
-	// Do not hold s.mu here: warnings go to stderr, whose reader may have stopped reading.
+	// s.mu must not be held here, because warnings go to stderr, whose reader may have stopped
+	// reading.
 	n.SendWarnings(snapshot.News)
 	n.SendWarnings(want.News(before))
 	if s.options.Taken != nil {
@@ -314,7 +316,7 @@ func (s *Supervisor) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Pods of an older version of podrun have no owner record.
+	// Pods that an older version of podrun created have no owner record.
 	stored, err := store.StoredPods(layout)
 	if err != nil {
 		return err
@@ -345,7 +347,7 @@ func (s *Supervisor) watchSources(ctx context.Context) {
 		case <-again:
 		}
 		if s.readSources(ctx) != nil {
-			// The context has ended.
+			// the context has ended
 			return
 		}
 	}
@@ -377,8 +379,8 @@ func (s *Supervisor) watchState(ctx context.Context) {
 	}
 }
 
-// pollIdle makes pods check their state while they wait for another command to exit: it is not
-// certain that the exit causes a file event.
+// pollIdle makes pods check their state while they wait for another command to exit, because the
+// exit may not cause a file event.
 func (s *Supervisor) pollIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,17 +6,18 @@ import (
 )
 
 // turns contains, for each loop of the supervisor, the time at which its last iteration began, in nanoseconds since
-// 1970; 0 before the first one. podrun notifies systemd's watchdog only if all loops make progress. A runtime that
-// does not answer does not stop a loop, because every call to the runtime has a time limit.
+// 1970, or 0 before the first iteration. podrun notifies systemd's watchdog only if all loops make progress. A
+// runtime that does not answer does not stop a loop, because every call to the runtime has a time limit.
 type turns struct {
-	state atomic.Int64 // watchState
-	lists atomic.Int64 // observe.Hub.Run
+	state atomic.Int64 // the loop of watchState
+	lists atomic.Int64 // the loop of observe.Hub.Run
 }
 
-// listed records that the hub begins an iteration.
+// listed records that the hub has begun an iteration.
 func (t *turns) listed() { t.lists.Store(time.Now().UnixNano()) }
 
-// late returns the name of a loop whose last iteration began more than stuckAfter ago; "" if there is none.
+// late returns the name of a loop whose last iteration began more than stuckAfter ago; or "" if there is
+// none.
 func (t *turns) late(now time.Time) string {
 	for _, loop := range []struct {
 		name string

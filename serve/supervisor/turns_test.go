@@ -37,8 +37,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestALoopThatDoesNotTurn: a runtime whose calls hang makes no loop late, because every call is limited; a
-// loop that blocks is late, until it turns again.
+// TestALoopThatDoesNotTurn checks that a loop that blocks is late until its next iteration. A runtime whose
+// calls hang must not make a loop late, because every call has a time limit.
 func TestALoopThatDoesNotTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := nodeconfig.Default()

@@ -6,13 +6,14 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// Snapshot returns the content of the manifest sources as last read; nil before the first read.
+// Snapshot returns the content of the manifest sources at the last read. It returns nil before the
+// first read.
 func (s *Supervisor) Snapshot() *source.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot
 }
 
-// Inventory returns the containers and the pods with a ready sandbox in the runtime's last list;
-// see observe.Hub.Inventory.
+// Inventory returns, from the runtime's last list, the containers and the pods with a ready
+// sandbox; see observe.Hub.Inventory.
 func (s *Supervisor) Inventory() ([]observe.Listed, []identity.Pod) { return s.hub.Inventory() }

@@ -13,8 +13,8 @@ const DelayPath = "/etc/systemd/logind.conf.d/50-podrun.conf"
 // defaultDelay is the InhibitDelayMaxSec that logind uses without a drop-in.
 const defaultDelay = 5 * time.Second
 
-// DelayMargin is the time by which logind's delay exceeds the pods' shutdown periods. podrun
-// needs it to record that pods were stopped, and for calls to the runtime.
+// DelayMargin is the time by which logind's delay exceeds the pods' shutdown periods. podrun needs
+// this time for calls to the runtime and to record that it stopped the pods.
 const DelayMargin = 5 * time.Second
 
 // delayDropIn returns the text of the drop-in for the given shutdown periods. It returns nil if
@@ -27,5 +27,5 @@ func delayDropIn(periods time.Duration) []byte {
 	return fmt.Appendf(nil, "%s\n# Pods have %s to terminate before the host shuts down.\n[Login]\nInhibitDelayMaxSec=%d\n", marker, periods, seconds)
 }
 
-// isDelay reports whether Install wrote a drop-in.
+// isDelay reports whether Install wrote the given drop-in.
 func isDelay(text []byte) bool { return bytes.HasPrefix(text, []byte(marker+"\n")) }

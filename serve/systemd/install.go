@@ -14,34 +14,34 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Service is podrun.service on this host, or in the file system of another host.
+// Service is podrun.service on this host, or in another host's file system.
 type Service struct {
 	// Prefix is prepended to every path. It is "" for this host, and otherwise the root of another
 	// host's file system, for example that of an image.
 	Prefix string
-	// Manager is this host's systemd. If it is nil, the files are those of another host: a link
-	// enables the unit, and nothing is started.
+	// Manager is this host's systemd. If it is nil, the files belong to another host: Install
+	// enables the unit with a link, and does not start it.
 	Manager Manager
 }
 
 // InstallOptions are the options of Install.
 type InstallOptions struct {
 	Unit []byte // the result of Unit
-	// directories that Install creates with mode 0750 if they are missing
+	// directories that Install creates with mode 0750 if they do not exist
 	Dirs  []string
 	Force bool // replace a unit that podrun did not write
 	Now   bool // start or restart the service; requires a Manager
-	// Delay is how long pods may delay a shutdown of the host; 0 for no delay.
+	// Delay is how long pods may delay a shutdown of the host; 0 means no delay.
 	Delay time.Duration
 	// Settings is a file that Install creates before the service starts, if the file does not
-	// exist. nil means none.
+	// exist. It may be nil.
 	Settings *File
 	Created  func() // called when Settings has been created
 }
 
 // File is a file on the host.
 type File struct {
-	Path string // absolute
+	Path string // an absolute path
 	Text []byte
 }
 
@@ -96,8 +96,8 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	return nil
 }
 
-// setDelay writes the text to logind's drop-in; nil removes the drop-in. If a file with that name
-// exists that podrun did not write, setDelay keeps it.
+// setDelay writes the text to logind's drop-in, or removes the drop-in if text is nil. It keeps a
+// file with that name that podrun did not write.
 func (s Service) setDelay(ctx context.Context, text []byte) error {
 	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
 	switch {
@@ -120,14 +120,14 @@ func (s Service) setDelay(ctx context.Context, text []byte) error {
 		return failure("write "+DelayPath, err, "")
 	}
 	if s.Manager != nil {
-		// On SIGHUP, logind reads its configuration again; the kubelet sends it this signal, too. If
+		// On SIGHUP, logind reads its configuration again. The kubelet also sends this signal. If
 		// logind is not running, `podrun serve` reports that when it starts.
 		_, _ = s.Manager.Run(ctx, "kill", "--signal=HUP", "systemd-logind.service")
 	}
 	return nil
 }
 
-// makeDir creates a directory for manifests with an exact mode, whatever the umask is. It does
+// makeDir creates a directory for manifests with an exact mode, regardless of the umask. It does
 // not change an existing directory.
 func (s Service) makeDir(dir string) error {
 	if err := s.makeAll(filepath.Dir(dir)); err != nil {
@@ -162,7 +162,7 @@ func (s Service) makeAll(dir string) error {
 	return root.MkdirAll("."+dir, 0o755)
 }
 
-// wantedBy is the link that enables the unit. It follows the section [Install] of Unit.
+// wantedBy is the link that enables the unit. It must match the section [Install] of Unit.
 const wantedBy = "/etc/systemd/system/multi-user.target.wants/" + UnitName
 
 // link enables the unit in another host's file system, as `systemctl --root enable` does.
@@ -178,8 +178,8 @@ func (s Service) link() error {
 }
 
 // refuseOther refuses to change a unit that podrun did not write. The argument err is the error
-// from reading the unit file. If the file is a link, as those with which systemd masks units,
-// podrun did not write it either.
+// from reading the unit file. If the file is a link, such as the links with which systemd masks
+// units, podrun did not write it either.
 func refuseOther(unit []byte, err error, force bool, verb string) error {
 	if force || errors.Is(err, fs.ErrNotExist) || err == nil && written(unit) {
 		return nil
@@ -189,7 +189,7 @@ func refuseOther(unit []byte, err error, force bool, verb string) error {
 
 func (s Service) path(name string) string { return filepath.Join(s.Prefix, name) }
 
-// failure is an error of the service.
+// failure returns an error about the service.
 func failure(op string, err error, hint string) error {
 	return &problem.Error{Kind: problem.Runtime, Object: UnitName, Op: op, Err: err, Hint: hint}
 }

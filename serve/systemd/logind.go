@@ -42,7 +42,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	err = conn.AddMatchSignalContext(bounded, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(logindIface),
 		dbus.WithMatchMember(prepareEvent), dbus.WithMatchObjectPath(logindPath))
 	if err == nil {
-		// The call starts logind, or fails if logind is missing.
+		// The call makes the bus start logind, or fails if logind is not installed.
 		_, err = l.DelayMax(bounded)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 )
 
-// privateBus starts a message bus for the test, which replaces the system bus.
+// privateBus starts a message bus that replaces the system bus in the test.
 func privateBus(t *testing.T) {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -32,7 +32,7 @@ func privateBus(t *testing.T) {
 	must(t, err)
 	must(t, c.Start())
 	t.Cleanup(func() {
-		// It may have exited.
+		// the bus may have already exited
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
@@ -41,12 +41,12 @@ func privateBus(t *testing.T) {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", strings.TrimSpace(address))
 }
 
-// fakeLogind implements logind on the bus. Each lock is the read end of a pipe.
+// fakeLogind implements logind on the bus. A lock is a pipe: the client holds the write end.
 type fakeLogind struct {
 	t     *testing.T
 	conn  *dbus.Conn
-	locks chan *os.File // the reading ends
-	// the write ends, which must be closed when the client has received them
+	locks chan *os.File // the read ends of the pipes
+	// the write ends of the pipes, which must be closed when the client has received them
 	sent  chan *os.File
 	asked chan []string
 }
@@ -85,7 +85,7 @@ func (f *fakeLogind) announce(begins bool) {
 	must(f.t, f.conn.Emit(logindPath, logindIface+"."+prepareEvent, begins))
 }
 
-// TestLogind announces and delays a shutdown on a real message bus.
+// TestLogind checks on a real message bus that a shutdown can be announced and delayed.
 func TestLogind(t *testing.T) {
 	privateBus(t)
 	if _, err := DialLogind(t.Context()); err == nil {

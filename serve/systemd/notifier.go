@@ -12,13 +12,13 @@ import (
 const sendLimit = 2 * time.Second
 
 // Notifier reports the state of this process to systemd with the protocol of sd_notify(3). A nil Notifier, or one
-// without a socket, does nothing. It is safe for concurrent use. Every method takes at most 2 s. An error concerns
+// without a socket, does nothing. It is safe for concurrent use. Every method takes at most 2 s. An error affects
 // only the message of that call.
 type Notifier struct{ socket string }
 
-// NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no service
-// manager expects messages. The caller must unset the variable, so that other processes do not
-// inherit it.
+// NewNotifier returns the notifier for socket, the value of NOTIFY_SOCKET. It is empty if no
+// service manager expects messages. The caller must unset the variable, so that other processes do
+// not inherit it.
 func NewNotifier(socket string) (*Notifier, error) {
 	if socket == "" {
 		return &Notifier{}, nil
@@ -32,7 +32,7 @@ func NewNotifier(socket string) (*Notifier, error) {
 // Enabled reports whether the notifier has a socket.
 func (n *Notifier) Enabled() bool { return n != nil && n.socket != "" }
 
-// Ready reports that the start, or a reload, is complete.
+// Ready reports that the start or a reload is complete.
 func (n *Notifier) Ready() error { return n.send("READY=1") }
 
 // Status sets the text that `systemctl status` shows. The text becomes one line of at most 512 bytes, with spaces in
@@ -58,8 +58,8 @@ func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 // Watchdog reports that the process makes progress; see WatchdogInterval.
 func (n *Notifier) Watchdog() error { return n.send("WATCHDOG=1") }
 
-// ExtendTimeout asks systemd to wait at least this long for the next message, while the service
-// starts, reloads or stops. It does nothing if more is not positive.
+// ExtendTimeout requests that systemd wait at least this long for the next message while the
+// service starts, reloads or stops. It does nothing if more is not positive.
 func (n *Notifier) ExtendTimeout(more time.Duration) error {
 	if more <= 0 {
 		return nil
@@ -67,8 +67,8 @@ func (n *Notifier) ExtendTimeout(more time.Duration) error {
 	return n.send(extendMessage(more))
 }
 
-// send connects for each message, because after `systemctl daemon-reexec` the name may belong
-// to another socket.
+// send sends a message. It connects for each message, because the name may belong to another socket
+// after `systemctl daemon-reexec`.
 func (n *Notifier) send(message string) error {
 	if !n.Enabled() {
 		return nil

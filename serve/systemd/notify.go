@@ -32,13 +32,14 @@ func statusMessage(text string) string {
 	return "STATUS=" + strings.TrimSpace(text)
 }
 
-// reloadingMessage returns the message for the beginning of a reload. The time is one of
+// reloadingMessage returns the message for the beginning of a reload. The argument is a time of
 // CLOCK_MONOTONIC.
 func reloadingMessage(monotonic time.Duration) string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic.Microseconds())
 }
 
-// extendMessage returns the message that requests more time. It rounds up to a microsecond.
+// extendMessage returns the message that requests more time. It rounds the duration up to a
+// microsecond.
 func extendMessage(more time.Duration) string {
 	usec := more / time.Microsecond
 	if more%time.Microsecond > 0 {
@@ -48,10 +49,10 @@ func extendMessage(more time.Duration) string {
 }
 
 // WatchdogInterval returns how long systemd waits for Notifier.Watchdog before it terminates the
-// service. It also reports whether systemd watches the process with the ID pid at all. Like
+// service. It also reports whether systemd watches the process pid at all. Like
 // sd_watchdog_enabled(3), it reads WATCHDOG_USEC and WATCHDOG_PID. Watchdog should be called at
-// half of that interval. getenv must return "" for a variable that is not set. WatchdogInterval
-// ignores values that systemd never sets.
+// half of that interval. The function getenv must return "" for a variable that is not set.
+// WatchdogInterval ignores values that systemd never sets.
 func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool) {
 	usec, err := strconv.ParseUint(getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || usec == 0 || usec > math.MaxInt64/uint64(time.Microsecond) {
@@ -69,7 +70,7 @@ func socketAddress(socket string) error {
 	// The length of sun_path without the NUL at the end of a path (unix(7)).
 	longest := 107
 	if strings.HasPrefix(socket, "@") {
-		// In an abstract name, the initial NUL takes the place of the @.
+		// In the address of an abstract socket, a NUL replaces the @, and there is no final NUL.
 		longest++
 	}
 	switch {

@@ -57,7 +57,7 @@ func TestWatchdogInterval(t *testing.T) {
 	}
 }
 
-// TestNotifier sends every message to a socket with a path, and to an abstract one.
+// TestNotifier sends every message to a socket with a path and to an abstract socket.
 func TestNotifier(t *testing.T) {
 	for _, socket := range []string{filepath.Join(t.TempDir(), "notify"), "@podrun-test-" + strconv.Itoa(os.Getpid())} {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

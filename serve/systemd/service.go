@@ -15,7 +15,7 @@ func (s Service) unit(ctx context.Context) ([]byte, error) {
 	return hostfile.ReadNoFollow(ctx, s.path(UnitPath), maxUnit)
 }
 
-// ready returns an error if systemd does not run this host.
+// ready returns an error if systemd does not manage this host.
 func (s Service) ready() error {
 	if s.Manager != nil && !s.Manager.Booted() {
 		return failure("", errors.New("systemd is not running on this host"), "run 'podrun serve' under another supervisor")
@@ -23,8 +23,8 @@ func (s Service) ready() error {
 	return nil
 }
 
-// Status asks systemd for the state of the service. If the service is not installed, Load is
-// not-found. It requires a Manager.
+// Status asks systemd for the state of the service. If the service is not installed, the field Load
+// is not-found. Status requires a Manager.
 func (s Service) Status(ctx context.Context) (State, error) {
 	if err := s.ready(); err != nil {
 		return State{}, err

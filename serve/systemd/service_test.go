@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// fakeManager is a systemd that records the calls of systemctl.
+// fakeManager is a Manager that records the calls of systemctl.
 type fakeManager struct {
 	down   bool
 	calls  []string
@@ -83,7 +83,8 @@ func TestInstall(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Install again with another unit: the directory must keep the mode that its owner has set.
+	// A second Install, with another unit, must keep the mode of the directory that the
+	// administrator has set.
 	must(t, os.Chmod(s.path("/etc/podrun/manifests"), 0o700))
 	m.calls, options.Now, options.Unit = nil, true, []byte(unit(t, UnitOptions{Flags: []string{"-v"}}))
 	must(t, s.Install(t.Context(), options))
@@ -103,7 +104,7 @@ func TestInstallRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*testing.T, Service, *fakeManager)
 		want    string
-		forced  bool // whether --force makes it succeed
+		forced  bool // whether the operation succeeds with --force
 		written bool
 	}{
 		"a unit of the administrator's": {func(t *testing.T, s Service, _ *fakeManager) { s.write(t, "[Unit]\n") },
@@ -186,7 +187,7 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestOtherHost checks that in another host's file system, a link enables the unit.
+// TestOtherHost checks that Install enables the unit with a link in another host's file system.
 func TestOtherHost(t *testing.T) {
 	s := Service{Prefix: t.TempDir()}
 	for range 2 {
@@ -249,7 +250,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestSystemctl runs a script in place of systemctl.
+// TestSystemctl tests Systemctl with a script in place of systemctl.
 func TestSystemctl(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
@@ -288,8 +289,8 @@ func TestSystemctl(t *testing.T) {
 	}
 }
 
-// TestDelay checks that Install writes logind's drop-in if pods may take longer than logind
-// waits, and that Uninstall removes it. If podrun did not write the drop-in, it must remain.
+// TestDelay checks that Install writes logind's drop-in if pods may take longer than logind waits,
+// and that Uninstall removes it. Uninstall must keep a drop-in that podrun did not write.
 func TestDelay(t *testing.T) {
 	s, m := newService(t)
 	drop := func() string {
@@ -317,7 +318,7 @@ func TestDelay(t *testing.T) {
 	if slices.Contains(m.calls, hup) {
 		t.Error("logind reads its files again although nothing has changed")
 	}
-	// logind does not run.
+	// This simulates that logind is not running.
 	m.fail = "kill"
 	install(time.Minute)
 	if !strings.Contains(drop(), "InhibitDelayMaxSec=65") {
@@ -340,7 +341,7 @@ func TestDelay(t *testing.T) {
 func TestSettings(t *testing.T) {
 	const path, text, other = "/etc/podrun/config.yaml", "seccompDefault: true\n", "maxPods: 3\n"
 	for name, tc := range map[string]struct {
-		have, change  string // content before Install, and change after it
+		have, change  string // content of the file before Install, and its change after Install
 		created, stay bool
 	}{
 		"no file":             {"", "", true, false},
@@ -369,7 +370,7 @@ func TestSettings(t *testing.T) {
 				t.Error("the error of systemctl is lost")
 			}
 			m.fail = ""
-			// In the second call, the file exists before the service starts.
+			// When the second call starts the service, the file already exists.
 			must(t, s.Install(t.Context(), options))
 			if want := map[bool]int{true: 1}[tc.created]; created != want {
 				t.Errorf("created %d times, want %d", created, want)

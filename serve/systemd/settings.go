@@ -21,8 +21,8 @@ func (s Service) create(f *File, created func()) error {
 		return err
 	}
 	path := s.path(f.Path)
-	// The file is complete when the link makes it appear. The link is atomic, and never replaces a
-	// file.
+	// The file is complete before the link makes it visible. Creating the link is atomic, and never
+	// replaces a file.
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := hostfile.Write(temporary, f.Text, 0o644); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s Service) create(f *File, created func()) error {
 	return err
 }
 
-// ignore returns nil for an error of this kind, and other errors unchanged.
+// ignore returns nil if err is of the given kind, and err otherwise.
 func ignore(err, kind error) error {
 	if errors.Is(err, kind) {
 		return nil

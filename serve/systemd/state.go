@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// State is the state of podrun.service that systemd reports. The values have systemd's format
+// State is the state of podrun.service as systemd reports it. The values have systemd's format
 // (systemctl(1)); fields may be empty. It marshals to stable JSON.
 type State struct {
 	Unit     string `json:"unit"`
@@ -15,8 +15,8 @@ type State struct {
 	Sub      string `json:"sub"`                // running, dead, auto-restart…
 	Enabled  string `json:"enabled,omitempty"`  // enabled, disabled…
 	File     string `json:"file,omitempty"`     // path of the unit
-	Since    string `json:"since,omitempty"`    // when it became active, as systemd writes it
-	MainPID  int    `json:"mainPID,omitempty"`  // 0: no process
+	Since    string `json:"since,omitempty"`    // time at which the unit became active, in systemd's format
+	MainPID  int    `json:"mainPID,omitempty"`  // 0 means no process
 	Result   string `json:"result,omitempty"`   // success, exit-code, watchdog…
 	ExitCode int    `json:"exitCode,omitempty"` // exit code of the last process that exited
 	// number of restarts by systemd since the unit was started

@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/output"
 )
 
-// Manager is systemd, accessed with systemctl.
+// Manager provides access to systemd through systemctl.
 type Manager interface {
-	// Booted reports whether systemd runs this host; it checks what sd_booted(3) checks.
+	// Booted reports whether systemd manages this host, like sd_booted(3).
 	Booted() bool
 	// Run runs systemctl with arguments and returns its standard output. The error
 	// contains the arguments and systemctl's message.
@@ -26,13 +26,13 @@ type Manager interface {
 // Systemctl is the Manager of this host.
 type Systemctl struct{}
 
-// Booted checks whether the directory exists that systemd creates first.
+// Booted checks whether the directory that systemd creates first exists.
 func (Systemctl) Booted() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
 
-// programDirs are the directories in which podrun searches for systemctl if PATH does not lead to
-// it. A device's init program, or a cron job, may have no PATH.
+// programDirs are the directories in which podrun searches for systemctl if it is not in PATH. A
+// device's init program or a cron job may have no PATH.
 var programDirs = []string{"/usr/bin", "/bin"}
 
 // find returns the path of systemctl. If systemctl is not installed, the error is
@@ -51,7 +51,7 @@ func find() (string, error) {
 	return path, nil
 }
 
-// maxOutput limits how many bytes of systemctl's output podrun keeps.
+// maxOutput is the maximum number of bytes of systemctl's output that podrun keeps.
 const maxOutput = 64 << 10
 
 // Run runs systemctl until it exits or ctx ends.

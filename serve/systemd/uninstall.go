@@ -15,16 +15,15 @@ import (
 // UninstallOptions are the options of Uninstall.
 type UninstallOptions struct {
 	Force bool // remove a unit that podrun did not write
-	// the file that Install created, which Uninstall removes if its text is unchanged; nil for none
+	// the file that Install created; Uninstall removes it if its text has not changed; may be nil
 	Settings *File
 	// absolute paths of directories that Uninstall removes if they are empty
 	Empty []string
 }
 
-// Uninstall stops and disables the service, and removes its unit. It returns false if there is
-// no unit. It removes logind's drop-in directory if it is empty. It keeps pods, manifests,
-// changed settings and the administrator's drop-ins. A caller can repeat an interrupted
-// Uninstall.
+// Uninstall stops and disables the service, and removes its unit. It returns false if there is no
+// unit. It removes logind's drop-in directory if that directory is empty. It keeps pods, manifests,
+// changed settings and the administrator's drop-ins. An interrupted Uninstall can be repeated.
 func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
@@ -63,7 +62,7 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 func (s Service) removeEmpty(dir string) {
 	root, err := os.OpenRoot(s.path("/"))
 	if err != nil {
-		// The prefix does not exist.
+		// the prefix does not exist
 		return
 	}
 	defer root.Close()
@@ -74,8 +73,8 @@ func (s Service) removeEmpty(dir string) {
 	}
 }
 
-// forget makes systemd drop the unit after Uninstall, or an interrupted Uninstall, has removed
-// its file.
+// forget makes systemd drop the unit after an Uninstall, possibly an interrupted one, has removed
+// the unit's file.
 func (s Service) forget(ctx context.Context) error {
 	if s.Manager == nil {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// UnitName is the name of podrun's unit. UnitPath is its file on the host, in the directory for
-// the administrator's units (systemd.unit(5)).
+// UnitName is the name of podrun's unit. UnitPath is the unit's file on the host, in the directory
+// for the administrator's units (systemd.unit(5)).
 const (
 	UnitName = "podrun.service"
 	UnitPath = "/etc/systemd/system/" + UnitName
 )
 
-// marker is the first line of a unit file that Install has written. A file without it belongs
-// to the user, and Install and Uninstall refuse to change it.
+// marker is the first line of a unit file that Install has written. A file without this line
+// belongs to the user, and Install and Uninstall refuse to change it.
 const marker = "# Written by 'podrun service install'."
 
 // Limits of a unit's command line.
@@ -29,11 +29,11 @@ const (
 	maxArgument  = 4096 // bytes; PATH_MAX
 )
 
-// UnitOptions are the parts of the unit that differ between hosts.
+// UnitOptions are the parts of the unit that may differ between hosts.
 type UnitOptions struct {
 	Binary string // absolute path of podrun
-	// Sources are absolute paths of manifest directories, and https URLs; if empty, those in the
-	// settings.
+	// Sources are absolute paths of manifest directories, and https URLs. If it is empty, podrun
+	// uses the sources in the settings.
 	Sources []string
 	Flags   []string // flags of `podrun serve`, such as --config=/etc/podrun/edge.yaml
 }
@@ -143,8 +143,9 @@ func commandLine(o UnitOptions) (string, error) {
 	if !path.IsAbs(o.Binary) {
 		return "", fmt.Errorf("binary %q: systemd requires an absolute path", o.Binary)
 	}
-	// In the path of a program, systemd does not accept quotes and backslashes. It also does not
-	// expand variables there. In arguments, it does, and $$ is a dollar.
+	// systemd does not accept quotes and backslashes in the path of a program. It also does not
+	// expand variables in this path, in contrast to arguments, so $$ cannot represent a dollar
+	// sign.
 	if strings.ContainsAny(o.Binary, "$\"'\\") {
 		return "", fmt.Errorf("binary %q: systemd does not support the path of a program with a dollar sign, a quote or a backslash: move podrun", o.Binary)
 	}
@@ -167,7 +168,8 @@ func commandLine(o UnitOptions) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// reloadCommand returns the value of ExecReload. systemd expands MAINPID.
+// reloadCommand returns the value of ExecReload. systemd replaces ${MAINPID} with the process ID of
+// the service.
 func reloadCommand(o UnitOptions) string { return quote(o.Binary) + " serve reload --pid=${MAINPID}" }
 
 func checkArgument(word string) error {
@@ -186,8 +188,8 @@ func checkArgument(word string) error {
 // digits.
 const plain = "/._-=:,+@"
 
-// quote formats an argument for ExecStart (systemd.service(5), command lines). systemd expands
-// specifiers and variables within quotes, too, so quote doubles % and $.
+// quote formats an argument for ExecStart (systemd.service(5), command lines). systemd also expands
+// specifiers and variables within quotes, so quote doubles % and $.
 func quote(word string) string {
 	word = strings.NewReplacer("%", "%%", "$", "$$").Replace(word)
 	special := func(r rune) bool {

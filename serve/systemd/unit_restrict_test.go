@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// needed are the capabilities that podrun or its child processes use, with the reason.
+// needed contains the capabilities that podrun or its child processes use, with the reasons.
 var needed = map[string]string{
 	"CAP_SYS_ADMIN":        "mounts, network namespaces",
 	"CAP_CHOWN":            "fsGroup",
@@ -29,7 +29,8 @@ var needed = map[string]string{
 	"CAP_SETPCAP":          "mount helpers and credential plugins may drop privileges",
 }
 
-// TestUnitRestrictions checks what podrun.service cannot do, and that it can do what it must.
+// TestUnitRestrictions checks that the unit forbids what podrun does not need, and permits what
+// podrun needs.
 func TestUnitRestrictions(t *testing.T) {
 	options := map[string][]string{}
 	for _, m := range option.FindAllStringSubmatch(unit(t, UnitOptions{}), -1) {
@@ -79,7 +80,7 @@ func TestUnitRestrictions(t *testing.T) {
 // unit.
 const goal = "6.0"
 
-// TestUnitExposure makes systemd calculate the exposure level of the unit.
+// TestUnitExposure checks the exposure level that systemd calculates for the unit.
 func TestUnitExposure(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

@@ -125,7 +125,8 @@ func TestUnitCommand(t *testing.T) {
 	}
 }
 
-// TestUnitVerify makes systemd check a unit with every character that requires quoting.
+// TestUnitVerify checks, with systemd-analyze, a unit that contains every character that requires
+// quoting.
 func TestUnitVerify(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -151,7 +152,7 @@ func TestUnitVerify(t *testing.T) {
 		}
 	}
 	if err != nil {
-		// This may be about other units of this host.
+		// The messages may be about other units of this host.
 		t.Logf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }
