@@ -19,9 +19,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Apply creates the cgroups and sets their values. If they exist, it only sets the values. If
-// it fails, it removes the cgroups that it created. The error is a *problem.Error of kind
-// Runtime. It has kind Refused if the pod's cgroup belongs to a pod of another root directory.
+// Apply creates the cgroups and sets their values. If they exist, it only sets the values. If it
+// fails, it removes the cgroups that it created. The error is a *problem.Error of kind Refused if
+// the pod's cgroup belongs to a pod of another root directory, and of kind Runtime otherwise.
 func Apply(ctx context.Context, p Plan) error {
 	groups := append(append([]Group{}, p.Shared...), p.Pods...)
 	if len(groups) == 0 {
@@ -34,8 +34,8 @@ func Apply(ctx context.Context, p Plan) error {
 	defer unlock()
 	if p.Driver != host.DriverSystemd {
 		// The cgroupfs manager creates a group together with its parents, so Apply begins with the
-		// innermost group. A slice is different: it must exist and have its values before its
-		// children are created.
+		// innermost group. A slice, in contrast, must exist and have its values before its children
+		// are created.
 		slices.Reverse(groups)
 	}
 	created := map[string]bool{}
@@ -61,8 +61,8 @@ func Apply(ctx context.Context, p Plan) error {
 }
 
 // removeCreated removes the new parts of a cgroup: its directories, its slice, and the parent
-// slices that were created with it, which systemd would keep. If a slice had a directory before,
-// removeCreated does not stop the slice. This would also stop the other processes in it.
+// slices that were created with it, which systemd would keep. removeCreated does not stop a slice
+// that already had a directory, because this would also stop the other processes in it.
 func (p Plan) removeCreated(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was created
@@ -80,15 +80,15 @@ func (p Plan) removeCreated(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// makeGroup creates a group's directories and sets its resources. missing lists the directories that do not exist
-// yet, the outermost first. created is true if Apply, possibly in an earlier call, created some of the group's
-// directories.
+// makeGroup creates a group's directories and sets its resources. The argument missing contains the directories
+// that do not exist yet, outermost first. The argument created is true if Apply, possibly in an earlier call,
+// created some of the group's directories.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
-	// updateBurstableWeight sets the weight of a Burstable group later. It uses the pods that
-	// exist then.
+	// updateBurstableWeight sets the weight of a Burstable group later, according to the pods that
+	// exist at that time.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}
@@ -112,11 +112,11 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 		return err
 	}
 	for _, dir := range missing {
-		// A directory may be missing: in hierarchies that the slice does not use, systemd creates
-		// none.
+		// The directory may be missing, because systemd creates none in hierarchies that the slice
+		// does not use.
 		markErr := mark(dir, p.noteFor(g, dir))
 		if markErr == nil {
-			// Other users of the host must be able to read the values, whatever the umask is.
+			// Other users of the host must be able to read the values, regardless of the umask.
 			markErr = os.Chmod(dir, 0o755)
 		}
 		if err == nil && !errors.Is(markErr, fs.ErrNotExist) {
@@ -141,9 +141,10 @@ func (p Plan) updateMark(g Group) error {
 	return nil
 }
 
-// missing returns the directories that the group and its parents lack, up to and including the
-// cgroup root, the outermost first. For each group that it examines, it records in created whether
-// directories are missing. It skips groups that are already in created, because these will exist.
+// missing returns the directories of the group and its parents that do not exist, up to and
+// including the cgroup root, outermost first. For each group that it examines, it records in
+// created whether directories are missing. It skips groups that are already in created, because
+// Apply will have created these.
 func (p Plan) missing(g Group, created map[string]bool) []string {
 	var out []string
 	for i := len(g.Name); i > 0; i-- {
@@ -153,7 +154,7 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 		}
 		dirs := slices.DeleteFunc(p.dirs(level), func(dir string) bool { return p.skipped(dir) || exists(dir) })
 		if created[level.Path] = len(dirs) > 0; len(dirs) == 0 {
-			// Then no directory of the parents is missing either.
+			// No directory of the parents is missing in this case.
 			break
 		}
 		out = append(dirs, out...)
@@ -162,7 +163,7 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 }
 
 // skipped reports whether a directory is in the hierarchy of the devices controller, in which the cgroup manager
-// creates no groups. The runtime creates the whole path in this hierarchy when a container needs the path.
+// creates no groups. The runtime creates the path in this hierarchy when it creates a container.
 func (p Plan) skipped(dir string) bool {
 	mount, ok := p.Mounts["devices"]
 	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")
@@ -215,8 +216,8 @@ func (r Resources) config() *cgroups.Resources {
 }
 
 // holds reports whether a shared group already has the planned weight. This check saves a call to
-// systemd for every pod. It returns false if the plan has other values than the weight, because
-// podrun sets those each time.
+// systemd for every pod. It returns false if the plan contains values other than the weight,
+// because podrun always sets those.
 func (p Plan) holds(g Group) bool {
 	r := g.Resources
 	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// updateBurstableWeight sets the weight of the shared Burstable cgroup, if this exists. The weight
-// follows from the requests that are recorded on the pod cgroups in it. The plan's weight may be
-// outdated, because other pods may have started or ended since. If a pod cgroup has no recorded
+// updateBurstableWeight sets the weight of the shared Burstable cgroup, if the cgroup exists. It
+// computes the weight from the requests that are recorded on the pod cgroups in it. The plan's weight
+// may be outdated, because other pods may have started or ended since. If a pod cgroup has no recorded
 // requests, updateBurstableWeight sets the plan's weight, but only if planned is true. The caller must
 // hold the lock.
 func (p Plan) updateBurstableWeight(planned bool) error {
@@ -33,8 +33,8 @@ func (p Plan) updateBurstableWeight(planned bool) error {
 	return nil
 }
 
-// requested returns the sum of the requests that are recorded on the groups inside a group. known is
-// false if one of these groups has no recorded requests.
+// requested returns the sum of the requests that are recorded on the groups inside a group. The
+// result known is false if one of these groups has no recorded requests.
 func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 	dir := filepath.Join(p.cpuMount(), g.Path)
 	entries, err := os.ReadDir(dir)

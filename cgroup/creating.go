@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Creating a cgroup directory and setting its extended attributes is not atomic. So while podrun
-// holds the lock, it first records which directories it will create. If podrun is killed before it
-// sets the attributes, the next podrun process that acquires the lock sets them.
+// Creating a cgroup directory and setting its extended attributes is not atomic. Therefore podrun
+// first records the directories that it will create, while it holds the lock. If podrun is killed
+// before it sets the attributes, the next podrun process that acquires the lock sets them.
 
 // maxMaking is the maximum size of the record, in bytes. A group has one directory per
 // hierarchy.
@@ -28,8 +28,8 @@ const makingRoot = "root"
 // making returns the path of the record.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// recordCreating records the directories that podrun will create, with their attributes. It ignores errors, whose
-// only effect is that if podrun is then killed, a later removal misses these directories.
+// recordCreating records the directories that podrun will create, with their attributes. It ignores errors: their
+// only effect is that a later removal misses these directories if podrun is killed.
 func (p Plan) recordCreating(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
@@ -43,8 +43,8 @@ func (p Plan) recordCreating(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// removeCreatingRecord removes the record that recordCreating wrote. Before that, the caller must have set the
-// attributes of the created directories.
+// removeCreatingRecord removes the record that recordCreating wrote. The caller must first set the attributes
+// of the created directories.
 func (p Plan) removeCreatingRecord() { _ = os.Remove(p.making()) }
 
 // markInterrupted sets the attributes of directories that a podrun process created before it was
@@ -54,7 +54,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 	if errors.Is(readErr, fs.ErrNotExist) {
 		return nil
 	}
-	// An unreadable file counts as empty.
+	// A file that cannot be read counts as empty.
 	var err error
 	var note markValues
 	for line := range strings.Lines(string(data)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// TestGroupsOfAKilledPodrunAreRemoved covers a podrun that is killed after it has created groups and
-// before it has marked them. The next podrun must remove the groups.
+// TestGroupsOfAKilledPodrunAreRemoved covers a podrun process that is killed after it has created
+// groups and before it has marked them. The next podrun process must remove the groups.
 func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})

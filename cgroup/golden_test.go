@@ -17,13 +17,13 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// recordings is the directory with the pods of a real kubelet, and with its calls and events.
+// recordings is the directory with the recorded pods, calls and events of a real kubelet.
 const recordings = "../../shared/kubelet-golden"
 
 // unlimited is the value that the kernel shows on cgroup v1 if there is no memory limit.
 const unlimited = 9223372036854771712
 
-// TestKubeletValues compares the pod's group with the values that a kubelet v1.36.3 set on
+// TestKubeletValues compares the values of the pod's group with those that a kubelet v1.36.3 set on
 // cgroup v1.
 func TestKubeletValues(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(recordings, "fake", "*.json"))

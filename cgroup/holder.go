@@ -9,10 +9,10 @@ import (
 )
 
 // ReadHolders returns the pods whose cgroups belong to another root directory. It maps the UID of
-// each pod to this directory. An older version of podrun did not record the directory of a cgroup.
-// ReadHolders includes such a cgroup, with the directory "", only if the cgroup has processes.
-// known reports whether a pod belongs to this root directory. ReadHolders omits cgroups that lack
-// the extended attributes.
+// each pod to this directory. For a cgroup of an older version of podrun, which did not record the
+// directory, the directory is ""; ReadHolders includes such a cgroup only if the cgroup has
+// processes. The function known reports whether a pod belongs to this root directory. ReadHolders
+// omits cgroups without the extended attributes.
 func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
 	out := map[string]string{}
 	p := Leftovers("", c, s)

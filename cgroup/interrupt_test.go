@@ -17,8 +17,9 @@ func interrupted(t *testing.T) (context.Context, error) {
 	return ctx, why
 }
 
-// If another podrun kept the shared cgroups locked, an interrupted Remove still waited for 30 s,
-// and held the node's lock during this time.
+// TestRemoveWaitsForTheLockUntilInterrupted covers another podrun process that keeps the shared
+// cgroups locked. An interrupted Remove once waited for 30 s, and held the node's lock during this
+// time.
 func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 	p := lockPlan(t)
 	unlock, err := p.lockShared(t.Context())
@@ -31,13 +32,14 @@ func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 		t.Errorf("while the lock is held: %v", err)
 	}
 	unlock()
-	// It does not have to wait.
+	// Remove does not have to wait.
 	if err := Remove(ctx, p); err != nil {
 		t.Errorf("when the lock is free: %v", err)
 	}
 }
 
-// If a removal is interrupted while it kills processes, its error must wrap the cause.
+// TestRemoveOfProcessesIsInterrupted checks that the error of a removal that is interrupted while
+// it kills processes wraps the cause.
 func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)
@@ -49,7 +51,7 @@ func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
 	if err := Remove(ctx, p); !errors.Is(err, why) {
 		t.Errorf("%v, want the cause", err)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the process was killed
 	if err := Remove(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// killPause is the pause between two checks of whether killed processes have exited.
+// killPause is the interval at which podrun checks whether killed processes have exited.
 const killPause = 2 * time.Millisecond
 
 // kill kills the processes that remain in a pod's cgroup. The kubelet does the same before it
@@ -63,7 +63,7 @@ func killAll(dir string, pids []int) error {
 }
 
 // killMember kills a process if it is in the directory's cgroups. It opens the pidfd before it
-// checks the membership. So if an unrelated process reuses the PID, killMember never kills it.
+// checks the membership, so that it never kills an unrelated process that reuses the PID.
 func killMember(dir string, pid int) error {
 	if pid <= 1 {
 		return fmt.Errorf("process %d is in another PID namespace and cannot be killed", pid)
@@ -86,8 +86,8 @@ func killMember(dir string, pid int) error {
 	return nil
 }
 
-// thaw unfreezes the cgroups on v1. Frozen processes do not react to SIGKILL there. Usually,
-// there is no file freezer.state.
+// thaw thaws the cgroups on v1, where frozen processes do not react to SIGKILL. Usually, there is
+// no file freezer.state.
 func (p Plan) thaw(g Group) {
 	mount, ok := p.Mounts["freezer"]
 	if !ok || p.Version != 1 {

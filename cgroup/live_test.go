@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// live returns the facts of this machine. It also returns settings with a cgroup root for this
-// test. If PODRUN_CGROUP_DRIVER is set, they have this cgroup driver.
+// live returns the facts of this machine, and settings with a cgroup root for this test.
+// PODRUN_CGROUP_DRIVER overrides the cgroup driver in the settings.
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -45,7 +45,7 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 func remains(t testing.TB, p Plan) []string {
 	t.Helper()
 	out := remainingUnits(t, p)
-	// The name of a slice does not contain the dashes of its parts.
+	// The name of a slice contains no dashes within its parts.
 	root := groupPath(p.Driver, p.Root)
 	for _, mount := range p.Mounts {
 		err := filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func remains(t testing.TB, p Plan) []string {
 		}
 	}
 	slices.Sort(out)
-	// Several controllers may have the same mount.
+	// Several controllers may share a mount.
 	return slices.Compact(out)
 }
 
@@ -82,8 +82,8 @@ func remainingUnits(t testing.TB, p Plan) []string {
 	return units
 }
 
-// Pod cgroups that outlived their pods made hosts slow (k8s#112151, #64137, cri-o#5490). A
-// hundred pods must leave nothing behind.
+// TestApplyAndRemoveLeaveNothing checks that a hundred pods leave no cgroups behind, because pod
+// cgroups that outlived their pods made hosts slow (k8s#112151, #64137, cri-o#5490).
 func TestApplyAndRemoveLeaveNothing(t *testing.T) {
 	facts, s := live(t)
 	ctx := t.Context()
@@ -150,7 +150,7 @@ func TestApplySetsValues(t *testing.T) {
 	}
 	for _, v := range values {
 		if v.controller != "" && p.Mounts[v.controller] == "" {
-			// Debian 13's kernel has none for memory.
+			// Debian 13's kernel has no memory controller on cgroup v1.
 			t.Logf("this kernel has no %s controller on cgroup v1", v.controller)
 			continue
 		}
@@ -163,8 +163,9 @@ func TestApplySetsValues(t *testing.T) {
 	}
 }
 
-// When several pods are planned together, the facts for each plan do not include the others. But
-// the shared weight must include all of them, and none of the removed ones.
+// TestSharedWeightFollowsPods covers pods that are planned together: the facts for each plan do not
+// include the other pods. The shared weight must nevertheless include all existing pods, and no
+// removed ones.
 func TestSharedWeightFollowsPods(t *testing.T) {
 	facts, s := live(t)
 	var plans []Plan
@@ -216,7 +217,7 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 	}
 }
 
-// appliedWithProcess creates a pod's groups. It starts a process in them that does not exit.
+// appliedWithProcess creates a pod's groups, and starts a process in them that does not exit.
 func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (Plan, *exec.Cmd) {
 	t.Helper()
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
@@ -230,8 +231,8 @@ func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (
 	return p, cmd
 }
 
-// A process may outlive its container, in a group of its own below the pod's group. The process must not prevent the
-// removal of the pod's group.
+// TestRemoveKillsRemainingProcesses covers a process that has outlived its container, in a separate group below the
+// pod's group. It must not prevent the removal of the pod's group.
 func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)
@@ -261,9 +262,9 @@ func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	}
 }
 
-// systemd unloads a unit that it considers unused. daemon-reload or systemctl may unload one
-// too. podrun must still remove the group. It must also kill a process that another program has
-// added since.
+// TestRemoveAfterSystemdForgot covers a unit that systemd has unloaded, because it considers the
+// unit unused or because of daemon-reload or systemctl. podrun must still remove the group, and
+// kill a process that another program has added since then.
 func TestRemoveAfterSystemdForgot(t *testing.T) {
 	facts, s := live(t)
 	if facts.Cgroup.Driver != host.DriverSystemd {
@@ -302,8 +303,8 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 	}
 }
 
-// The node's lock is for one root directory, but pods of all root directories share groups.
-// podrun processes with different root directories must not lose track of which groups podrun
+// TestSharedGroupsOfSeveralPodruns covers podrun processes with different root directories. They
+// share groups but not the node's lock, and must not lose the information which groups podrun
 // created.
 func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	facts, s := live(t)
@@ -327,7 +328,8 @@ func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	}
 }
 
-// podrun must not remove groups that another program created or uses.
+// TestRemoveSparesOthers checks that podrun does not remove groups that another program created or
+// uses.
 func TestRemoveSparesOthers(t *testing.T) {
 	facts, s := live(t)
 	p := Leftovers(uid, facts.Cgroup, s)
@@ -340,7 +342,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 		theirs = append(theirs, dir)
 	}
 	defer func() {
-		// systemd treated the directory as a part of its slice.
+		// systemd treated the directory as part of its slice.
 		if err := p.stopUnit(p.level(p.Root)); err != nil {
 			t.Error(err)
 		}
@@ -378,11 +380,11 @@ func TestRemoveSparesOthers(t *testing.T) {
 	}
 }
 
-// If Apply fails, it must remove the groups that it created.
+// TestApplyUndoes checks that Apply removes the groups that it created if it fails.
 func TestApplyUndoes(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
-	// There is no such page size.
+	// This page size does not exist.
 	p.Pods[0].Resources.HugePages = []HugePages{{Size: "3MB", Limit: 1}}
 	if err := Apply(t.Context(), p); err == nil {
 		t.Fatal("no error")
@@ -405,9 +407,9 @@ func (c *canceledAfter) Err() error {
 	return nil
 }
 
-// If Apply is interrupted between two groups, it must remove those that it created, including
-// the cgroup root. With systemd, the slice of the root would otherwise remain, and systemd
-// would create its directories again.
+// TestApplyUndoesWhenInterrupted checks that an Apply that is interrupted between two groups
+// removes the groups that it created, including the cgroup root. With systemd, the slice of the
+// root would otherwise remain, and systemd would create its directories again.
 func TestApplyUndoesWhenInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})

@@ -17,20 +17,20 @@ import (
 // lockWithin is the maximum time for which a removal waits for the lock.
 const lockWithin = 30 * time.Second
 
-// lockShared excludes other podrun processes from the cgroups that pods share. The node's lock
-// is only for one root directory, but this lock is for the whole host. The kernel releases it
-// when the process exits. It locks a directory that only root can open, because any user could open and lock a
+// lockShared excludes other podrun processes from the cgroups that pods share. Unlike the node's lock, which
+// is for one root directory, this lock is for the whole host. The kernel releases the lock when the process
+// exits. lockShared locks a directory that only root can open, because any user could open and lock a
 // directory of the cgroup file system.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if len(p.Mounts) == 0 {
-		// There are no shared cgroups.
+		// there are no shared cgroups
 		return func() {}, nil
 	}
 	dir, err := openLock(p.Lock)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		// podrun must be able to delete a pod even if the file system is not writable. If another
-		// podrun process then changes the same cgroups concurrently, a weight is wrong until the next
-		// change. There is no other effect.
+		// podrun process changes the same cgroups concurrently, a weight may be wrong until the next
+		// change, which is the only effect.
 		return func() {}, nil
 	}
 	if err != nil {
@@ -76,8 +76,8 @@ func openLock(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// underLock calls do while holding the lock on the shared groups. If there are none, it does
-// nothing. It waits for the lock for up to lockWithin, or until ctx ends. If the lock is free,
+// underLock calls do while holding the lock on the shared groups. If there are no shared groups, it
+// does nothing. It waits for the lock for up to lockWithin, or until ctx ends. If the lock is free,
 // underLock acquires it even if ctx has already ended.
 func (p Plan) underLock(ctx context.Context, op string, do func() error) error {
 	if len(p.Shared) == 0 {

@@ -17,7 +17,8 @@ func lockPlan(t *testing.T) Plan {
 	return Plan{Version: 1, Mounts: map[string]string{"cpu": t.TempDir()}, Lock: filepath.Join(t.TempDir(), "podrun", "cgroups")}
 }
 
-// D6: any user may lock a directory of the cgroup file system. This must not delay podrun.
+// TestLockOfTheMountDelaysNothing (D6) checks that a user who locks a directory of the cgroup file
+// system does not delay podrun.
 func TestLockOfTheMountDelaysNothing(t *testing.T) {
 	p := lockPlan(t)
 	mount, err := os.Open(p.Mounts["cpu"])
@@ -59,7 +60,8 @@ func TestLockSharedKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// Only root may create, replace or hold the lock.
+// TestLockSharedRefusesWhatOthersCanReach checks that only root can create, replace or hold the
+// lock.
 func TestLockSharedRefusesWhatOthersCanReach(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: a directory is given to another user")

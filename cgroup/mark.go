@@ -9,27 +9,27 @@ import (
 )
 
 // The extended attributes that identify podrun's groups. The kernel removes them with the group, so they are never
-// outdated. systemd uses such an attribute too (trusted.invocation_id).
+// outdated. systemd also uses such an attribute (trusted.invocation_id).
 const (
 	// markName is the attribute with the milli-CPUs that the pod requests; 0 if the group does not
 	// belong to a pod.
 	markName = "trusted.podrun"
 	// rootMarkName is the attribute with podrun's root directory, like the sandbox annotation
 	// podrun.dev/root-dir. Only groups of pods have it. It is a separate attribute because older
-	// versions of podrun read a number from markName. These versions do not set rootMarkName.
+	// versions of podrun, which do not set rootMarkName, read a number from markName.
 	rootMarkName = "trusted.podrun.root-dir"
 )
 
 // markValues are the values of a group's attributes.
 type markValues struct {
 	milli   int64
-	rootDir string // empty: none
+	rootDir string // empty if the group has no such attribute
 }
 
-// mark sets the attributes that show that podrun created a group. Attributes may not be
-// supported (in a user namespace, or on cgroup v1 before Linux 3.14). Then podrun does not
-// remove the shared groups when they become empty. mark sets rootMarkName first, because a group
-// without markName counts as one without attributes.
+// mark sets the attributes that show that podrun created a group. If attributes are not supported
+// (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove the shared
+// groups when they become empty. mark sets rootMarkName first, because a group without markName
+// counts as one without attributes.
 func mark(dir string, note markValues) error {
 	if note.rootDir != "" {
 		if err := setMark(dir, rootMarkName, note.rootDir); err != nil {
@@ -53,8 +53,8 @@ func marked(dir string) bool {
 	return err == nil
 }
 
-// recordedMilliCPU returns the milli-CPUs that are recorded on a pod's group. It also reports whether
-// a number is recorded.
+// recordedMilliCPU returns the milli-CPUs that are recorded on a pod's group, and reports whether a
+// number is recorded.
 func recordedMilliCPU(dir string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(dir, markName, buf)
@@ -76,8 +76,8 @@ func rootDirOf(dir string) string {
 	return string(buf[:n])
 }
 
-// ownerOf returns the root directory that is recorded on a group. It returns "" if there is
-// none.
+// ownerOf returns the root directory that is recorded on a group. It returns "" if none is
+// recorded.
 func (p Plan) ownerOf(g Group) string {
 	for _, dir := range p.dirs(g) {
 		if root := rootDirOf(dir); root != "" {
@@ -93,8 +93,8 @@ func (p Plan) foreign(g Group) bool {
 	return owner != "" && p.RootDir != "" && owner != p.RootDir
 }
 
-// noteFor returns the attributes for a directory that was created for a group. The parents of
-// the group have no requests of their own, and belong to no root directory.
+// noteFor returns the attributes for a directory that was created for a group. The parents of the
+// group have no requests, and belong to no root directory.
 func (p Plan) noteFor(g Group, dir string) markValues {
 	if !strings.HasSuffix(dir, g.Path) || !isPod(g) {
 		return markValues{}

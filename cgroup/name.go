@@ -50,9 +50,8 @@ func groupPath(driver string, name []string) string {
 }
 
 // slicePath returns the path of a group as nested slices (systemd.slice(5)). A dash separates
-// levels. So a dash inside a name becomes an underscore, as in the kubelet. {kubepods,
-// burstable, pod1-2} becomes
-// /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice.
+// levels, so a dash inside a name becomes an underscore, as in the kubelet. {kubepods, burstable,
+// pod1-2} becomes /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice.
 func slicePath(name []string) string {
 	out, prefix := "/", ""
 	for _, part := range name {

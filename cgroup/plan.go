@@ -1,7 +1,7 @@
 // Package cgroup creates and removes the cgroup of each pod. Names and values are the kubelet's.
 // The hierarchy is kubepods/pod<uid> for Guaranteed pods. For other pods it is
 // kubepods/burstable/pod<uid> or kubepods/besteffort/pod<uid>. The runtime creates the containers'
-// cgroups inside the pod's cgroup. It never removes the pod's cgroup.
+// cgroups inside the pod's cgroup, but never removes the pod's cgroup.
 //
 // The caller of Apply and Remove must hold the node's lock, because both change cgroups that pods
 // share.
@@ -20,19 +20,19 @@ import (
 
 // Input is the input of a plan.
 type Input struct {
-	Pod      *corev1.Pod // defaulted, with a UID that is safe in a path
-	Facts    host.Facts  // Cgroup, Capacity, HugePageSizes; Pods: the running pods
+	Pod      *corev1.Pod // with defaults, and a UID that is safe in a path
+	Facts    host.Facts  // requires Cgroup, Capacity, HugePageSizes, and Pods with the running pods
 	Settings nodeconfig.Settings
 }
 
 // Plan contains the cgroups of one pod. It marshals to stable JSON. If cgroupsPerQOS is off, the
-// plan is empty and the runtime chooses the cgroup.
+// plan is empty, and the runtime selects the cgroup.
 type Plan struct {
 	Version int               `json:"version,omitempty"`
 	Driver  string            `json:"driver,omitempty"`
-	Mounts  map[string]string `json:"-"` // controller → mount point; "" is cgroup v2
+	Mounts  map[string]string `json:"-"` // controller → mount point; the key "" is cgroup v2
 	Root    []string          `json:"root,omitempty"`
-	Lock    string            `json:"-"` // directory to lock while shared groups change
+	Lock    string            `json:"-"` // directory that podrun locks while shared groups change
 	RootDir string            `json:"-"` // podrun's root directory, recorded on the pod's group
 	// Shared lists the groups that the pod shares with others, the outermost first. In a plan from
 	// Leftovers, it lists the shared groups of all QoS classes.
@@ -47,16 +47,16 @@ type Group struct {
 	Name      []string  `json:"-"`    // path components from the root, independent of the driver
 	Path      string    `json:"path"` // below the mount point, with a leading slash
 	Resources Resources `json:"resources"`
-	MilliCPU  int64     `json:"-"` // the pod's requests, if this is a pod's cgroup
+	MilliCPU  int64     `json:"-"` // the pod's requests, if the group belongs to a pod
 }
 
 // Resources are the values of a cgroup. A zero value keeps the kernel's default.
 type Resources struct {
 	CPUShares uint64      `json:"cpuShares,omitempty"` // v1: 2 to 262144
 	CPUWeight uint64      `json:"cpuWeight,omitempty"` // v2: 1 to 10000
-	CPUQuota  int64       `json:"cpuQuota,omitempty"`  // µs per period; -1: no quota
-	CPUPeriod uint64      `json:"cpuPeriod,omitempty"` // µs
-	Memory    int64       `json:"memory,omitempty"`    // bytes
+	CPUQuota  int64       `json:"cpuQuota,omitempty"`  // µs per period; -1 means no quota
+	CPUPeriod uint64      `json:"cpuPeriod,omitempty"` // in µs
+	Memory    int64       `json:"memory,omitempty"`    // in bytes
 	PidsLimit int64       `json:"pidsLimit,omitempty"`
 	HugePages []HugePages `json:"hugePages,omitempty"` // one per page size of the host
 }
@@ -64,7 +64,7 @@ type Resources struct {
 // HugePages limits the huge pages of one size.
 type HugePages struct {
 	Size  string `json:"size"`  // in the notation of the kernel's files: 2MB, 1GB
-	Limit uint64 `json:"limit"` // bytes
+	Limit uint64 `json:"limit"` // in bytes
 }
 
 // New returns the plan of a pod's cgroup, and of the weights of the shared cgroups. The weights
@@ -118,14 +118,15 @@ func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
 	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
 }
 
-// group returns a group with resources. name is relative to the cgroup root.
+// group returns a group with resources. The argument name is relative to the cgroup root.
 func (p Plan) group(r Resources, name ...string) Group {
 	g := p.level(append(append([]string{}, p.Root...), name...))
 	g.Resources = r
 	return g
 }
 
-// level returns a group without resources. name is the full name, including the cgroup root.
+// level returns a group without resources. The argument name is the full name, including the cgroup
+// root.
 func (p Plan) level(name []string) Group {
 	return Group{Name: name, Path: groupPath(p.Driver, name)}
 }

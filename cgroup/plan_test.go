@@ -16,7 +16,7 @@ import (
 
 const uid = "0a1b-2c3d"
 
-// pod returns a pod with one container that has these requests and limits.
+// pod returns a pod with one container with the given requests and limits.
 func pod(requests, limits corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid)},
@@ -40,8 +40,8 @@ func podOf(class corev1.PodQOSClass) *corev1.Pod {
 	return pod(nil, nil)
 }
 
-// If a name is wrong, the runtime refuses it (cri-tools#1696, cri-o#842: the slice's name
-// occurs twice), or puts the pod into a group without limits.
+// TestParent checks the names, because the runtime refuses a wrong name (cri-tools#1696, cri-o#842:
+// the slice's name occurs twice), or puts the pod into a group without limits.
 func TestParent(t *testing.T) {
 	for _, tc := range []struct {
 		driver, root string
@@ -144,8 +144,8 @@ func TestPodResources(t *testing.T) {
 	}
 }
 
-// The weights must include podrun's running Burstable pods. They must include the planned pod
-// once.
+// TestSharedWeights checks that the weights include podrun's running Burstable pods, and the
+// planned pod exactly once.
 func TestSharedWeights(t *testing.T) {
 	facts := v1Facts()
 	facts.Pods = []host.Pod{

@@ -53,7 +53,7 @@ func (p Plan) markedPods() iter.Seq2[string, string] {
 	return func(yield func(uid, dir string) bool) {
 		for _, shared := range p.Shared {
 			for _, parent := range p.dirs(shared) {
-				// ReadDir fails if the directory was never created.
+				// An error means that the directory was never created.
 				entries, _ := os.ReadDir(parent)
 				for _, e := range entries {
 					uid, ok := p.uidOf(e.Name())
@@ -67,7 +67,7 @@ func (p Plan) markedPods() iter.Seq2[string, string] {
 	}
 }
 
-// uidOf returns the UID that is in the name of a pod's group.
+// uidOf returns the UID in the name of a pod's group.
 func (p Plan) uidOf(name string) (uid string, ok bool) {
 	if p.Driver == host.DriverSystemd {
 		name, ok = strings.CutSuffix(name, ".slice")

@@ -9,9 +9,9 @@ import (
 // sharedGroups returns kubepods, burstable and besteffort with their values.
 //
 // The weight of kubepods corresponds to the number of the host's CPUs. The kubelet limits the
-// memory of kubepods to the node's allocatable memory. podrun does not, because it shares the
-// host with other programs. If no memory is reserved, a limit would only change when the kernel's
-// OOM killer acts.
+// memory of kubepods to the node's allocatable memory. podrun does not limit it, because it shares
+// the host with other programs. If no memory is reserved, a limit would only change the time at
+// which the kernel's OOM killer acts.
 func (p Plan) sharedGroups(pods []host.Pod, facts host.Facts) []Group {
 	unbounded := hugePages(facts.Cgroup, facts.HugePageSizes, func(int64) uint64 { return unboundedHugePages })
 	weigh := func(milli int64) Resources {

@@ -16,20 +16,20 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// podrun retries the removal of a group for this time and at this interval. After the last
-// process of the group was killed, the kernel releases the group with a delay.
+// The time for which, and the interval at which, podrun retries the removal of a group. The kernel
+// releases a group some time after its last process was killed.
 const (
 	removeWithin = 5 * time.Second
 	removePause  = time.Millisecond
 )
 
-// Remove removes the pod's cgroup in every hierarchy, including children that the runtime
-// created. It kills the processes that remain in it. Then it removes the shared cgroups and the
-// cgroups of the cgroup root, if podrun created them and they are empty. Otherwise it updates the
-// weight of the shared Burstable cgroup. A missing cgroup is not an error. If another root
-// directory is recorded on a pod's cgroup, Remove skips this cgroup. Older versions of podrun
-// recorded no root directory. So the caller must check that the pod is its own. If ctx ends while
-// Remove waits, the error wraps the cause.
+// Remove removes the pod's cgroup in every hierarchy, including children that the runtime created.
+// It kills the processes that remain in it. Then it removes the shared cgroups and the cgroups of
+// the cgroup root, if podrun created them and they are empty. Otherwise it updates the weight of
+// the shared Burstable cgroup. A missing cgroup is not an error. If another root directory is
+// recorded on a pod's cgroup, Remove skips this cgroup. Older versions of podrun did not record a
+// root directory, so the caller must check that the pod belongs to its own root directory. If ctx
+// ends while Remove waits, the error wraps the cause.
 func Remove(ctx context.Context, p Plan) error {
 	short, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -45,8 +45,8 @@ func Remove(ctx context.Context, p Plan) error {
 	return errors.Join(errs...)
 }
 
-// RemoveUnused does what Remove does, but kills no process. If a pod's cgroup has processes, it
-// returns an error.
+// RemoveUnused is like Remove, but does not kill processes: it returns an error if a pod's cgroup
+// has processes.
 func RemoveUnused(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		for _, dir := range p.dirs(g) {
@@ -67,7 +67,8 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	}
 	dirs := p.dirs(g)
 	if p.Driver != host.DriverSystemd {
-		// Try rmdir first. The group is usually empty, and rmdir is cheaper than a check.
+		// The first attempt is rmdir without a check, because the group is usually empty, and rmdir
+		// is cheaper than a check.
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { err := unix.Rmdir(dir); return err == nil || noGroup(err) })
 	}
 	if !slices.ContainsFunc(dirs, exists) {
@@ -161,8 +162,8 @@ func (p Plan) removeEmpty(g Group) error {
 	return removeDirs(dirs)
 }
 
-// hasGroups reports whether a group has other groups inside it. The kernel counts one link for
-// each of them (kernfs_refresh_inode), and two for the directory itself.
+// hasGroups reports whether a group has other groups inside it. The kernel counts one link for each
+// inner group (kernfs_refresh_inode), and two for the directory itself.
 func hasGroups(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(dir, &st) == nil && st.Nlink > 2
@@ -194,8 +195,8 @@ func (p Plan) stopUnit(g Group) error {
 	return m.Destroy()
 }
 
-// noGroup reports whether an error means that the cgroup is gone. If a cgroup is being removed,
-// the reads of its files return ENODEV.
+// noGroup reports whether an error means that the cgroup does not exist. Reads of the files of a
+// cgroup that is being removed return ENODEV.
 func noGroup(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

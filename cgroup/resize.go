@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// Grow sets each value of the pod's cgroup to the maximum of its current and its planned value.
-// So the values of containers in it can be raised and lowered. A later Apply sets the planned
-// values. Grow does nothing if the cgroup does not exist. The error is a *problem.Error of kind
-// Runtime. As for Apply, its kind may be Refused.
+// Grow sets each value of the pod's cgroup to the maximum of its current and its planned value. The
+// values of containers in it can then be raised and lowered, and a later Apply sets the planned
+// values. Grow does nothing if the cgroup does not exist. The errors are those of Apply.
 func Grow(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
@@ -54,8 +53,8 @@ func (r Resources) growth(current Resources) (more Resources, grows bool) {
 	return more, more.CPUShares+more.CPUWeight+uint64(more.Memory) > 0 || more.CPUQuota != 0
 }
 
-// readResources reads the values of the pod's cgroup. -1 means no quota, and math.MaxInt64
-// means no memory limit. It returns false if the pod has no cgroup.
+// readResources reads the values of the pod's cgroup. In the result, -1 means no quota, and
+// math.MaxInt64 means no memory limit. It returns false if the pod has no cgroup.
 func (p Plan) readResources(g Group) (Resources, bool) {
 	cpu := filepath.Join(p.cpuMount(), g.Path)
 	if p.Version == 2 {
@@ -86,7 +85,8 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited returns n, or math.MaxInt64 if n is greater or nil. nil means the text "max".
+// orUnlimited returns *n, or math.MaxInt64 if *n is greater or n is nil, which stands for the text
+// "max".
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64

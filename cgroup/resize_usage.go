@@ -5,11 +5,11 @@ import "path/filepath"
 // Usage is the resource usage of a pod's cgroup.
 type Usage struct {
 	Memory    int64 // bytes of the working set: the usage without inactive file pages
-	Processes int64 // includes threads; 0 if the pids controller is missing
+	Processes int64 // includes threads; 0 if the pids controller is not available
 }
 
-// ReadUsage reads the resource usage of the pod's cgroup. It computes the usage like the
-// kubelet. It returns false if the pod has no cgroup, or if the kernel does not count the pod's
+// ReadUsage reads the resource usage of the pod's cgroup. It computes the usage as the kubelet
+// does. It returns false if the pod has no cgroup, or if the kernel does not count the pod's
 // memory.
 func ReadUsage(p Plan) (Usage, bool) {
 	memory, current, inactive := p.Mounts["memory"], "memory.usage_in_bytes", "total_inactive_file"

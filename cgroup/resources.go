@@ -15,9 +15,9 @@ import (
 const unboundedHugePages = 1 << 62
 
 // podResources returns the values of the pod's cgroup, as the kubelet sets them
-// (pkg/kubelet/cm/helpers_linux.go). The CPU weight follows from the pod's requests. There is a
+// (pkg/kubelet/cm/helpers_linux.go). The pod's requests determine the CPU weight. The result has a
 // quota or a memory limit only if every container, or the pod itself, has this limit. It omits
-// values whose controllers are missing.
+// values whose controllers are not available.
 func podResources(in Input, class corev1.PodQOSClass) Resources {
 	c := in.Facts.Cgroup
 	requests := resource.PodRequests(in.Pod)
@@ -43,8 +43,9 @@ func podResources(in Input, class corev1.PodQOSClass) Resources {
 	return r
 }
 
-// declaredLimits sums the pod's limits. It also reports whether they limit the whole pod: every
-// container, including init containers, or the pod itself has the limit (KEP-2837).
+// declaredLimits sums the pod's limits. It also reports whether they limit the whole pod: this
+// requires that every container, including init containers, or the pod itself has the limit
+// (KEP-2837).
 func declaredLimits(pod *corev1.Pod) (limits corev1.ResourceList, everyCPU, everyMemory bool) {
 	everyCPU, everyMemory = true, true
 	limits = resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{
@@ -76,14 +77,14 @@ func (r *Resources) setWeight(version int, milli int64) {
 		r.CPUShares = shares
 		return
 	}
-	// Use the kubelet's conversion, which is linear from [2, 262144] to [1, 10000]. Since 2025, runtimes convert with
-	// a curve. But all siblings must be converted in the same way, and the siblings of a pod's cgroup are the cgroups
-	// of other pods, which a kubelet may have created.
+	// This is the kubelet's conversion, which is linear from [2, 262144] to [1, 10000]. Since 2025, runtimes use a
+	// nonlinear conversion. However, all siblings must be converted in the same way, and the siblings of a pod's
+	// cgroup are the cgroups of other pods, which a kubelet may have created.
 	r.CPUWeight = 1 + (shares-2)*9999/262142
 }
 
-// podHugePages limits every page size of the host. The limit is the pod's request, or zero if
-// there is none.
+// podHugePages limits every page size of the host. The limit is the pod's request, or zero if the
+// pod has none for the size.
 func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []HugePages {
 	wanted := map[int64]uint64{}
 	for name, q := range requests {
@@ -94,8 +95,8 @@ func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []
 	return hugePages(c, sizes, func(size int64) uint64 { return wanted[size] })
 }
 
-// hugePages returns a limit for each page size. It returns nil if the hugetlb controller is
-// missing, because runc would fail to write a file that does not exist.
+// hugePages returns a limit for each page size. It returns nil if the hugetlb controller is not
+// available, because runc would fail to write a file that does not exist.
 func hugePages(c host.Cgroup, sizes []int64, limit func(size int64) uint64) []HugePages {
 	if !c.Has("hugetlb") {
 		return nil

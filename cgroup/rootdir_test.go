@@ -44,7 +44,7 @@ func member(t *testing.T, p Plan) <-chan error {
 	return ended
 }
 
-// of returns the plan that a podrun with this root directory has for the pod of the test.
+// of returns the plan of a podrun process with the given root directory for the pod of the test.
 func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
 	t.Helper()
 	facts, _ := live(t)
@@ -62,8 +62,8 @@ func holder(t *testing.T, p Plan, s nodeconfig.Settings) (rootDir string, held b
 	return rootDir, held
 }
 
-// TestRemoveSparesOtherRootDirs checks that podrun leaves a group with the mark of another root
-// directory alone: it must not empty, remove or join the group.
+// TestRemoveSparesOtherRootDirs checks that podrun does not empty, remove or join a group with the
+// mark of another root directory.
 func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	facts, s := live(t)
 	a, b := of(t, "/data/a", s), of(t, "/data/b", s)
@@ -190,8 +190,8 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestMarkOfAKilledPodrun covers a podrun that is killed before it marks its groups. Then a
-// podrun process of another root directory must mark the groups with the root directory of the
+// TestMarkOfAKilledPodrun covers a podrun process that is killed before it marks its groups. A
+// podrun process of another root directory must then mark the groups with the root directory of the
 // killed process.
 func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)

@@ -10,7 +10,7 @@ import (
 // Stats is the resource usage of a pod's cgroup, for statistics. A field is nil if its value is
 // unknown.
 type Stats struct {
-	CPUNanoSeconds  *uint64 // since the cgroup was created
+	CPUNanoSeconds  *uint64 // CPU time since the cgroup was created
 	MemoryBytes     *uint64
 	WorkingSetBytes *uint64 // memory without inactive file pages, as cAdvisor computes it
 }
@@ -45,7 +45,7 @@ func ReadStats(p Plan) (u Stats, found bool) {
 	return Stats{}, false
 }
 
-// workingSet returns the used memory minus the inactive file pages. The latter have the given
+// workingSet returns the used memory minus the inactive file pages. The argument inactive is their
 // key in dir/memory.stat.
 func workingSet(used uint64, dir, inactive string) uint64 {
 	if file := readKey(filepath.Join(dir, "memory.stat"), inactive); file != nil {
@@ -54,7 +54,7 @@ func workingSet(used uint64, dir, inactive string) uint64 {
 	return used
 }
 
-// readCount reads a file that has one number. It returns nil if it cannot.
+// readCount reads a file that contains one number. It returns nil on failure.
 func readCount(path string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -67,8 +67,8 @@ func readCount(path string) *uint64 {
 	return &n
 }
 
-// readKey reads the number that has the given key in a file such as cpu.stat. It returns nil if the
-// file does not have the key.
+// readKey reads the number with the given key from a file such as cpu.stat. It returns nil if the
+// file does not contain the key.
 func readKey(path, key string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Resources returns the new resources of a running container for a resize (KEP-1287).
+// Resources returns the resources to set on a running container for a resize (KEP-1287).
 func (p Plan) Resources() *runtimeapi.LinuxContainerResources { return p.resources() }
 
-// resources returns the container's resources. If the container lacks a limit and the pod has
-// one, the pod's limit applies (KEP-2837).
+// resources returns the container's resources. If the container has no limit but the pod has one,
+// the pod's limit applies (KEP-2837).
 func (p Plan) resources() *runtimeapi.LinuxContainerResources {
 	own := p.container.Resources
 	r := resource.Linux(p.node(),
@@ -44,9 +44,9 @@ func (p Plan) limit(own *apiresource.Quantity, name corev1.ResourceName) *apires
 	return own
 }
 
-// hugepages returns a limit for every page size of the host: the container's limit, or else the
-// pod's, or else 0. If the host does not have the controller, containerd ignores these limits,
-// but CRI-O fails to create a container that has one.
+// hugepages returns a limit for every page size of the host: the container's limit or, if it has
+// none, the pod's limit or, if that is not set either, 0. If the host does not have the controller,
+// containerd ignores these limits, but CRI-O fails to create a container that has one.
 func (p Plan) hugepages() []*runtimeapi.HugepageLimit {
 	if p.in.Facts.Runtime.IsCRIO() && !p.in.Facts.Cgroup.Has("hugetlb") {
 		return nil
@@ -97,7 +97,7 @@ func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 
 // swapShare returns the container's swap limit in bytes. With LimitedSwap, a container of a
 // Burstable pod gets the same fraction of the host's swap that it requests of the host's memory. A
-// container gets no swap if its pod is critical, or if its memory request equals its limit.
+// container may not use swap if its pod is critical, or if its memory request equals its limit.
 func (p Plan) swapShare() int64 {
 	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
 	capacity := p.in.Facts.Capacity.Memory().Value()
@@ -109,16 +109,16 @@ func (p Plan) swapShare() int64 {
 	return int64(float64(request.Value()) / float64(capacity) * float64(p.in.Facts.SwapTotal))
 }
 
-// From KEP-2570: the kubelet's default memoryThrottlingFactor, and the page size. memory.high
-// is rounded down to a page.
+// The kubelet's default memoryThrottlingFactor, and the page size to which memory.high is rounded
+// down (KEP-2570).
 const (
 	throttlingFactor = 0.9
 	kernelPage       = 4096
 )
 
-// memoryQoS throttles a container before it reaches its limit (KEP-2570, gate MemoryQoS,
-// alpha). It sets no memory.min or memory.low, because the kubelet's default
-// memoryReservationPolicy is None.
+// memoryQoS throttles a container before it reaches its limit (KEP-2570, gate MemoryQoS, alpha). It
+// does not set memory.min or memory.low, because the kubelet's default memoryReservationPolicy is
+// None.
 func (p Plan) memoryQoS(r *runtimeapi.LinuxContainerResources) {
 	r.Unified["memory.min"], r.Unified["memory.low"] = "0", "0"
 	request := p.container.Resources.Requests.Memory().Value()

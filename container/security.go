@@ -14,7 +14,7 @@ import (
 )
 
 // maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot read, or
-// cannot write to, unless its procMount is Unmasked. The kubelet takes them from moby. podrun
+// cannot write to, unless its procMount is Unmasked. The kubelet's lists come from moby. podrun
 // also sends them for privileged containers, although the runtime then ignores them.
 var (
 	maskedPaths = []string{
@@ -73,7 +73,7 @@ func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, prob
 	if out.Apparmor, err = p.appArmor(); err != nil {
 		problems = append(problems, p.problem("securityContext.appArmorProfile", reasonConfig, "%s", err))
 	}
-	// Older runtimes read only this field.
+	// Older runtimes read only this deprecated field.
 	out.ApparmorProfile = oldAppArmor(out.Apparmor)
 	return out, problems
 }
@@ -92,7 +92,7 @@ func capabilities(c *corev1.Capabilities) *runtimeapi.Capability {
 	return out
 }
 
-// setGroups adds the pod's groups. If the policy is unknown, the sandbox's plan reports that.
+// setGroups adds the pod's groups. The sandbox's plan reports an unknown policy.
 func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
 		if sc.FSGroup != nil {
@@ -106,9 +106,9 @@ func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	out.SupplementalGroups = append(out.SupplementalGroups, p.in.ExtraGroups...)
 }
 
-// seccomp returns the container's seccomp profile, or else the pod's, or else the one that the
-// node's settings select. It refuses a Localhost profile without a name, because the container
-// would run unconfined (CVE-2023-2431). It also refuses one that is outside of the directory for
+// seccomp returns the first seccomp profile that is set: the container's, the pod's, or the default
+// of the node's settings. It refuses a Localhost profile without a name, because the container
+// would run unconfined (CVE-2023-2431). It also refuses a profile outside the directory for
 // profiles.
 func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
 	var profile *corev1.SeccompProfile

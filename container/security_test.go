@@ -22,7 +22,7 @@ func TestSeccomp(t *testing.T) {
 		name      string
 		pod, own  *corev1.SeccompProfile
 		byDefault bool
-		want      string // type and file
+		want      string // type and file of the profile
 		problem   string
 	}{
 		{name: "none", want: "Unconfined "},
@@ -59,7 +59,7 @@ func TestAppArmor(t *testing.T) {
 		name       string
 		pod, own   *corev1.AppArmorProfile
 		annotation string
-		want       string // type and profile, in the deprecated format
+		want       string // type and name of the profile, in the deprecated format
 		problem    string
 	}{
 		{name: "none", want: ""},
@@ -117,7 +117,7 @@ func TestVerifyRunAsNonRoot(t *testing.T) {
 			if tt.pod != nil {
 				in.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: tt.pod.RunAsNonRoot, RunAsUser: tt.pod.RunAsUser}
 			}
-			// CVE-2019-11245: podrun must check runAsNonRoot at every start, whether or not it has just
+			// CVE-2019-11245: podrun must check runAsNonRoot at every start, not only after it has
 			// pulled the image.
 			_, err := mustPlan(t, in).Config(Late{ImageUID: tt.uid, ImageUsername: tt.username})
 			if tt.want == "" {

@@ -8,8 +8,8 @@ import (
 )
 
 // stopSignal returns the signal that stops the container (KEP-4960, gate ContainerStopSignals).
-// RUNTIME_DEFAULT means the image's signal. The API names real-time signals SIGRTMIN+1; the CRI
-// names them SIGRTMINPLUS1.
+// RUNTIME_DEFAULT means the image's signal. Real-time signals have different names: SIGRTMIN+1 in
+// the API, SIGRTMINPLUS1 in the CRI.
 func stopSignal(c *corev1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT

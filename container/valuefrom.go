@@ -64,9 +64,9 @@ func first(list []string) string {
 	return list[0]
 }
 
-// resourceField returns a request or a limit of this container, or of the container that is
-// named. If a limit is not set, it returns the pod's limit, or else the node's allocatable
-// amount.
+// resourceField returns a request or limit of this container, or of the container that ref names.
+// If the limit is not set, it returns the pod's limit or, if that is not set either, the node's
+// allocatable amount.
 func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	name := ref.ContainerName
 	if name == "" {

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Servers  []string `json:"servers,omitempty"`
 	Searches []string `json:"searches,omitempty"`
-	Options  []string `json:"options,omitempty"` // ndots:5
+	Options  []string `json:"options,omitempty"` // for example, ndots:5
 }
 
 // Warning is an event of type Warning that the caller must record for the pod.
@@ -27,13 +27,13 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
-// clusterOptions are the options of a pod that uses the cluster's DNS server. ndots:5 is for
-// names with fewer than five dots, such as the names of services. For them, the resolver tries
-// the search domains first.
+// clusterOptions are the options of a pod that uses the cluster's DNS server. With ndots:5, the
+// resolver tries the search domains first for names with fewer than five dots, such as the names of
+// Services.
 var clusterOptions = []string{"ndots:5"}
 
-// New returns the pod's resolver configuration. hostConf is the configuration of the host.
-// clusterDNS and clusterDomain are settings of the node. If a pod requests the cluster's DNS
+// New returns the pod's resolver configuration. The argument hostConf is the configuration of the
+// host; clusterDNS and clusterDomain are settings of the node. If a pod requests the cluster's DNS
 // server and none is configured, New returns the host's configuration and a warning.
 func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, clusterDomain string) (Config, []Warning) {
 	var warnings []Warning
@@ -85,9 +85,8 @@ func missingClusterDNS(pod *corev1.Pod) Warning {
 }
 
 // ofHost copies the host's configuration. If the setting resolvConf is "", the configuration is
-// empty. But ofHost still returns a nameserver, because otherwise the runtime would choose a
-// file for the pod. The nameserver is the local machine: resolv.conf(5) uses it if there is no
-// nameserver.
+// empty. However, ofHost still returns a nameserver, because otherwise the runtime would select a
+// file for the pod. The nameserver is the local machine, which is the default of resolv.conf(5).
 func ofHost(conf host.ResolvConf) Config {
 	c := Config{
 		Servers:  slices.Clone(conf.Nameservers),
@@ -107,7 +106,7 @@ func clusterSearches(namespace, domain string, hostSearches []string) []string {
 	return unique(append([]string{namespace + ".svc." + domain, "svc." + domain, domain}, hostSearches...))
 }
 
-// canonical formats addresses like the kubelet, which parses and prints them.
+// canonical parses and formats addresses, as the kubelet does.
 func canonical(servers []string) []string {
 	out := make([]string, len(servers))
 	for i, s := range servers {

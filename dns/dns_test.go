@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// podWith returns the pod default/web with this DNS policy and configuration.
+// podWith returns the pod default/web with the given DNS policy and configuration.
 func podWith(policy corev1.DNSPolicy, more *corev1.PodDNSConfig) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
@@ -58,7 +58,7 @@ func TestNew(t *testing.T) {
 		servers  []string
 		domain   string
 		want     Config
-		warnings []string // reasons
+		warnings []string // reasons of the warnings
 	}{
 		{"cluster first", podWith(corev1.DNSClusterFirst, nil), hosts, cluster, "cluster.local", ofCluster, nil},
 		{"cluster first on the host's network", hostNet, hosts, cluster, "cluster.local", ofHosts, nil},
@@ -118,8 +118,8 @@ func TestWarningsSayWhatIsApplied(t *testing.T) {
 	}
 }
 
-// New must not change its inputs. Otherwise two pods of one host would see each other's
-// settings.
+// TestNewDoesNotChangeItsInputs checks that New does not change its inputs, because two pods of one
+// host would otherwise affect each other.
 func TestNewDoesNotChangeItsInputs(t *testing.T) {
 	conf := host.ResolvConf{Path: "x", Nameservers: make([]string, 1, 8), Searches: make([]string, 1, 8), Options: make([]string, 1, 8)}
 	more := &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "edns0"}}}

@@ -17,8 +17,8 @@ const (
 // Name is the pod's host name. A pod in the host network does not use it, because such a pod
 // has the host's name.
 type Name struct {
-	Host   string `json:"host"`             // web-0
-	Domain string `json:"domain,omitempty"` // web.default.svc.cluster.local
+	Host   string `json:"host"`             // for example, web-0
+	Domain string `json:"domain,omitempty"` // for example, web.default.svc.cluster.local
 	Kernel string `json:"kernel"`           // as printed by hostname(1): Host, or the FQDN if setHostnameAsFQDN is set
 }
 
@@ -30,9 +30,9 @@ func (n Name) FQDN() string {
 	return n.Host + "." + n.Domain
 }
 
-// Hostname computes the pod's host name. override reports whether spec.hostnameOverride has an
-// effect (KEP-4762; feature gate HostnameOverride, on by default). It returns an error if the host
-// name is empty, or if the full name is too long for the kernel.
+// Hostname computes the pod's host name. The argument override determines whether
+// spec.hostnameOverride has an effect (KEP-4762; feature gate HostnameOverride, on by default). It
+// returns an error if the host name is empty, or if the full name is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {

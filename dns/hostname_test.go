@@ -56,7 +56,8 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// If there is no cluster domain, the name must not end with a dot.
+// TestHostnameWithoutClusterDomain checks that the name does not end with a dot if there is no
+// cluster domain.
 func TestHostnameWithoutClusterDomain(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: corev1.PodSpec{Subdomain: "s"}}
 	if got, err := Hostname(pod, "", true); err != nil || got.FQDN() != "web.s.ns.svc" {
@@ -71,7 +72,7 @@ func TestEtcHosts(t *testing.T) {
 		name string
 		spec corev1.PodSpec
 		ips  []string
-		// the text after the managed header, or the whole file
+		// the text after the managed header, or the whole file if there is no such header
 		want string
 	}{
 		{"two addresses", corev1.PodSpec{}, []string{"10.0.0.1", "fd00::1"},

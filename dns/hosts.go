@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EtcHosts returns the content of the pod's /etc/hosts. It begins with the pod's own names. For
-// a pod in the host network, it begins with the host's file, which the caller passes as
-// hostFile. The pod's hostAliases follow. podIPs are the pod's addresses. EtcHosts ignores them
-// in the host network.
+// EtcHosts returns the content of the pod's /etc/hosts. It begins with the pod's own names. For a
+// pod in the host network, it begins with the host's file, which the caller passes as hostFile. The
+// pod's hostAliases follow. The argument podIPs contains the pod's addresses; EtcHosts ignores it
+// for a pod in the host network.
 func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) string {
 	var b strings.Builder
 	if pod.Spec.HostNetwork {
@@ -34,8 +34,8 @@ func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) stri
 	return b.String()
 }
 
-// managedHosts is the beginning of /etc/hosts if the pod has a pod network. By the header,
-// programs distinguish this file from a file in the image.
+// managedHosts is the beginning of /etc/hosts if the pod has a pod network. The header allows
+// programs to distinguish this file from a file in the image.
 const managedHosts = "# Kubernetes-managed hosts file.\n" +
 	"127.0.0.1\tlocalhost\n" +
 	"::1\tlocalhost ip6-localhost ip6-loopback\n" +

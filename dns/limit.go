@@ -11,12 +11,12 @@ import (
 const (
 	maxServers     = 3
 	maxSearches    = 32
-	maxSearchChars = 2048 // the search line: paths and the spaces between them
-	maxPathChars   = 253  // one search path
+	maxSearchChars = 2048 // the maximum length of the search line: paths and the spaces between them
+	maxPathChars   = 253  // the maximum length of one search path
 )
 
-// limit truncates the configuration to the limits. It adds one warning for servers and one for
-// searches. They have the kubelet's words, because users may search for them.
+// limit truncates the configuration to the limits. It adds at most one warning for servers and one
+// for searches. The warnings have the kubelet's wording, because users may search for it.
 func limit(c Config, warnings []Warning) (Config, []Warning) {
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]
@@ -34,11 +34,11 @@ func forming(message string, line []string) Warning {
 	return Warning{Reason: event.DNSConfigForming, Message: message + strings.Join(line, " ")}
 }
 
-// fitSearches takes the first 32 paths and drops those that are too long. Of the others, it
-// returns as many as fit into the line.
+// fitSearches returns as many of the first 32 paths as fit into the line, without paths that are
+// too long.
 func fitSearches(searches []string) []string {
 	var fit []string
-	// There is no space before the first path.
+	// the first path is not preceded by a space
 	line := -1
 	for _, s := range searches[:min(len(searches), maxSearches)] {
 		if len(s) > maxPathChars {

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Modes of the directories of the pod itself. Root owns these (kubelet: makePodDataDirs).
+// Modes of the pod's directories, which root owns (kubelet: makePodDataDirs).
 const (
 	dirMode  = 0o750
 	openMode = 0o755 // directories between the pod's directory and a volume
@@ -39,10 +39,10 @@ func (e *MountError) Event() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
 }
 
-// Apply creates the pod's directories and volumes. It can be repeated. The caller should
-// register Remove as the undo before it calls Apply, because Remove also removes partial
-// results. Apply tries every volume. The error is a *problem.Error that wraps one *MountError
-// for each volume that failed.
+// Apply creates the pod's directories and volumes. It can be repeated. The caller should register
+// Remove as the undo step before it calls Apply, because Remove also removes partial results. Apply
+// continues after errors. The error is a *problem.Error that wraps one *MountError for each volume
+// that failed.
 func Apply(ctx context.Context, p Plan) error {
 	if err := makePodDirs(p); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
@@ -62,7 +62,7 @@ const makersAtOnce = 4
 
 // makeAll sets up the volumes. It returns the failures in the order of the spec. One volume may
 // require a path that another one creates, such as the directory of a FileOrCreate hostPath. The
-// kubelet retries such a volume. makeAll retries it as long as other volumes succeed.
+// kubelet retries such a volume; makeAll retries it as long as other volumes succeed.
 func makeAll(ctx context.Context, volumes []Volume) []error {
 	errs := make([]error, len(volumes))
 	var todo []int
@@ -80,7 +80,7 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// wantsPath reports whether a volume failed because of a path that another volume may
+// wantsPath reports whether a volume failed because of a missing path that another volume may
 // create.
 func wantsPath(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || lacks(err)
@@ -106,8 +106,8 @@ func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
 	_ = group.Wait()
 }
 
-// makeVolume sets up one volume on the host. A caller can repeat it, even if containers already
-// use the volume.
+// makeVolume sets up one volume on the host. It can be repeated, even if containers already use the
+// volume.
 func makeVolume(ctx context.Context, v Volume) error {
 	faultpoint.At("volume/" + v.Name + "/make")
 	defer faultpoint.At("volume/" + v.Name + "/made")
@@ -128,15 +128,14 @@ func makeVolume(ctx context.Context, v Volume) error {
 	return fmt.Errorf("its plan has the unknown setup %q", v.Setup.Kind)
 }
 
-// lacks reports whether an error means that a volume requires something that the host does not
-// have.
+// lacks reports whether an error means that the host does not meet a requirement of the volume.
 func lacks(err error) bool {
 	_, check := errors.AsType[*CheckError](err)
 	return check
 }
 
-// kindOfFailure returns Refused if each volume failed because the host lacks something that it
-// requires, and Runtime otherwise.
+// kindOfFailure returns Refused if every volume failed because the host does not meet its
+// requirements, and Runtime otherwise.
 func kindOfFailure(failed []error) problem.Kind {
 	for _, err := range failed {
 		if !lacks(err) {
@@ -147,7 +146,7 @@ func kindOfFailure(failed []error) problem.Kind {
 }
 
 // MakePodDir creates the pod's directory and its plugins directory, in which podrun keeps its
-// records of the pod. Admission calls it, for one pod after the other. Apply creates the other
+// records of the pod. Admission calls it for one pod after the other; Apply creates the other
 // directories.
 func MakePodDir(p Plan) error {
 	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {

@@ -106,7 +106,7 @@ func TestLocalVolumeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// This kernel may not support NFS, so check only what would be mounted.
+// TestNFS checks only the arguments of the mount, because this kernel may not support NFS.
 func TestNFS(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: creates pod directories that root owns")
@@ -199,7 +199,7 @@ func TestNotShared(t *testing.T) {
 		{Path{MountPoint: "/slave", Slave: true}, "Bidirectional", `path "/p" is mounted on "/slave" but it is not a shared mount`},
 		{Path{MountPoint: "/private"}, "HostToContainer", `path "/p" is mounted on "/private" but it is not a shared or slave mount`},
 		{Path{MountPoint: "/"}, "Bidirectional", `path "/p" is mounted on "/" but it is not a shared mount`},
-		// The facts contain no mount of the path, because they come from a file that was written without mounts.
+		// The facts contain no mount of the path, because they come from a file without mounts.
 		{Path{}, "Bidirectional", ""},
 	} {
 		if got := test.path.notShared("/p", test.mode); got != test.want {

@@ -90,7 +90,8 @@ func tree(t *testing.T, root string) []string {
 	return out
 }
 
-// The files must be those of kubelet-golden 19-emptydir, except for its subPaths.
+// TestApplyMakesTheKubeletsFiles checks that the files equal those of kubelet-golden 19-emptydir,
+// except for its subPaths.
 func TestApplyMakesTheKubeletsFiles(t *testing.T) {
 	plan := livePod(t, `
 securityContext: {fsGroup: 1234}
@@ -187,7 +188,8 @@ volumes: [{name: disk, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory}}]
 	}
 }
 
-// After a reboot, the tmpfs is gone, but the ready file exists.
+// TestApplyMountsAgainAfterReboot covers a reboot: the tmpfs no longer exists, but the ready file
+// does.
 func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	if err := Apply(t.Context(), plan); err != nil {
@@ -204,7 +206,8 @@ func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	}
 }
 
-// podrun was killed after the mount and before it created the ready file.
+// TestApplyMountsOnce covers a podrun process that was killed after the mount, but before it
+// created the ready file.
 func TestApplyMountsOnce(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	for range 2 {
@@ -274,9 +277,9 @@ func TestHostPathTypes(t *testing.T) {
 	}
 }
 
-// TestApplyFileInDirOfAnotherVolume covers a FileOrCreate, which does not create the parent
-// directory. For such a file, Kubernetes' documentation suggests this pair of volumes. The
-// kubelet retries the file until the file's directory exists.
+// TestApplyFileInDirOfAnotherVolume covers a hostPath of type FileOrCreate, which does not create
+// the parent directory. For such a file, Kubernetes' documentation suggests this pair of volumes.
+// The kubelet retries the file until its directory exists.
 func TestApplyFileInDirOfAnotherVolume(t *testing.T) {
 	dir := t.TempDir()
 	plan := livePod(t, `volumes: [{name: file, hostPath: {path: `+dir+`/aaa/1.txt, type: FileOrCreate}},
@@ -291,7 +294,7 @@ func TestApplyFileInDirOfAnotherVolume(t *testing.T) {
 	}
 }
 
-// kubelet-golden 21-hostpath-wrong-type.
+// TestApplyFailsAsTheKubeletSays covers kubelet-golden 21-hostpath-wrong-type.
 func TestApplyFailsAsTheKubeletSays(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: sock, hostPath: {path: /etc/passwd, type: Socket}}, {name: d, hostPath: {path: /etc/passwd, type: Directory}}]`)
 	err := Apply(t.Context(), plan)
@@ -308,7 +311,8 @@ func TestApplyFailsAsTheKubeletSays(t *testing.T) {
 	}
 }
 
-// kubelet-golden 25-hugepages. It is possible to mount a hugetlbfs without free pages.
+// TestApplyMountsHugePages covers kubelet-golden 25-hugepages. It requires no free pages, because a
+// hugetlbfs can be mounted without them.
 func TestApplyMountsHugePages(t *testing.T) {
 	plan := livePod(t, `
 containers: [{name: app, resources: {limits: {hugepages-2Mi: 4Mi}}}]

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// D7: a container nests directories in a volume deeper than the limits on descriptors and
-// paths. Each level has entries before and after the one that leads down, so that each listing
-// must continue at its position.
+// TestD7OwnershipOfAVeryDeepTree (D7) covers a container that nests directories in a volume deeper
+// than the limits on descriptors and paths. Each level has entries before and after the nested
+// directory, so that podrun must resume each listing at its position.
 func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: changes owners")

@@ -21,10 +21,11 @@ type Path struct {
 	Slave      bool
 }
 
-// Check returns the problems of a pod's volumes that would make Apply fail. These are a hostPath
-// or a volume's directory of the wrong type, and mount propagation from a path that is not a
-// shared mount. It checks only the given paths. root is the path of podrun's root directory. The
-// mount that contains it also contains the volumes below it. The problems have field paths.
+// Check returns the problems of a pod's volumes that would make Apply fail. Such problems are a
+// hostPath or a volume's directory of the wrong type, and mount propagation from a path that is not
+// on a shared mount. Check considers only the given paths. The argument root is the path of
+// podrun's root directory; the mount that contains it also contains the volumes below it. The
+// problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {
@@ -70,7 +71,7 @@ func (v Volume) problem(paths map[string]Path) string {
 	return ""
 }
 
-// hint returns how to fix the problem if a directory does not exist; otherwise "".
+// hint returns the fix if the problem is a missing directory, and "" otherwise.
 func (v Volume) hint(paths map[string]Path) string {
 	path := ""
 	switch {
@@ -85,8 +86,8 @@ func (v Volume) hint(paths map[string]Path) string {
 	return "create the directory: 'mkdir -p " + path + "'"
 }
 
-// problem says why podrun cannot use a path. The path does not have the required type, and podrun
-// cannot create it. It returns "" if the path has that type, or if podrun can create it.
+// problem explains why podrun cannot use a path that does not have the required type. It returns ""
+// if the path has that type, or if podrun can create the path.
 func (h *HostPath) problem(path string, found Path) string {
 	if h.Type == corev1.HostPathUnset {
 		return ""
@@ -121,8 +122,8 @@ func (l *Local) problem(paths map[string]Path) string {
 	return ""
 }
 
-// claimProblem does what problem does, for the directory of a claim. If the directory is
-// missing, podrun creates it. The directory must not be a symlink.
+// claimProblem implements problem for the directory of a claim. podrun creates such a directory if
+// it does not exist. The directory must not be a symlink.
 func (l *Local) claimProblem(paths map[string]Path) string {
 	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
 		found, known := paths[path]

@@ -98,11 +98,11 @@ const (
 	nfsPlugin   = "kubernetes.io~nfs"
 )
 
-// Local bind-mounts a directory of this host into the pod's directory, so that the mount can
-// have its own options.
+// Local bind-mounts a directory of this host into the pod's directory. The bind mount is necessary
+// because the mount may have its own options.
 type Local struct {
 	Path string `json:"path"`
-	// podrun must create the directory for a claim (Provision)
+	// true if podrun must create the directory for a claim (Provision)
 	Create   bool     `json:"create,omitempty"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
 	Options  []string `json:"options,omitempty"` // mount options of the PersistentVolume
@@ -120,7 +120,8 @@ func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return in.nfs(v.Name, NFS{Server: v.NFS.Server, Path: v.NFS.Path, ReadOnly: v.NFS.ReadOnly}), nil
 }
 
-// nfs returns the Volume that mounts an export. The mount point is the volume directory with this name.
+// nfs returns the Volume that mounts an export. The mount point is the volume directory with the given
+// name.
 func (in Input) nfs(name string, export NFS) Volume {
 	return Volume{
 		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: export.ReadOnly,
@@ -128,8 +129,9 @@ func (in Input) nfs(name string, export NFS) Volume {
 	}
 }
 
-// planEphemeral returns a directory for a generic ephemeral volume. No controller provisions a
-// volume of the requested class and size, and the volume is deleted with the pod anyway.
+// planEphemeral returns a directory for a generic ephemeral volume. A directory is sufficient,
+// because no controller provisions a volume of the requested class and size, and the volume is
+// deleted with the pod.
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
 		return Volume{}, problem.List{{Field: "volumeClaimTemplate.spec.volumeMode", Reason: "UnsupportedVolume",

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Bind binds claims to volumes as the volume controller of a cluster would. It returns copies
-// of the claims with spec.volumeName set. The keys are namespace/name. If no volume fits a
-// claim, the claim remains unbound. The same input always results in the same bindings, because
-// Bind processes the claims in the order of their names. Each claim gets the smallest volume
-// that fits. But if a volume is reserved for the claim (claimRef), it takes precedence.
+// Bind binds claims to volumes as the volume controller of a cluster would. It returns copies of
+// the claims with spec.volumeName set. The keys are namespace/name. A claim that no volume fits
+// remains unbound. Bind is deterministic, because it processes the claims in the order of their
+// names. Each claim gets the smallest volume that fits, but a volume that is reserved for the claim
+// (claimRef) takes precedence.
 func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
 	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	taken := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// The names of directories that are not claims, in the directory of all claims: a new directory that does not have
-// its mode yet, and the directories that podrun is deleting. The name of a claim's directory never begins with a dot.
+// The names, in the directory of all claims, of directories that are not claims: a new directory that does not have
+// its mode yet, and directories that podrun is deleting. The name of a claim's directory never begins with a dot.
 const (
 	newClaimName     = ".new"
 	deletedClaimName = ".deleted-"
@@ -28,9 +28,9 @@ const (
 const claimMode = 0o777
 
 // lockClaims opens the directory of all claims and locks it. The lock excludes other podrun
-// processes that create, bind or delete directories of claims, whatever their root directory is.
-// Closing the file releases the lock. If the directory is missing, lockClaims creates it if create
-// is true, and otherwise returns fs.ErrNotExist.
+// processes that create, bind or delete directories of claims, regardless of their root
+// directories. Closing the file releases the lock. If the directory does not exist, lockClaims
+// creates it if create is true; otherwise it returns fs.ErrNotExist.
 func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
 	if create {
 		if err := hostfile.MakeDirs(filepath.Dir(path), 0o755); err != nil {
@@ -51,8 +51,8 @@ func lockClaims(ctx context.Context, path string, create bool) (*os.File, error)
 }
 
 // bindClaim bind-mounts the claim's directory at target. If the directory is missing, bindClaim
-// creates it first. It holds the lock during both steps. So if another process deletes claims,
-// either that process finds the mount, or bindClaim creates the directory after the deletion.
+// creates it first. It holds the lock during both steps. If another process deletes claims, either
+// that process finds the mount, or bindClaim creates the directory after the deletion.
 func (l *Local) bindClaim(ctx context.Context, target string) error {
 	claims, err := lockClaims(ctx, filepath.Dir(l.Path), true)
 	if err != nil {
@@ -72,15 +72,16 @@ func (l *Local) bindClaim(ctx context.Context, target string) error {
 	return l.bind(fmt.Sprintf("/proc/self/fd/%d", dir), target)
 }
 
-// openClaim opens a claim's directory. The directory may be a mount point, but not a symlink:
-// podrun must not mount or delete a directory that a container can redirect.
+// openClaim opens a claim's directory. The directory may be a mount point but not a symlink,
+// because podrun must not mount or delete a directory that a container can replace.
 func openClaim(claims int, name string) (int, error) {
 	return unix.Openat(claims, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// makeClaim creates a claim's directory. The directory appears together with its mode: an app
-// may change the mode later, and podrun must not set it again. The caller holds the lock, so
-// makeClaim can use a directory that a killed process left behind under the temporary name.
+// makeClaim creates a claim's directory. It sets the mode before the directory appears under its
+// final name, because an app may change the mode later, and podrun must not set it again. The
+// caller holds the lock, so makeClaim can use a directory that a killed process left behind under
+// the temporary name.
 func makeClaim(claims int, name string) error {
 	if err := unix.Mkdirat(claims, newClaimName, claimMode); err != nil && err != unix.EEXIST {
 		return err
@@ -105,14 +106,14 @@ type InUseError struct{ Path, Mountpoint string }
 // Error returns a message with both paths.
 func (e *InUseError) Error() string { return e.Path + " is in use: it is mounted at " + e.Mountpoint }
 
-// DeleteClaims deletes the directories of claims with their content, except those that the
-// function used returns. It also calls release, which ends the caller's own use of the claims. All
-// paths must be in the same directory. DeleteClaims calls used and release while it holds the lock
-// on the directory of all claims. So if several callers use a directory, the last one deletes it.
-// If another pod begins to use a directory, the directory remains. If a directory does not exist,
-// that is not an error. If DeleteClaims fails, it has not called release, or release has failed.
-// The caller can then repeat the call. DeleteClaims does not delete a directory that is mounted.
-// The error is then an *InUseError.
+// DeleteClaims deletes the directories of claims with their content, except those that the function
+// used returns. It also calls release, which ends the caller's own use of the claims. All paths
+// must be in the same directory. DeleteClaims calls used and release while it holds the lock on the
+// directory of all claims: if several callers use a directory, the last one deletes it, and if
+// another pod begins to use a directory, the directory remains. It is not an error if a directory
+// does not exist. If DeleteClaims returns an error, it has not called release, or release has
+// failed, and the caller can repeat the call. DeleteClaims does not delete a directory that is
+// mounted; in this case, it returns an *InUseError.
 func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]bool, error), release func() error) error {
 	dir := filepath.Dir(paths[0])
 	for {
@@ -130,9 +131,9 @@ func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]b
 	}
 }
 
-// deleteLocked implements DeleteClaims. The caller must have locked the directory of all claims. If
-// deleteLocked had to release the lock in order to delete content, done is false, and the caller
-// must call it again.
+// deleteLocked implements DeleteClaims. The directory of all claims must be locked. If deleteLocked
+// had to release the lock in order to delete content, done is false, and the caller must call
+// deleteLocked again.
 func deleteLocked(ctx context.Context, claims *os.File, paths []string, used func() (map[string]bool, error), release func() error) (done bool, err error) {
 	inUse, err := used()
 	if err != nil {
@@ -184,8 +185,8 @@ func discardClaim(claims *os.File, path string) error {
 	return nil
 }
 
-// discardedClaims returns the directories that podrun renamed to delete them. Either this
-// process did so, or one that was killed.
+// discardedClaims returns the directories that this process, or a killed one, renamed in order to
+// delete them.
 func discardedClaims(claims *os.File) (names []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
 	for _, path := range paths {
@@ -194,7 +195,8 @@ func discardedClaims(claims *os.File) (names []string, err error) {
 	return names, err
 }
 
-// claimMounts returns the mount points of a claim's directory; nil if the directory does not exist.
+// claimMounts returns the mount points of a claim's directory; or nil if the directory does not
+// exist.
 func claimMounts(claims int, name string) ([]string, error) {
 	dir, err := openClaim(claims, name)
 	if err == unix.ENOENT {
@@ -215,10 +217,9 @@ func claimMounts(claims int, name string) ([]string, error) {
 	return out, nil
 }
 
-// DropClaims removes directories of the plan's claims after a failed start. It removes a
-// directory only if it is still as makeClaim created it: empty, not mounted, and with the same
-// mode and owner. The next start would create the same directory again. A caller can repeat
-// DropClaims.
+// DropClaims removes directories of the plan's claims after a failed start. It removes a directory
+// only if the directory is unchanged since makeClaim created it: empty, not mounted, and with the
+// same mode and owner. The next start creates the same directory again. DropClaims can be repeated.
 func DropClaims(ctx context.Context, p Plan) error {
 	var errs []error
 	for _, v := range p.Volumes {

@@ -16,14 +16,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// deleteClaim deletes a claim's directory that no stored pod uses.
+// deleteClaim deletes the directory of a claim that no stored pod uses.
 func deleteClaim(ctx context.Context, path string) error {
 	unused := func() (map[string]bool, error) { return nil, nil }
 	return DeleteClaims(ctx, []string{path}, unused, func() error { return nil })
 }
 
-// provisionedPlan returns the plan of a volume for a new root directory. The volume is that of a
-// claim in the directory claims.
+// provisionedPlan returns the plan, for a new root directory, of a volume for a claim in the
+// directory claims.
 func provisionedPlan(t *testing.T, claims string) Plan {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -126,8 +126,8 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	noError(t, Apply(t.Context(), provisionedPlan(t, link)))
 }
 
-// bindOnly binds without the check before. The effect is as if the symlink were created after
-// the check.
+// bindOnly binds the volume without the preceding check, as if the symlink were created after the
+// check.
 func bindOnly(t *testing.T, p Plan) error {
 	t.Helper()
 	target := t.TempDir()
@@ -158,7 +158,7 @@ func TestDeleteClaims(t *testing.T) {
 	released := 0
 	inUse := func() (map[string]bool, error) { return map[string]bool{data: true}, nil }
 	if err := DeleteClaims(t.Context(), []string{data}, inUse, func() error { released++; return nil }); err != nil || released != 1 {
-		// Only the last user may delete the directory.
+		// Only the last user of the directory may delete it.
 		t.Errorf("error %v, released %d times", err, released)
 	}
 	if _, err := os.Stat(data + "/a/b"); err != nil {
@@ -178,7 +178,7 @@ func TestDeleteClaims(t *testing.T) {
 }
 
 // TestClaimsOfSeveralProcesses creates, binds and deletes directories concurrently. A directory
-// must be either complete or gone, and must never be deleted while it is mounted.
+// must either be complete or not exist, and must never be deleted while it is mounted.
 func TestClaimsOfSeveralProcesses(t *testing.T) {
 	claims := t.TempDir()
 	data := filepath.Join(claims, "default_data")
@@ -192,7 +192,7 @@ func TestClaimsOfSeveralProcesses(t *testing.T) {
 					err = errors.New("the volume lacks its mode")
 				}
 				if err == nil {
-					// This fails in a deleted directory.
+					// The write fails if the directory was deleted.
 					err = os.WriteFile(plan.Volumes[0].HostPath+"/file", nil, 0o600)
 				}
 				err = errors.Join(err, Unmount(t.Context(), plan.Layout, plan.ID.UID))

@@ -28,9 +28,9 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 }
 
 // MakeTerminationLog creates the empty file for a container's termination message in the
-// container's directory (MakeContainerDir), and returns its path. name has 8 hexadecimal digits,
-// which are different for each attempt. Any user may write to the file, because the container's
-// user is not known yet.
+// container's directory (MakeContainerDir), and returns its path. The argument name consists of 8
+// hexadecimal digits, which are different for each attempt. Any user may write to the file, because
+// the container's user is not known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
 	path := filepath.Join(layout.Container(uid, container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
@@ -45,8 +45,8 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 }
 
 // PruneTerminationLogs removes the termination logs of earlier runs of a container, if the runtime
-// no longer has the runs. keep lists the paths of the logs to keep. The error joins the errors of
-// the individual files.
+// no longer has these runs. The argument keep contains the paths of the logs to keep. It returns an
+// error that joins the errors of the individual files.
 func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
 	dir := layout.Container(uid, container)
 	entries, err := os.ReadDir(dir)
@@ -62,9 +62,9 @@ func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []
 	return errors.Join(errs...)
 }
 
-// WriteHosts writes the pod's /etc/hosts. Like the kubelet, it writes the file in place.
-// Running containers have mounted the file itself, and would keep the old one if a rename
-// replaced it.
+// WriteHosts writes the pod's /etc/hosts. Like the kubelet, it writes the file in place. Running
+// containers have mounted the file itself, and would still see the old file if a rename replaced
+// it.
 func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	path := layout.EtcHosts(uid)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
@@ -81,10 +81,11 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	return nil
 }
 
-// maxHosts limits the size of a hosts file that podrun reads, in bytes: containers may write to it.
+// maxHosts limits the size of a hosts file that podrun reads, in bytes, because containers may
+// write to the file.
 const maxHosts = 8 << 20
 
-// ChangeHosts replaces the content of a pod's /etc/hosts by change(content), if that differs. It
+// ChangeHosts replaces the content of a pod's /etc/hosts with change(content), if that differs. It
 // ignores a file that is missing, empty (ReclaimFiles) or larger than 8 MiB. It does not truncate the
 // file before it writes, so that a container never reads an empty file.
 func ChangeHosts(layout identity.Layout, uid string, change func(string) string) error {
@@ -118,10 +119,10 @@ func ChangeHosts(layout identity.Layout, uid string, change func(string) string)
 	return nil
 }
 
-// ReclaimFiles frees the disk space of the files to which a pod's containers could write. Call
-// it when the containers will not run again. It empties the hosts file, as the kubelet does
-// (CVE-2020-8557), and truncates each termination log to its last keep bytes. It can be
-// repeated. The error joins the errors of the individual files.
+// ReclaimFiles frees the disk space of the files to which a pod's containers could write. It must
+// be called only when the containers will not run again. It empties the hosts file, as the kubelet
+// does (CVE-2020-8557), and truncates each termination log to its last keep bytes. It can be
+// repeated. It returns an error that joins the errors of the individual files.
 func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
 	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
 	logs, err := filepath.Glob(filepath.Join(layout.Containers(uid), "*", "*"))
@@ -153,7 +154,7 @@ func keepTail(path string, keep int64) error {
 	if _, err := f.ReadAt(tail, info.Size()-keep); err != nil {
 		return fmt.Errorf("truncate %s: %w", path, err)
 	}
-	// Truncate first, because the disk may be full.
+	// The file is truncated first, because the disk may be full.
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("truncate %s: %w", path, err)
 	}

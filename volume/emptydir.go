@@ -15,11 +15,11 @@ const emptyDirPlugin = "kubernetes.io~empty-dir"
 // EmptyDir sets up an emptyDir: a directory, a tmpfs or a hugetlbfs.
 type EmptyDir struct {
 	Medium corev1.StorageMedium `json:"medium"` // "", Memory, HugePages or HugePages-<size>
-	// SizeBytes limits the size of a tmpfs; 0 means the kernel's default. podrun does not enforce
-	// the sizeLimit of a directory here. As in the kubelet, a pod that exceeds it is evicted.
+	// SizeBytes limits the size of a tmpfs; 0 means the kernel's default. The sizeLimit of a
+	// directory is not enforced by the volume: as in the kubelet, a pod that exceeds it is evicted.
 	SizeBytes int64  `json:"sizeBytes,omitempty"`
-	PageSize  string `json:"pageSize,omitempty"` // page size of a hugetlbfs: 2Mi
-	// a directory that contains the file "ready" when the volume is complete
+	PageSize  string `json:"pageSize,omitempty"` // page size of a hugetlbfs, such as 2Mi
+	// a directory in which the file "ready" marks the volume as complete
 	MetaDir string `json:"metaDir"`
 }
 
@@ -54,7 +54,7 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 	return v, nil
 }
 
-// tmpfsSize returns the smallest of the limits that are set, in bytes (the kubelet's
+// tmpfsSize returns the lowest limit that is set, in bytes (the kubelet's
 // calculateEmptyDirMemorySize).
 func tmpfsSize(allocatable, podLimit int64, sizeLimit *resource.Quantity) int64 {
 	size := allocatable

@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// RemoveContents unmounts all volumes of a pod that has ended permanently. To reclaim disk
-// space, it also deletes the content of the pod's emptyDirs, as the kubelet does for an evicted
-// pod. It keeps the pod's directory. A caller can repeat it. It is as safe as Remove.
+// RemoveContents unmounts all volumes of a pod that has ended permanently. To reclaim disk space,
+// it also deletes the content of the pod's emptyDirs, as the kubelet does for an evicted pod. It
+// keeps the pod's directory. It can be repeated. It is as safe as Remove.
 func RemoveContents(ctx context.Context, layout identity.Layout, uid string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("clear pod %q: its UID is not safe in a path", uid)

@@ -56,8 +56,8 @@ func mountEmptyDir(e *EmptyDir, path string) error {
 	return MountTmpfs(path, e.SizeBytes, 0)
 }
 
-// MountTmpfs mounts a tmpfs. Its maximum size is size bytes or, if size is 0, the kernel's
-// default. It disables swapping if the kernel supports that. flags are those of mount(2).
+// MountTmpfs mounts a tmpfs. Its maximum size is size bytes or, if size is 0, the kernel's default.
+// It disables swapping if the kernel supports that. The argument flags contains flags of mount(2).
 func MountTmpfs(path string, size int64, flags uintptr) error {
 	var options string
 	if size > 0 {
@@ -89,8 +89,8 @@ func isReady(e *EmptyDir) bool {
 	return err == nil
 }
 
-// setReady marks the volume as complete. It does not sync the file: if a crash destroys it,
-// makeEmptyDir only repeats its work.
+// setReady marks the volume as complete. It does not sync the file, because makeEmptyDir only
+// repeats its work if a crash destroys the file.
 func setReady(e *EmptyDir) error {
 	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {
 		if err := safepath.MakeDir(dir, dirMode); err != nil {

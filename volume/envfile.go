@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// envValue returns the value of a variable in an env file (KEP-3721). The lines of the file
-// have the form NAME='value'. A value may have several lines, and has no escapes. envValue
-// ignores blank lines, and lines that begin with #. NAME= followed by blanks sets an empty
-// value, which counts as not set. envValue stops at the first match.
+// envValue returns the value of a variable in an env file (KEP-3721). The lines of the file have
+// the form NAME='value'. A value may contain several lines, but no escapes. envValue ignores blank
+// lines, and lines that begin with #. NAME= followed by blanks sets an empty value, which counts as
+// not set. envValue stops at the first match.
 func envValue(text, key string) (string, error) {
 	lines := 0
 	for text != "" {

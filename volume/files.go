@@ -13,15 +13,15 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Files sets up a directory of files that podrun writes and containers read. It is for
-// configMap, secret, downwardAPI and projected volumes. If Files sets it up again, it replaces
-// all files atomically; if no file has changed, it writes nothing.
+// Files sets up a directory of files that podrun writes and containers read. It is for configMap,
+// secret, downwardAPI and projected volumes. A repeated setup replaces all files atomically, or
+// writes nothing if no file has changed.
 type Files struct {
 	// the maximum size of the tmpfs that contains the files; 0 means the kernel's default
 	SizeBytes int64  `json:"sizeBytes,omitempty"`
 	Files     []File `json:"files"` // sorted by path
 	// Nested lists the directories at which containers mount other volumes. podrun creates them,
-	// because the runtime could not: containers mount the volume read-only.
+	// because the runtime cannot: containers mount the volume read-only.
 	Nested []string `json:"nested,omitempty"`
 }
 
@@ -75,8 +75,8 @@ func (p *payload) add(at string, mode *int32, data []byte) error {
 	return nil
 }
 
-// checkPath refuses paths that cannot be paths of files in a volume. It is needed because the
-// API accepts NUL, and names of any length.
+// checkPath refuses paths that are impossible for files in a volume, because the API accepts NUL,
+// and names of any length.
 func checkPath(at string) error {
 	names := strings.Split(at, "/")
 	switch {
@@ -140,8 +140,8 @@ func tops(files []File) []string {
 	return slices.Compact(names)
 }
 
-// maxFiles limits the number of files in all volumes of a pod: without it, each volume could
-// contain all keys of a large ConfigMap.
+// maxFiles limits the number of files in all volumes of a pod. Without this limit, each volume
+// could contain all keys of a large ConfigMap.
 const maxFiles = 50000
 
 // FileCount returns the number of files that podrun writes for the pod's volumes.
@@ -158,7 +158,7 @@ func (p Plan) FileCount() int {
 // source is a ConfigMap or Secret whose keys become files of a volume.
 type source struct {
 	taken *int   // number of files of the pod so far
-	word  string // configmap
+	word  string // configmap or secret
 	// the kubelet's term for a key of such an object, for example "config key"
 	key      string
 	name     string
@@ -209,12 +209,12 @@ func secretFiles(secret *corev1.Secret) map[string][]byte {
 	return data
 }
 
-// take adds the files of an object: those that the volume source's items select or, without
-// items, all keys. If a key or an object is missing and not optional, this is a problem. Its
-// field path is relative to that of the volume.
+// take adds the files of an object: the keys that the items of the volume source select or, without
+// items, all keys. It returns a problem if a key or an object is missing and not optional. The
+// field path of the problem is relative to the volume's.
 func (p *payload) take(at string, s source) problem.List {
 	if *s.taken > maxFiles {
-		return nil // already refused
+		return nil // already refused because of the number of files
 	}
 	optional := s.optional != nil && *s.optional
 	if s.data == nil {
@@ -259,7 +259,7 @@ func allItems(data map[string][]byte) []corev1.KeyToPath {
 	return items
 }
 
-// missing returns a problem of the manifest. field is relative to the volume's field.
+// missing returns a problem of the manifest. The argument field is relative to the volume's field.
 func missing(field, message, hint string) problem.Problem {
 	return problem.Problem{Field: field, Reason: "FailedMount", Message: message, Hint: hint, Kind: problem.Manifest}
 }

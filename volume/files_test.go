@@ -130,7 +130,8 @@ func TestWhatOnlyAServerIssues(t *testing.T) {
 	}
 }
 
-// This test covers the paths of a volume's files, including unusual ones that the API accepts.
+// TestPathsOfFiles covers the paths of a volume's files, including unusual paths that the API
+// accepts.
 func TestPathsOfFiles(t *testing.T) {
 	for at, good := range map[string]bool{
 		"a": true, "a/b": true, "./a": true, "a..b": true, "a/..b": true, strings.Repeat("x", 255): true,
@@ -201,7 +202,7 @@ func TestBind(t *testing.T) {
 	claims := map[string]*corev1.PersistentVolumeClaim{
 		"ns/a":        claim("500Mi", ""),
 		"ns/b":        claim("500Mi", ""),
-		"ns/c":        claim("500Mi", ""), // no volume remains
+		"ns/c":        claim("500Mi", ""), // no volume remains for this claim
 		"ns/fast":     claim("1Gi", "fast"),
 		"ns/reserved": claim("1Gi", ""),
 		"ns/named":    claim("1Ti", "x", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "named" }),
@@ -224,7 +225,7 @@ func TestBind(t *testing.T) {
 	}
 	want := map[string]string{"ns/a": "small", "ns/b": "large", "ns/c": "", "ns/fast": "fast", "ns/reserved": "kept", "ns/named": "named",
 		"ns/many": "", "ns/wrong": "", "ns/right": "labeled"}
-	// none has an empty name.
+	// No claim has an empty name.
 	delete(got, "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -261,8 +262,9 @@ func TestEnvValue(t *testing.T) {
 	}
 }
 
-// F3: if many volumes had the keys of one large ConfigMap or Secret, podrun used gigabytes. Now
-// it limits the number of their files, and stores their content once.
+// TestF3FilesBounded covers many volumes with the keys of one large ConfigMap or Secret, for which
+// podrun once used gigabytes of memory. podrun must limit the number of their files, and store
+// their content only once.
 func TestF3FilesBounded(t *testing.T) {
 	data, secret := map[string]string{}, map[string][]byte{}
 	for i := range 20000 {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// groupBits are the mode bits that fsGroup adds (pkg/volume/volume_linux.go). With them, the
-// group can read and write files, enter directories, and own new files in them.
+// groupBits are the mode bits that fsGroup adds (pkg/volume/volume_linux.go). They allow the group
+// to read and write files and to enter directories, and make the group the owner of new files.
 type groupBits struct{ file, dir uint32 }
 
 var (
@@ -19,9 +19,9 @@ var (
 	readOnlyBits  = groupBits{0o440, 0o2550} // for volumes that podrun always mounts read-only
 )
 
-// giveToGroup changes the group of a volume and of everything in it. It does not follow
-// symlinks or enter mounts inside the volume. With OnRootMismatch, it does nothing if the
-// volume's root directory already has the right group and mode. It stops when ctx ends.
+// giveToGroup changes the group of a volume and all files in it. It does not follow symlinks or
+// enter mounts inside the volume. With OnRootMismatch, it does nothing if the volume's root
+// directory already has the right group and mode. It stops when ctx ends.
 func giveToGroup(ctx context.Context, path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func isGroups(fd int, gid int64) bool {
 	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&readWriteBits.dir == readWriteBits.dir
 }
 
-// giveTree changes the content of a directory before the directory itself. So the check for
-// OnRootMismatch succeeds only after everything has been changed.
+// giveTree changes the content of a directory before the directory itself, so that the check for
+// OnRootMismatch succeeds only after all files have been changed.
 func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 	return safepath.Walk(ctx, dir, safepath.Visitor{
 		File: func(dir int, name string) error {

@@ -56,8 +56,8 @@ func TestFSGroupChangePolicy(t *testing.T) {
 	}
 	for _, test := range []struct {
 		policy corev1.PodFSGroupChangePolicy
-		// the group, after the change, of a file with a wrong group in a volume whose root directory has the
-		// right one
+		// the resulting group of a file with a wrong group, in a volume whose root directory has the right
+		// group
 		want uint32
 	}{{corev1.FSGroupChangeAlways, 4321}, {"", 4321}, {corev1.FSGroupChangeOnRootMismatch, 0}} {
 		dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 // HostPath checks a path of the host, and creates the path if its type requires that. When the pod
 // is removed, the path remains.
 type HostPath struct {
-	Type corev1.HostPathType `json:"type"` // if it is "", podrun checks and creates nothing
+	Type corev1.HostPathType `json:"type"` // if it is "", podrun neither checks nor creates the path
 }
 
 func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {

@@ -18,9 +18,9 @@ type CheckError struct{ Message string }
 // Error returns the kubelet's message.
 func (e *CheckError) Error() string { return e.Message }
 
-// hostPathChecks maps a hostPath type to three things: the mode of a file of that type, the
-// type's name in messages, and the function that creates a file of that type if it is missing.
-// The types and modes are the kubelet's (pkg/volume/hostpath).
+// hostPathChecks contains, for each hostPath type, the mode of a file of that type, the type's name
+// in messages, and the function that creates a missing file of that type. The types and modes are
+// the kubelet's (pkg/volume/hostpath).
 var hostPathChecks = map[corev1.HostPathType]struct {
 	mode  fs.FileMode
 	words string
@@ -35,8 +35,8 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 	corev1.HostPathBlockDev:          {fs.ModeDevice, "a block device", nil},
 }
 
-// makeHostPath checks the path's type. It follows symlinks, as the kubelet does. If the type
-// requires it, makeHostPath creates the path.
+// makeHostPath checks the path's type. It follows symlinks, as the kubelet does. It creates the
+// path if the type requires this.
 func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	err := h.check(ctx, v.HostPath)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
@@ -59,8 +59,8 @@ func (h *HostPath) check(ctx context.Context, path string) error {
 	return checkError(h.problem(path, found))
 }
 
-// stat returns the data that Check requires about a path. It follows symlinks. It returns an error,
-// the cause, only if ctx ends.
+// stat returns the facts about a path that Check requires. It follows symlinks. It returns an error
+// only if ctx ends: the cause of ctx.
 func stat(ctx context.Context, path string) (Path, error) {
 	info, err := safepath.Stat(ctx, path)
 	switch {

@@ -21,7 +21,7 @@ func TestChangeHosts(t *testing.T) {
 	if err := WriteHosts(layout, "u", []byte("long content")); err != nil {
 		t.Fatal(err)
 	}
-	mounted, err := os.Open(path) // as a container that mounts the file
+	mounted, err := os.Open(path) // the file remains open, as in a container that mounts it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,8 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 
 // mountByProgram runs mount(8), which runs mount.nfs. Only mount.nfs implements the negotiation
 // with the server. On a host with systemd, it uses a systemd scope, like the kubelet, so that
-// daemons that mount.nfs starts (rpc.statd) outlive podrun. It does not mount with mount-utils,
-// because that package takes no context. If a server did not respond, the call would block
+// daemons that mount.nfs starts (rpc.statd) outlive podrun. It does not use the package
+// mount-utils, whose functions take no context: if a server did not respond, the call would block
 // forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
 	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)
@@ -69,13 +69,12 @@ func inSystemd(ctx context.Context) bool {
 	return err == nil
 }
 
-// programEnd is how long podrun waits for the exit of a program after it has killed the program.
-// After that, podrun leaves the program behind, because it is blocked in the kernel and cannot be
-// killed.
+// programEnd is how long podrun waits for a killed program to exit. After that, podrun leaves the
+// program behind, because the program is blocked in the kernel and cannot be killed.
 const programEnd = 2 * time.Second
 
 // runProgram runs a program and returns its output. When ctx ends, it kills the program and the
-// program's children. If it killed only mount, mount.nfs would continue to run.
+// program's children. If it killed only mount(8), mount.nfs would continue to run.
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeMount adds a mount(8) to PATH. It runs the given script.
+// fakeMount adds a fake mount(8), which runs the given script, to PATH.
 func fakeMount(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := os.WriteFile(dir+"/mount", []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range []string{"sleep", "cat"} { // but not systemd-run
+	for _, tool := range []string{"sleep", "cat"} { // PATH does not contain systemd-run
 		for _, bin := range []string{"/bin/", "/usr/bin/"} {
 			if _, err := os.Stat(bin + tool); err == nil {
 				os.Symlink(bin+tool, dir+"/"+tool)
@@ -31,8 +31,8 @@ func fakeMount(t *testing.T, script string) (dir string) {
 	return dir
 }
 
-// If a server does not respond, mount(8) waits for mount.nfs. podrun must kill both
-// when the context is done.
+// TestNFSMountEndsWithTheContext covers a server that does not respond, so that mount(8) waits for
+// mount.nfs. podrun must kill both when the context is done.
 func TestNFSMountEndsWithTheContext(t *testing.T) {
 	dir := fakeMount(t, `sleep 600 & echo $! > "${0%/*}/child.new"; cat "${0%/*}/child.new" > "${0%/*}/child"; wait`)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -88,7 +88,7 @@ func TestNFSMountByProgram(t *testing.T) {
 	}
 }
 
-// Apply must run the host's mount(8) to mount an export.
+// TestApplyMountsAnExport checks that Apply runs the host's mount(8) to mount an export.
 func TestApplyMountsAnExport(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: creates pod directories that root owns")

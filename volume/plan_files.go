@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// The kubelet's names of plugins, which are also the names of their directories.
+// The kubelet's names of volume plugins, which are also the names of their directories.
 const (
 	configMapPlugin = "kubernetes.io~configmap"
 	secretPlugin    = "kubernetes.io~secret"
@@ -119,8 +119,8 @@ func (in Input) named() *corev1.Pod {
 }
 
 // files returns a volume whose files are in memory. The kubelet stores ConfigMaps on disk, although
-// a comment in its source says that it should not. podrun does not, because it takes 20 to 100
-// times as long to create a file on disk.
+// a comment in its source says that it should not. podrun stores them in memory, because creating a
+// file on disk takes 20 to 100 times as long.
 func (in Input) files(name, plugin string, p *payload, problems problem.List) (Volume, problem.List) {
 	files, err := p.sorted()
 	if err != nil {

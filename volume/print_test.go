@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podrun plan must print the struct of a volume's kind under the key make, and no content of
-// files.
+// TestPlanPrintsEveryKind checks that podrun plan prints the struct of a volume's kind under the
+// key make, without the content of files.
 func TestPlanPrintsEveryKind(t *testing.T) {
 	in := withObjects(podOf(t, `
 securityContext: {fsGroup: 7}
@@ -68,7 +68,8 @@ volumes:
 	}
 }
 
-// A volume without a setup must be an error; podrun must not skip it.
+// TestSetupOfNoKind checks that a volume without a setup is an error, and that podrun does not skip
+// the volume.
 func TestSetupOfNoKind(t *testing.T) {
 	if got := string(must(json.Marshal(Setup{}))); got != "null" {
 		t.Errorf("prints %s, want null", got)

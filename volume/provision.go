@@ -11,7 +11,7 @@ import (
 )
 
 // Provision returns a claim, and the PersistentVolume to which the claim is bound: a directory
-// below dir. It is for claims that no volume of the input fits. The argument claim is nil if the
+// below dir. It is for claims that match no volume in the input. The argument claim is nil if the
 // input does not contain the claim. Provision returns an error if the claim cannot have a
 // directory. The claim's name comes from a pod, where the API does not validate it, and would
 // become part of a path that root owns.
@@ -48,8 +48,8 @@ const maxFileName = 255
 // names.
 func provisionedName(namespace, claim string) string { return namespace + "_" + claim }
 
-// ProvisionedFor returns the namespace and name of the claim to which a directory of this name
-// belongs. It returns false for any other name.
+// ProvisionedFor returns the namespace and name of the claim to which a directory with the given
+// name belongs. It returns false for any other name.
 func ProvisionedFor(name string) (namespace, claim string, ok bool) {
 	namespace, claim, ok = strings.Cut(name, "_")
 	return namespace, claim, ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(claim)) == 0

@@ -50,8 +50,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestProvisionedPath covers the PersistentVolumes of an input, whose names contain no '_':
-// podrun must not create or delete their directories.
+// TestProvisionedPath covers the PersistentVolumes of an input, whose names contain no '_'. podrun
+// must not create or delete their directories.
 func TestProvisionedPath(t *testing.T) {
 	local := func(name, path string) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{

@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// The names in a volume of files, in the kubelet's layout. A directory that is named after the
-// time contains the files, ..data links to this directory, and each name at the top level is a
-// link through ..data. To replace ..data changes all files atomically.
+// The names in a volume of files, in the kubelet's layout. A directory whose name contains the time
+// contains the files, ..data links to this directory, and each name at the top level is a link
+// through ..data. Replacing ..data changes all files atomically.
 const (
 	dataName    = "..data"
 	newDataName = "..data_tmp"
@@ -29,10 +29,9 @@ const (
 
 var timedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`) })
 
-// publisher updates a directory so that it contains exactly the given files. A container may
-// have placed anything in the directory. So the publisher writes only to files that it has just
-// created, never follows symlinks, and looks up every name in an open directory
-// (CVE-2025-9566).
+// publisher updates a directory so that it contains exactly the given files. A container may have
+// placed any files in the directory. Therefore the publisher writes only to files that it has just
+// created, never follows symlinks, and looks up every name in an open directory (CVE-2025-9566).
 type publisher struct {
 	ctx   context.Context
 	dir   int // descriptor of the volume
@@ -42,7 +41,8 @@ type publisher struct {
 
 func (p *publisher) publish() error {
 	if p.gid != nil {
-		// Do this before creating anything: because of setgid, new links then get the right group.
+		// The directory's group must be set first, so that new links get the right group because of
+		// the setgid bit.
 		if err := giveFile(p.dir, int(*p.gid), readOnlyBits.dir); err != nil {
 			return fmt.Errorf("change the group of the volume to %d: %w", *p.gid, err)
 		}
@@ -65,7 +65,7 @@ func (p *publisher) publish() error {
 	return p.tidy(current, links)
 }
 
-// current returns the name of the directory that ..data points to, or "".
+// current returns the name of the directory that ..data points to, or "" if there is none.
 func (p *publisher) current() string {
 	name, err := safepath.Readlink(p.dir, dataName)
 	if err != nil || !timedName().MatchString(name) {
@@ -86,7 +86,7 @@ func (p *publisher) same(name string) bool {
 		return false
 	}
 	slices.Sort(have)
-	// The list is sorted by path, too.
+	// The list is also sorted by path.
 	for i, f := range p.files {
 		if have[i] != f.Path || !safepath.HasContent(fd, f.Path, f.Data) {
 			return false
@@ -95,8 +95,9 @@ func (p *publisher) same(name string) bool {
 	return true
 }
 
-// list appends the paths of everything in dir, except directories that contain files of the volume.
-// It stops when there are more paths than files, because the directory then has unexpected entries.
+// list appends the paths of all entries of dir, except directories that contain files of the
+// volume. It stops when there are more paths than files, because this means that the directory
+// contains unexpected entries.
 func (p *publisher) list(dir int, below string, out *[]string) error {
 	names, err := safepath.List(p.ctx, dir)
 	if err != nil {
@@ -128,8 +129,8 @@ func (p *publisher) list(dir int, below string, out *[]string) error {
 	return nil
 }
 
-// hasBelow reports whether one of the files is below a directory. list does not enter
-// directories without such files: a container may have created them, nested to any depth.
+// hasBelow reports whether one of the files is below a directory. list does not enter directories
+// without such files, because a container may have created them, nested to any depth.
 func (p *publisher) hasBelow(dir string) bool {
 	i, _ := slices.BinarySearchFunc(p.files, dir+"/", func(f File, prefix string) int { return strings.Compare(f.Path, prefix) })
 	return i < len(p.files) && strings.HasPrefix(p.files[i].Path, dir+"/")
@@ -218,8 +219,8 @@ func (p *publisher) link(names []string) error {
 	return nil
 }
 
-// replace creates a symlink. If a file has its name, replace replaces the file. If a symlink is
-// already correct, it keeps the symlink, so that containers see it at all times.
+// replace creates a symlink. It replaces an existing file with the same name. It keeps a symlink
+// that is already correct, so that containers see the symlink at all times.
 func (p *publisher) replace(name, to string) error {
 	err := unix.Symlinkat(to, p.dir, name)
 	if errors.Is(err, unix.EEXIST) {
@@ -237,8 +238,8 @@ func (p *publisher) replace(name, to string) error {
 }
 
 // tidy removes symlinks to files that the volume no longer contains. It also removes the
-// directories of earlier contents and of interrupted updates. links lists the names that tidy
-// keeps, sorted.
+// directories of earlier contents and of interrupted updates. The argument links contains the names
+// that tidy keeps, sorted.
 func (p *publisher) tidy(current string, links []string) error {
 	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {
@@ -268,7 +269,7 @@ func (p *publisher) tidy(current string, links []string) error {
 	}
 }
 
-// clear removes a name from the volume. If the name is a directory, clear also removes its content.
+// clear removes a file or a directory with its content from the volume.
 func (p *publisher) clear(name string) error {
 	if err := safepath.Remove(p.ctx, p.dir, name); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)

@@ -34,7 +34,7 @@ func filesOf(t *testing.T, content map[string]string) []File {
 	return files
 }
 
-// publishTo publishes to a directory as Apply does.
+// publishTo publishes files to a directory, as Apply does.
 func publishTo(t *testing.T, dir string, content map[string]string) error {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -88,7 +88,7 @@ func TestPublish(t *testing.T) {
 	}
 	before := ""
 	for i, content := range steps {
-		// The second time, publishing changes nothing.
+		// The second call must not change the files.
 		for range 2 {
 			if err := publishTo(t, dir, content); err != nil {
 				t.Fatalf("step %d: %v", i, err)
@@ -112,7 +112,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// If the content is the same, publishing must keep the inode.
+// TestPublishAgainWritesNothing checks that the inode does not change if the content has not
+// changed.
 func TestPublishAgainWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := map[string]string{"a": "1", "b/c": "2"}
@@ -136,8 +137,9 @@ func TestPublishAgainWritesNothing(t *testing.T) {
 	}
 }
 
-// CVE-2025-9566: whatever a container places in its volume, files of the host must not change,
-// and the volume must be correct afterwards.
+// TestPublishIntoAPlantedVolume (CVE-2025-9566) checks that files of the host do not change,
+// regardless of the files that a container places in its volume, and that the volume is correct
+// afterwards.
 func TestPublishIntoAPlantedVolume(t *testing.T) {
 	old, changed := map[string]string{"a": "1", "d/b": "2"}, map[string]string{"a": "10", "d/b": "20"}
 	for name, plant := range map[string]func(dir, host string){
@@ -181,7 +183,7 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 				if err := publishTo(t, dir, content); err != nil {
 					t.Fatal(err)
 				}
-				// The container itself created ..moved, so it may remain.
+				// The container itself created ..moved, so this directory may remain.
 				os.RemoveAll(dir + "/..moved")
 				wantFiles(t, dir, content)
 				wantIntact(t, host+"/file")
@@ -194,7 +196,8 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 	}
 }
 
-// These are the files of kubelet-golden 22-downward, and of a Secret and a ConfigMap.
+// TestFilesAreTheKubelets covers the files of kubelet-golden 22-downward, and of a Secret and a
+// ConfigMap.
 func TestFilesAreTheKubelets(t *testing.T) {
 	plan := livePod(t, `
 securityContext: {fsGroup: 777, runAsUser: 1000}
@@ -249,7 +252,8 @@ func mustReadlink(t *testing.T, at string) string {
 	return to
 }
 
-// The files of 50 ConfigMaps and Secrets with 100 keys each must not delay a pod for long.
+// BenchmarkFiftyVolumes measures the delay of a pod by the files of 50 ConfigMaps and Secrets with
+// 100 keys each.
 func BenchmarkFiftyVolumes(b *testing.B) {
 	pod := &corev1.Pod{}
 	in := input(pod)
@@ -286,7 +290,7 @@ func BenchmarkFiftyVolumes(b *testing.B) {
 		}
 		b.StartTimer()
 	}
-	// CPU time is comparable on a busy machine.
+	// CPU time is reported because, unlike elapsed time, it is comparable on a busy machine.
 	b.ReportMetric(float64(used)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 }
 

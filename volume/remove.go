@@ -13,28 +13,28 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Remove unmounts everything below the pod's directory and deletes the directory. It requires
-// no plan, and a caller can repeat it. If the directory does not exist, it succeeds. It never
-// follows symlinks, never deletes through a mount (kubernetes/kubernetes#72257), and never
-// deletes the content of a hostPath. If a mount is busy, it deletes nothing.
+// Remove removes all mounts below the pod's directory and deletes the directory. It requires no
+// plan, and can be repeated. It succeeds if the directory does not exist. It never follows
+// symlinks, never deletes through a mount (kubernetes/kubernetes#72257), and never deletes the
+// content of a hostPath. If a mount is busy, it deletes nothing.
 func Remove(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(pods int) error { return removePodDir(ctx, pods, uid) })
 }
 
-// Unmount unmounts everything below the pod's directory. It can be repeated.
+// Unmount removes all mounts below the pod's directory. It can be repeated.
 func Unmount(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(int) error { return nil })
 }
 
-// RemoveForRecreate does what Remove does, for a pod that podrun will create again. It keeps the directory, the
-// checkpoint, and the files that reserve something for the pod (a range of user IDs, devices).
+// RemoveForRecreate is Remove for a pod that podrun will recreate. It keeps the directory, the checkpoint, and
+// the files that reserve resources for the pod (a range of user IDs, devices).
 func RemoveForRecreate(ctx context.Context, layout identity.Layout, uid string) error {
 	keep := []string{checkpointName, filepath.Base(layout.UserNS(uid)), filepath.Base(layout.Devices(uid))}
 	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
 }
 
-// RemoveData does what Remove does, but only for the volumes, the subPaths and the termination logs of a stopped pod.
-// It keeps the pod's directory and everything from which podrun can continue the removal.
+// RemoveData is Remove for only the volumes, the subPaths and the termination logs of a stopped pod. It keeps the
+// pod's directory and the files that podrun needs to resume the removal.
 func RemoveData(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(pods int) error {
 		dir, err := safepath.OpenSubdir(pods, uid)
@@ -65,8 +65,8 @@ func remove(ctx context.Context, layout identity.Layout, uid string, do func(pod
 	return nil
 }
 
-// unmounted unmounts everything below a pod's directory. It then calls do with the directory of
-// all pods. If the pod's directory does not exist, it does nothing.
+// unmounted removes all mounts below a pod's directory, and then calls do with the directory of all
+// pods. If the pod's directory does not exist, it does nothing.
 func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(pods int) error) error {
 	pods, err := unix.Open(layout.PodsDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -76,7 +76,7 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 		return fmt.Errorf("open %s: %w", layout.PodsDir(), err)
 	}
 	defer unix.Close(pods)
-	// mountinfo contains real paths, but the path of the root directory may contain symlinks.
+	// mountinfo contains resolved paths, but the path of the root directory may contain symlinks.
 	real, err := filepath.EvalSymlinks(layout.PodsDir())
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 	return do(pods)
 }
 
-// removePodDir deletes the pod's directory. It deletes the checkpoint last. So if the removal is
-// interrupted, podrun can find the pod and repeat the removal.
+// removePodDir deletes the pod's directory. It deletes the checkpoint last, so that podrun can find
+// the pod and repeat the removal if it is interrupted.
 func removePodDir(ctx context.Context, pods int, uid string) error {
 	if err := clearPodDir(ctx, pods, uid, checkpointName); err != nil {
 		return err

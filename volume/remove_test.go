@@ -60,9 +60,8 @@ func TestRemoveIsIdempotent(t *testing.T) {
 	}
 }
 
-// TestEmpty covers a pod that podrun will create again: its definition and its reservations
-// must remain, and everything else must be removed, as by Remove.
-// After RemoveData, podrun must still find the pod and its state, because the removal may be interrupted.
+// TestRemoveDataKeepsWhatTheRemovalNeeds checks that podrun still finds the pod and its state after
+// RemoveData, because the removal may be interrupted.
 func TestRemoveDataKeepsWhatTheRemovalNeeds(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
 	uid := plan.ID.UID
@@ -137,7 +136,8 @@ func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
 	wantIntact(t, root+"/precious")
 }
 
-// Links that a container places in its volume must not lead outside the volume.
+// TestRemoveFollowsNoSymlink checks that podrun does not follow symlinks that a container has
+// placed in its volume.
 func TestRemoveFollowsNoSymlink(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -171,7 +171,7 @@ func TestRemoveRefusesAPodDirThatIsASymlink(t *testing.T) {
 	wantIntact(t, host+"/file")
 }
 
-// The root directory itself may be behind a symlink.
+// TestRemoveBehindASymlinkedRoot checks that the path of the root directory may contain a symlink.
 func TestRemoveBehindASymlinkedRoot(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	link := filepath.Join(t.TempDir(), "link")
@@ -184,8 +184,8 @@ func TestRemoveBehindASymlinkedRoot(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// kubernetes/kubernetes#72257: if a mount remained, a deletion through it destroyed the mounted
-// data.
+// TestRemoveUnmountsAndDeletesNothingMounted covers kubernetes/kubernetes#72257: if a mount
+// remained, a deletion through it destroyed the mounted data.
 func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -201,7 +201,7 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
 	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
-	// In both cases, one mount hides others. In the second case, the mount on top was created before the mounts that
+	// In both cases, one mount hides others. In the second case, the hiding mount was created before the mounts that
 	// it hides.
 	treetest.Bind(t, host, volume)
 	older := t.TempDir()
@@ -254,7 +254,7 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// This covers a mount that appears after podrun has listed the mounts.
+// TestDeletionStopsAtAMount covers a mount that appears after podrun has listed the mounts.
 func TestDeletionStopsAtAMount(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -291,7 +291,8 @@ func TestHostPathContentStays(t *testing.T) {
 	wantIntact(t, host+"/made/file")
 }
 
-// A container can nest directories deeper than the limits on paths and descriptors.
+// TestRemoveOfAVeryDeepTree covers a container that has nested directories deeper than the limits
+// on paths and descriptors.
 func TestRemoveOfAVeryDeepTree(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	treetest.MakeDeep(t, plan.Volumes[0].HostPath, 5000)
@@ -315,8 +316,8 @@ func TestRemoveEndsWithTheContext(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// The content of an evicted pod's emptyDirs must be removed, and everything else of the pod
-// must remain.
+// TestRemoveContents checks that only the content of an evicted pod's emptyDirs is removed, and
+// that all other files of the pod remain.
 func TestRemoveContents(t *testing.T) {
 	host := t.TempDir()
 	treetest.Write(t, host+"/keep/file")

@@ -2,13 +2,13 @@ package volume
 
 import "encoding/json"
 
-// SetupKind is the way in which podrun sets up a volume. It differs from the kind of the volume
-// source in the API. For example, podrun sets up configMap and secret volumes in the same way,
-// as files.
+// SetupKind is the way in which podrun sets up a volume. This is not the same as the kind of the
+// volume source in the API: for example, podrun sets up configMap and secret volumes in the same
+// way, as files.
 type SetupKind string
 
-// The kinds of setup. Each kind uses the field of Setup that has its name, except
-// SetupByRuntime, which uses none.
+// The kinds of setup. Each kind uses the field of Setup with the same name, except SetupByRuntime,
+// which uses none.
 const (
 	SetupEmptyDir SetupKind = "emptyDir"
 	SetupFiles    SetupKind = "files"

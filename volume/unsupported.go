@@ -9,8 +9,8 @@ import (
 
 func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d].%s", index, kind) }
 
-// whyNot maps volume kinds to the reason why a host without a cluster does not support them,
-// with alternatives.
+// whyNot maps unsupported volume kinds to the reason why a host without a cluster cannot support
+// them, with alternatives.
 var whyNot = map[string]string{
 	"csi":        "CSI drivers require a kubelet; mount the storage on the host and use hostPath",
 	"flexVolume": "FlexVolume drivers require a kubelet; mount the storage on the host and use hostPath",

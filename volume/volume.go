@@ -18,7 +18,7 @@ import (
 
 // Input is the input of a plan.
 type Input struct {
-	Pod    *corev1.Pod // defaulted and validated
+	Pod    *corev1.Pod // with defaults, and validated
 	ID     identity.Pod
 	Layout identity.Layout
 	// MemoryLimit is the memory limit of the pod's cgroup in bytes; 0 means no limit. It limits the
@@ -38,10 +38,10 @@ type Input struct {
 	Claims            map[string]*corev1.PersistentVolumeClaim
 	PersistentVolumes map[string]*corev1.PersistentVolume
 	// ClaimDir is the parent of the directories of claims without a volume. If it is "", podrun
-	// creates none.
+	// creates no such directories.
 	ClaimDir string
 
-	// the files of each ConfigMap, which are converted once for all volumes
+	// the files of each ConfigMap, which New converts once for all volumes
 	read  map[*corev1.ConfigMap]map[string][]byte
 	taken *int // number of files from ConfigMaps and Secrets so far
 }
@@ -63,8 +63,8 @@ type Volume struct {
 	// directory
 	Plugin   string `json:"plugin,omitempty"`
 	HostPath string `json:"hostPath"` // the path that containers mount
-	Setup    Setup  `json:"make"`     // how Apply sets it up
-	// containers may not write to the volume, whatever their mounts specify
+	Setup    Setup  `json:"make"`     // how Apply sets up the volume
+	// true if containers may not write to the volume, regardless of their mounts
 	ReadOnly bool   `json:"readOnly,omitempty"`
 	Image    string `json:"image,omitempty"`  // reference of an image volume, which has no HostPath
 	Device   string `json:"device,omitempty"` // device of a volume of mode Block, for volumeDevices
@@ -76,14 +76,14 @@ type Volume struct {
 	FSGroupPolicy corev1.PodFSGroupChangePolicy `json:"fsGroupChangePolicy,omitempty"`
 }
 
-// Source is what the plan of a container requires about a volume.
+// Source contains the properties of a volume that the plan of a container requires.
 type Source struct {
 	Kind     string
 	HostPath string
 	ReadOnly bool
 	Image    string // reference of an image volume
 	Device   string // device of a volume of mode Block
-	Labeled  bool   // the runtime relabels the volume for SELinux
+	Labeled  bool   // true if the runtime relabels the volume for SELinux
 }
 
 // Sources returns the source of each volume by the volume's name.
@@ -107,13 +107,13 @@ func (p Plan) ExtraGroups() []int64 {
 	return out
 }
 
-// planner returns the Volume for a volume of one kind. It sets Plugin, HostPath and Setup. If the
-// kind supports ownership, it also sets that. The field paths of its problems are relative to the
+// planner returns the Volume for a volume of one kind. It sets Plugin, HostPath and Setup and, if
+// the kind supports ownership, the ownership. The field paths of its problems are relative to the
 // field of the kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
-// planners maps each supported kind to its planner. To add a kind, add a file with its planner.
-// If it is set up in a new way, also add a SetupKind with a file of its own.
+// planners maps each supported kind to its planner. To add a kind, add a file with its planner. If
+// podrun sets up the kind in a new way, also add a SetupKind in a separate file.
 var planners = map[string]planner{
 	"configMap":             planConfigMap,
 	"downwardAPI":           planDownward,
@@ -155,17 +155,17 @@ func New(in Input) (Plan, problem.List) {
 	return plan, problems
 }
 
-// Slow reports whether setting up the volumes may take long. It may if a volume is on a network,
-// or if the group of all files in a volume must be changed.
+// Slow reports whether setting up the volumes may take a long time, because a volume is on a
+// network, or because podrun must change the group of all files in a volume.
 func (p Plan) Slow() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil
 	})
 }
 
-// DependsOnHost reports whether the plan has volumes that depend on the host. Such a volume requires a
-// path of a certain type, the directory of a PersistentVolume, or a server. If such a volume fails, podrun, like the
-// kubelet, creates no sandbox for the pod. podrun creates the other volumes itself; they fail only if the host has a
+// DependsOnHost reports whether the plan has volumes that depend on the host. Such a volume requires a path of a
+// certain type, the directory of a PersistentVolume, or a server. If it cannot be set up, podrun does not create a
+// sandbox for the pod, like the kubelet. podrun creates the other volumes itself; these fail only if the host has a
 // problem.
 func (p Plan) DependsOnHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {

@@ -31,7 +31,8 @@ func input(pod *corev1.Pod) Input {
 	return Input{Pod: pod, ID: testID, Layout: identity.Layout{RootDir: "/root-dir"}}
 }
 
-// These are the volumes of kubelet-golden 19-emptydir, 20-hostpath and 25-hugepages.
+// TestNewPlansWhatTheKubeletMakes covers the volumes of kubelet-golden 19-emptydir, 20-hostpath and
+// 25-hugepages.
 func TestNewPlansWhatTheKubeletMakes(t *testing.T) {
 	in := input(podOf(t, `
 securityContext: {fsGroup: 1234, fsGroupChangePolicy: OnRootMismatch}

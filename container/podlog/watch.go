@@ -8,10 +8,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch sends to changed when a log changes or is rotated. It returns the interval for
-// additional checks. If the kernel provides no watch, for example because the user's inotify
-// instances are exhausted, this interval is shorter. It watches the directory, because a
-// rotation renames the file.
+// watch sends to changed when a log changes or is rotated. It returns the interval for additional
+// checks. This interval is shorter if the kernel does not provide a watch, for example because the
+// user's inotify instances are exhausted. It watches the directory, because a rotation renames the
+// file.
 func watch(path string) (changed <-chan struct{}, look time.Duration, stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -33,7 +33,7 @@ func watch(path string) (changed <-chan struct{}, look time.Duration, stop func(
 	}
 }
 
-// wakeup forwards events until the watcher is closed. If the watcher returns an error, events
+// wakeup forwards events until the watcher is closed. An error of the watcher means that events
 // were lost, so wakeup treats the error as an event.
 func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 	for {

@@ -10,8 +10,8 @@ import (
 // timeFormat is the format of kubectl logs --timestamps.
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// maxBatch is how many bytes of output are collected before they are written. If a line is
-// longer than maxLine, it is written in parts.
+// maxBatch is the number of bytes of output that are collected before they are written. A line that
+// is longer than maxLine is written in parts.
 const (
 	maxBatch = 64 << 10
 	maxLine  = 1 << 20
@@ -27,7 +27,7 @@ type writeError struct{ err error }
 func (e *writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
 func (e *writeError) Unwrap() error { return e.err }
 
-// lineWriter joins records to lines, and writes the requested lines in batches.
+// lineWriter joins records into lines, and writes the requested lines in batches.
 type lineWriter struct {
 	opts   Options
 	out    [2]io.Writer
@@ -77,14 +77,14 @@ func (w *lineWriter) take(r record) error {
 	return w.commit(r.stream)
 }
 
-// commit moves a line, or a part of one, to the batch.
+// commit moves a line, or a part of a line, to the batch.
 func (w *lineWriter) commit(stream int) error {
 	l := &w.lines[stream]
 	if len(l.buf) == 0 {
 		return nil
 	}
 	if w.to != stream {
-		// Both streams may go to the same terminal, so preserve their order.
+		// Both streams may go to the same terminal, so their order must be preserved.
 		if err := w.flush(); err != nil {
 			return err
 		}

@@ -2,14 +2,14 @@ package probe
 
 import "time"
 
-// Due returns when the next probe begins for a container that started at startedAt. The first
-// probe begins initialDelaySeconds after the start. The others follow at each period, counted
-// from the first probe. A time in the past means that the probe must begin immediately. If a
-// probe takes longer than its period, the next one follows without a pause. Probes that were
-// due while it ran are skipped. If there is no further probe, ok is false.
+// Due returns when the next probe begins for a container that started at startedAt. The first probe
+// begins initialDelaySeconds after the start. The others follow at multiples of the period after
+// the first probe. A time in the past means that the probe must begin immediately. If a probe takes
+// longer than its period, the next one follows without a pause, and probes that were due while it
+// ran are skipped. If there is no further probe, ok is false.
 //
 // If the host's clock was set back since the container started, the first probe begins at the
-// latest when the initial delay has passed from now.
+// latest initialDelaySeconds after now.
 func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 	switch {
 	case s.Done:
@@ -39,7 +39,7 @@ func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 }
 
 // Probes of successful containers begin at multiples of alignment, so that the probes of all pods begin
-// together: each wake-up of an idle process costs more than a probe.
+// together, because waking up an idle process costs more than a probe.
 const alignment = 250 * time.Millisecond
 
 // aligned returns the first multiple of alignment that is not before t.

@@ -15,10 +15,10 @@ import (
 	kubeprobe "k8s.io/kubernetes/pkg/probe"
 )
 
-// runGRPC queries a health service (grpc.health.v1.Health). SERVING is a success; everything
-// else is a failure. It does not use k8s.io/kubernetes/pkg/probe/grpc. That package cannot be
-// canceled, and it sends the user agent kube-probe/1.36 only in binaries whose linker flags set
-// the version.
+// runGRPC queries a health service (grpc.health.v1.Health). SERVING is a success; everything else
+// is a failure. It does not use k8s.io/kubernetes/pkg/probe/grpc, because a probe of that package
+// cannot be canceled, and the package sends the user agent kube-probe/1.36 only in binaries whose
+// linker flags set the version.
 func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf("", podIP, g.Port)
 	if err != nil {
@@ -43,7 +43,7 @@ func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (
 	return healthOf(answer, err, timeout), nil
 }
 
-// connect waits until the connection is established, or until ctx ends. Attempts before that may be
+// connect waits until the connection is established, or until ctx ends. Earlier attempts may be
 // refused.
 func connect(ctx context.Context, conn *grpc.ClientConn) error {
 	for {

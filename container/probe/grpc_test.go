@@ -38,8 +38,8 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return nil, status.Error(codes.NotFound, "unknown service")
 }
 
-// serveGRPC starts a server and returns its port. Unless health is nil, the server provides
-// this service.
+// serveGRPC starts a server and returns its port. If health is not nil, the server provides this
+// service.
 func serveGRPC(t *testing.T, h *health) int {
 	t.Helper()
 	l, server := listen(t), grpc.NewServer()
@@ -76,7 +76,7 @@ func TestGRPC(t *testing.T) {
 
 func TestGRPCTimeouts(t *testing.T) {
 	const short = 200 * time.Millisecond
-	// This is the time to connect on a busy host.
+	// enough is sufficient time to connect on a busy host.
 	const enough = 2 * time.Second
 	closed := closedPort(t)
 	// This server accepts connections and sends nothing.

@@ -14,10 +14,10 @@ import (
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
 )
 
-// runHTTP sends a GET request with the kubelet's client. A status of 200 to 399 is a success.
-// The client follows redirects on the same host; a redirect to another host is a Warning. It
-// does not verify certificates, uses no proxy, and reads at most 10 KiB of the response. If the
-// body is truncated, that is an error.
+// runHTTP sends a GET request with the kubelet's client. A status of 200 to 399 is a success. The
+// client follows redirects on the same host; a redirect to another host is a Warning. It does not
+// verify certificates, uses no proxy, and reads at most 10 KiB of the response. A truncated body is
+// an error.
 func runHTTP(ctx context.Context, h HTTP, podIP string, timeout time.Duration) (Result, error) {
 	if _, err := addressOf(h.Host, podIP, h.Port); err != nil {
 		return Result{Outcome: Unknown}, err
@@ -34,8 +34,8 @@ func runHTTP(ctx context.Context, h HTTP, podIP string, timeout time.Duration) (
 }
 
 // transport returns the connections of all HTTP probes. It is the transport of the kubelet's prober, without TCP
-// keep-alive: its four system calls have no effect on a connection that ends with the response. It keeps no
-// connections.
+// keep-alive, whose four system calls have no effect on a connection that ends with the response. The transport
+// does not reuse connections.
 var transport = sync.OnceValue(func() *http.Transport {
 	dialer := kubeprobe.ProbeDialer()
 	dialer.KeepAlive = -1

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serve starts a server and returns the plan of a probe that calls it.
+// serve starts a server, and returns the plan of a probe that calls the server.
 func serve(t *testing.T, tls bool, handler http.HandlerFunc) Plan {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -52,7 +52,7 @@ func TestHTTPStatus(t *testing.T) {
 		200: {Success, "body"}, 204: {Success, ""}, 299: {Success, "body"},
 		304: {Warning, "Probe terminated redirects, Response body: "}, 399: {Warning, "Probe terminated redirects, Response body: body"},
 		// https://github.com/kubernetes/kubernetes/issues/99425: the message must never contain the
-		// body of a failure.
+		// body of a failed response.
 		400: {Failure, "HTTP probe failed with statuscode: 400"}, 500: {Failure, "HTTP probe failed with statuscode: 500"},
 	} {
 		hits := 0

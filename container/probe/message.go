@@ -22,7 +22,7 @@ func (p Plan) eventOf(r Result, err error) (reason, message string) {
 }
 
 // killMessage returns the kubelet's message for killing a container. The code that kills the
-// container appends ", will be restarted" if the container will be, but never for an init
+// container appends ", will be restarted" if the container will be restarted, but never for an init
 // container.
 func (p Plan) killMessage(init bool) string {
 	which := "Container"

@@ -1,10 +1,10 @@
 // Package probe runs startup, readiness and liveness probes as the kubelet does (v1.36,
-// pkg/kubelet/prober). This concerns what a probe sends, what counts as a failure, when a
-// container is ready, and when it must be killed.
+// pkg/kubelet/prober). It follows the kubelet in what a probe sends, what counts as a failure, when
+// a container is ready, and when it must be killed.
 //
 // New returns the plan of a probe, State evaluates results, and Due computes when the next probe
-// begins. All three are pure. Run runs one probe. A Prober runs the probes of all containers of
-// a pod repeatedly.
+// begins. All three are pure. Run runs one probe. A Prober repeatedly runs the probes of all
+// containers of a pod.
 package probe
 
 import (
@@ -35,18 +35,18 @@ const (
 	Liveness  Kind = "Liveness"
 )
 
-// userAgent is the user agent that the v1.36 kubelet sends for probes. A server may distinguish
-// its clients by it.
+// userAgent is the user agent that the v1.36 kubelet sends for probes. A server may distinguish its
+// clients by their user agents.
 const userAgent = "kube-probe/1.36"
 
-// Plan is one probe of one container. It marshals to stable JSON. Exactly one of Exec, HTTP,
-// TCP and GRPC is set. If the probe has no handler, none is.
+// Plan is one probe of one container. It marshals to stable JSON. Exactly one of Exec, HTTP, TCP
+// and GRPC is set, or none if the probe has no handler.
 type Plan struct {
 	ID        identity.Pod `json:"id"`
 	Container string       `json:"container"`
 	Kind      Kind         `json:"kind"`
 	// Exec is the command that the probe runs in the container. As in the kubelet, podrun replaces
-	// $(NAME) only by values that the container's spec contains, and never by values from a
+	// $(NAME) only with values that the container's spec contains, and never by values from a
 	// ConfigMap, Secret or field.
 	Exec []string `json:"exec,omitempty"`
 	HTTP *HTTP    `json:"http,omitempty"`
@@ -58,8 +58,8 @@ type Plan struct {
 	PeriodSeconds       int32 `json:"periodSeconds"`
 	SuccessThreshold    int32 `json:"successThreshold"`
 	FailureThreshold    int32 `json:"failureThreshold"`
-	// GraceSeconds is the probe's own terminationGracePeriodSeconds. If podrun kills the container
-	// because of this probe, it replaces the pod's. nil means the pod's.
+	// GraceSeconds is the probe's own terminationGracePeriodSeconds. It replaces the pod's grace
+	// period if podrun kills the container because of this probe. nil keeps the pod's grace period.
 	GraceSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 	// Problem is the reason why the probe can never run, for example an unknown port name.
 	// Such a probe neither succeeds nor fails.
@@ -69,11 +69,11 @@ type Plan struct {
 // HTTP is the request of an httpGet probe.
 type HTTP struct {
 	Scheme string `json:"scheme"`         // http or https
-	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known only later
+	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is not known yet
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
-	// Headers are in the order of the spec. If the spec does not set User-Agent and Accept, their
-	// defaults follow. If an Accept header has no value, it is not sent.
+	// Headers are in the order of the spec. The defaults of User-Agent and Accept follow if the
+	// spec does not set these headers. An Accept header without a value is not sent.
 	Headers []corev1.HTTPHeader `json:"headers"`
 }
 
@@ -83,14 +83,14 @@ type TCP struct {
 	Port int    `json:"port"`
 }
 
-// GRPC is the health service that a grpc probe queries. It is on the pod's IP.
+// GRPC is the health service, on the pod's IP, that a grpc probe queries.
 type GRPC struct {
 	Port    int    `json:"port"`
 	Service string `json:"service,omitempty"`
 }
 
-// New returns the plan of a container's probe of one kind. If the container has no such probe, ok
-// is false.
+// New returns the plan of a container's probe of one kind. The result ok is false if the container
+// has no such probe.
 func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) {
 	spec := specOf(c, which)
 	if spec == nil {
@@ -161,7 +161,8 @@ func (p *Plan) setHandler(h corev1.ProbeHandler, c *corev1.Container) {
 	}
 }
 
-// expand replaces $(NAME) in a command. It does not change names that env does not define.
+// expand replaces $(NAME) in a command. References to names that env does not define remain
+// unchanged.
 func expand(command []string, env []corev1.EnvVar) []string {
 	values := map[string]string{}
 	for _, e := range env {
@@ -186,8 +187,8 @@ func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 	return out
 }
 
-// resolvePort returns the number of a port. The port is a number, the name of a container port,
-// or a number in quotes. If a name consists of digits, the name takes precedence over the number.
+// resolvePort returns the number of a port. The port is a number, the name of a container port, or
+// a number in quotes. A name that consists of digits takes precedence over the number.
 func resolvePort(port intstr.IntOrString, c *corev1.Container) (number int, problem string) {
 	number, err := kubeprobe.ResolveContainerPort(port, c)
 	switch {

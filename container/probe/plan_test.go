@@ -78,7 +78,7 @@ func TestAllTakesEachProbesOwnFigures(t *testing.T) {
 		return Plan{ID: testID, Container: "app", Kind: k, Exec: []string{"a"},
 			InitialDelaySeconds: n, TimeoutSeconds: n + 1, PeriodSeconds: n + 2, SuccessThreshold: n + 3, FailureThreshold: n + 4, GraceSeconds: grace}
 	}
-	// A readiness probe does not cause a kill, so it has no grace period.
+	// A readiness probe never causes a kill, so its plan has no grace period.
 	if diff := cmp.Diff([]Plan{want(Startup, 30, ptr(int64(35))), want(Readiness, 20, nil), want(Liveness, 10, ptr(int64(15)))}, All(testID, c)); diff != "" {
 		t.Error(diff)
 	}

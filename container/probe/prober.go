@@ -17,22 +17,22 @@ type Options struct {
 	Exec Exec
 	// Emit receives the kubelet's Unhealthy and ProbeWarning events. It may be nil.
 	Emit event.Sink
-	// Report is called when the value of a probe changes. If ok is true, a startup or readiness
-	// probe has passed. Otherwise a readiness probe has failed, or podrun must kill the container
-	// because a startup or liveness probe has failed. message describes the kill, or is the output of a readiness
-	// probe that failed. Results already includes the change. Several goroutines call Report. It
-	// must not block for long, and must not call Stop. It may be nil.
+	// Report is called when the value of a probe changes. If ok is true, a startup or readiness probe has
+	// succeeded. Otherwise a readiness probe has failed, or podrun must kill the container because a startup or
+	// liveness probe has failed. The argument message describes the kill, or is the output of the failed
+	// readiness probe. Results already includes the change. Several goroutines call Report. It must not block for
+	// long, and must not call Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
-	// Probed receives the outcome of each probe. At that time, Results already includes its
-	// effect. Several goroutines call it. It must not block. It may be nil.
+	// Probed receives the outcome of each probe. Results already includes the effect of the
+	// outcome. Several goroutines call it. It must not block. It may be nil.
 	Probed func(Plan, Outcome)
 	// Owned reports whether the caller still owns the pod. If it returns false, the probe does not
-	// run. The container is not probed again until Set has removed it and added it again. Several
-	// goroutines call it. nil means that the caller always owns the pod.
+	// run. The container is then not probed until Set has removed it and added it again. Several
+	// goroutines call Owned. If it is nil, the caller always owns the pod.
 	Owned func() bool
 	// Settle is the minimum time between a container's start and its first probe, even if
-	// initialDelaySeconds is less. Zero means no minimum. It is needed because a kubelet detects
-	// only at its next poll of the runtime, up to 1 s later, that a container is running. Without
+	// initialDelaySeconds is less. Zero means no minimum. It is necessary because a kubelet detects
+	// that a container is running only at its next poll of the runtime, up to 1 s later. Without
 	// Settle, podrun would kill a container that does not open its port within its first
 	// milliseconds, although the container would survive under the kubelet.
 	Settle time.Duration
@@ -41,15 +41,15 @@ type Options struct {
 // Container is a running container to probe.
 type Container struct {
 	ID string
-	// it is an init container, and therefore a sidecar
+	// true for an init container, which is a sidecar
 	Init      bool
 	StartedAt time.Time
-	// the host's IP, if the pod uses the host's network
+	// the pod's IP, or the host's if the pod uses the host's network
 	PodIP string
-	Plans []Plan // see All
-	// WasStarted and WasReady are the results that an earlier process had. They are the initial
-	// results. If a startup probe has succeeded, it does not run again (KEP-4781: a restart of the
-	// kubelet does not change the results).
+	Plans []Plan // the plans of the probes; see All
+	// WasStarted and WasReady are the results of an earlier process, with which the probes begin.
+	// If a startup probe has succeeded, it does not run again (KEP-4781: a restart of the kubelet
+	// does not change the results).
 	WasStarted, WasReady bool
 }
 
@@ -67,9 +67,9 @@ func (c Container) initial(p Plan) State {
 // Kill is a request to kill a container.
 type Kill struct {
 	Kind Kind
-	// Message is the kubelet's "Container app failed liveness probe". The caller appends ", will
-	// be restarted" if the container will be. For a sidecar, it is "Init container app failed
-	// liveness probe", and the caller appends nothing.
+	// Message is the kubelet's "Container app failed liveness probe". The caller appends ", will be
+	// restarted" if the container will be restarted. For a sidecar, it is "Init container app
+	// failed liveness probe", and the caller appends nothing.
 	Message string
 	// replaces the pod's grace period; nil keeps it
 	GraceSeconds *int64
@@ -95,8 +95,8 @@ type Prober struct {
 	stopped bool
 }
 
-// watched is a container that a Prober is probing. The prober's lock guards its results. If the
-// context of a worker has ended, the worker must not change them.
+// watched is a container that a Prober is probing. The prober's lock guards its results. A worker
+// whose context has ended must not change them.
 type watched struct {
 	Container
 	states  map[Kind]State
@@ -109,9 +109,9 @@ func NewProber(o Options) *Prober {
 	return &Prober{options: o, slots: make(chan struct{}, parallel), watched: map[string]*watched{}}
 }
 
-// Set sets the running containers. It starts to probe new ones, continues to probe known ones,
-// and cancels the probes of containers that are no longer in the list. A container keeps the
-// plans with which it was first set.
+// Set sets the list of running containers. It starts to probe containers that are new in the list,
+// continues to probe the others, and cancels the probes of containers that are no longer in the
+// list. A container keeps the plans with which it was first set.
 func (p *Prober) Set(containers []Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,7 +37,7 @@ func TestLivenessFailureKillsAtItsThreshold(t *testing.T) {
 }
 
 func TestReadinessGoesUpAndDown(t *testing.T) {
-	// In ten minutes, the container is ready from 20 s to 60 s, and again from 100 s on.
+	// The container is ready from 20 s to 60 s, and again from 100 s on.
 	w := &world{exits: func(_ string, s float64) int32 {
 		if s < 20 || (s >= 60 && s < 100) {
 			return 1
@@ -111,13 +111,13 @@ func TestStartupFailureKills(t *testing.T) {
 	w.want(t, "0 c1: startup", "0 "+unhealthy, "5 c1: startup", "5 "+unhealthy, "5 c1 Startup false Init container app failed startup probe")
 }
 
-// TestReplacedContainerHasNewState: https://github.com/kubernetes/kubernetes/issues/53530
+// TestReplacedContainerHasNewState covers https://github.com/kubernetes/kubernetes/issues/53530.
 func TestReplacedContainerHasNewState(t *testing.T) {
 	w := &world{exits: func(string, float64) int32 { return 1 }}
 	inWorld(t, w, func(t *testing.T, p *Prober) {
 		plan := execPlan(Liveness, 0, 10, 1, 3)
 		p.Set(w.container(plan))
-		// There are two failures, and then the container crashes.
+		// After two failures, the container crashes.
 		time.Sleep(15 * time.Second)
 		p.Set([]Container{{ID: "c2", StartedAt: time.Now(), Plans: []Plan{plan}}})
 		time.Sleep(time.Minute)
@@ -150,8 +150,8 @@ func TestSlowProbes(t *testing.T) {
 		p.Set(w.container(execPlan(Readiness, 0, 10, 1, 3)))
 		time.Sleep(99 * time.Second)
 	})
-	// As with a ticker that keeps one tick, the next probe must follow immediately after a probe
-	// that took too long.
+	// The next probe must follow immediately after a probe that took longer than its period, as
+	// with a ticker that keeps one tick.
 	if got := w.runs("c1: readiness"); got != "0 25 50 75" {
 		t.Errorf("probed at %s", got)
 	}
@@ -160,8 +160,8 @@ func TestSlowProbes(t *testing.T) {
 	}
 }
 
-// TestProbesInFlightOfAContainerThatIsGone checks that podrun cancels the running probe of a container that is gone,
-// and does not report the probe's result.
+// TestProbesInFlightOfAContainerThatIsGone checks that podrun cancels the running probe of a container that no
+// longer exists, and does not report its result.
 func TestProbesInFlightOfAContainerThatIsGone(t *testing.T) {
 	w := &world{takes: map[string]time.Duration{"liveness": time.Minute}, exits: func(string, float64) int32 { return 1 }}
 	inWorld(t, w, func(t *testing.T, p *Prober) {

@@ -16,13 +16,13 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// tries is the maximum number of attempts to run a probe that cannot run. podrun does not retry a probe that has run
-// and failed.
+// tries is the maximum number of attempts if a probe cannot run. podrun does not retry a probe that has run and
+// failed.
 const tries = 3
 
-// maxOutput is the number of bytes that podrun keeps of a probe's output. The kubelet has the
-// same limit for the output of a command and for an HTTP response (pkg/probe/exec,
-// pkg/probe/http). But it keeps a complete gRPC status, which may have 16 MiB.
+// maxOutput is the number of bytes that podrun keeps of a probe's output. The kubelet has the same
+// limit for the output of a command and for an HTTP response (pkg/probe/exec, pkg/probe/http).
+// Unlike podrun, the kubelet keeps a complete gRPC status, which may have 16 MiB.
 const maxOutput = 10 << 10
 
 // Exec runs a command in a container, and waits until the command exits. After the timeout, the
@@ -33,13 +33,13 @@ type Exec func(ctx context.Context, containerID string, command []string, timeou
 // Target is the container to probe, and how podrun reaches it.
 type Target struct {
 	ContainerID string
-	// the host's IP, if the pod uses the host's network
+	// the pod's IP, or the host's if the pod uses the host's network
 	PodIP string
 	Exec  Exec
 }
 
-// Run runs one probe. If the probe could not run, it returns an error. The Outcome of the Result is then only for the
-// kubelet's event, and the caller must otherwise ignore it.
+// Run runs one probe. If the probe could not run, it returns an error. In that case, the caller must use the Outcome
+// of the Result only for the kubelet's event.
 func Run(ctx context.Context, p Plan, t Target) (Result, error) {
 	if p.Problem != "" {
 		return Result{Outcome: Unknown}, errors.New(p.Problem)
@@ -101,13 +101,13 @@ func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Re
 	if err != nil {
 		return Result{Failure, err.Error()}, nil
 	}
-	// The probe only checks that the port is open.
+	// the probe checks only that the port is open
 	_ = conn.Close()
 	return Result{Outcome: Success}, nil
 }
 
-// addressOf returns the address of the host. If host is "", it returns that of the pod's IP. If
-// both are empty, it returns an error, because an empty host would mean this machine.
+// addressOf returns the address of a port on host or, if host is "", on the pod's IP. If both are
+// empty, it returns an error, because an empty host would mean this machine.
 func addressOf(host, podIP string, port int) (string, error) {
 	if host == "" {
 		host = podIP

@@ -16,7 +16,7 @@ import (
 
 var errTest = errors.New("no way")
 
-// call is one command that podrun requested the fake runtime to run.
+// call is a command that the fake runtime was requested to run.
 type call struct {
 	id      string
 	command string

@@ -2,7 +2,7 @@ package probe
 
 import "time"
 
-// Outcome is the result of one probe, or of all probes so far.
+// Outcome is the result of one probe, or the combined result of all probes so far.
 type Outcome string
 
 // The outcomes, as in the kubelet's events.
@@ -27,7 +27,7 @@ type Result struct {
 // Change is the effect of a result on the value of a probe.
 type Change int
 
-// The changes: the probe's value remains the same, becomes Success, or becomes Failure.
+// The effects on the probe's value: unchanged, Success or Failure.
 const (
 	Unchanged Change = iota
 	Passed
@@ -41,11 +41,11 @@ type State struct {
 	// Value is Success or Failure. It is Unknown for a startup probe that has reached neither
 	// threshold.
 	Value Outcome
-	// Last is the most recent result. Run is the number of times in a row that it has occurred.
+	// Last is the most recent result. Run is the number of consecutive probes with this result.
 	Last Outcome
 	Run  int32
-	// Done is true if this probe does not run again for this container. Either a startup probe has
-	// reached a threshold, or a liveness probe has failed and the container must be killed
+	// Done is true if this probe does not run again for this container, because a startup probe has
+	// reached a threshold, or because a liveness probe has failed and the container must be killed
 	// (k/k#21751, k/k#117153).
 	Done bool
 	// First is the start time of the first probe. Began is the start time of the latest one.
@@ -65,7 +65,7 @@ func (p Plan) Initial() State {
 }
 
 // Next returns the state after the result of a probe that began at the given time. The value
-// changes when the number of consecutive results has reached the threshold.
+// changes when the number of equal consecutive results reaches the threshold.
 func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	if s.First.IsZero() {
 		s.First = began

@@ -119,7 +119,7 @@ func TestEventTexts(t *testing.T) {
 		want   string
 	}{
 		{Liveness, Result{Failure, "x"}, nil, "Unhealthy: Liveness probe failed: x"},
-		// This is the output that was recorded from a kubelet, for a command without output.
+		// This is the recorded event of a kubelet for a command without output.
 		{Liveness, Result{Outcome: Failure}, nil, "Unhealthy: Liveness probe failed: "},
 		{Readiness, Result{Outcome: Unknown}, errTest, "Unhealthy: Readiness probe errored and resulted in unknown state: no way"},
 		{Startup, Result{Outcome: Failure}, errTest, "Unhealthy: Startup probe errored and resulted in failure state: no way"},

@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// work runs one probe of one container repeatedly, until no further result is needed or ctx
-// ends. All probes except the startup probe first wait until the container has started.
+// work repeatedly runs one probe of one container until no further result is needed or ctx ends.
+// For all kinds except startup probes, it first waits until the container has started.
 func (p *Prober) work(ctx context.Context, w *watched, plan Plan) {
 	if plan.Kind != Startup {
 		select {
@@ -42,7 +42,7 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 }
 
 // probe runs one probe, reports it and adds its result. It returns false if ctx has ended or the
-// caller no longer owns the pod, because the result is then meaningless.
+// caller no longer owns the pod, because the result is meaningless in these cases.
 func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (State, bool) {
 	select {
 	case p.slots <- struct{}{}:
@@ -59,7 +59,7 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	if ctx.Err() != nil || p.options.Owned != nil && !p.options.Owned() {
 		return s, false
 	}
-	// Emit the event first, so that it precedes its effect, such as the kill of the container.
+	// The event must precede the effect of the result, such as the kill of the container.
 	p.emit(w, plan, result, err)
 	outcome := result.Outcome
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	return s, true
 }
 
-// keep records a state and returns true. If ctx has ended, it returns false.
+// keep records a state and returns true. If ctx has ended, it does nothing and returns false.
 func (p *Prober) keep(ctx context.Context, w *watched, kind Kind, s State) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

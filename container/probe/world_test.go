@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// world is a runtime in which the test determines the results of commands. It has a log of all
-// events, each with the second since the start.
+// world is a runtime in which the test determines the results of commands. It logs all events, with
+// the number of seconds since the start.
 type world struct {
 	start time.Time
 	// exits returns a command's exit code. If exits is nil, all commands exit with 0.
@@ -25,7 +25,7 @@ type world struct {
 	mu      sync.Mutex
 	lines   []string
 	running int // number of running commands
-	most    int // maximum of running
+	most    int // maximum of running so far
 }
 
 func (w *world) second() float64 { return time.Since(w.start).Seconds() }
@@ -73,7 +73,7 @@ func (w *world) prober() *Prober {
 	})
 }
 
-// runs returns the times at which one command ran.
+// runs returns the times at which the given command ran.
 func (w *world) runs(line string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

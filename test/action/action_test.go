@@ -38,8 +38,7 @@ for arg in "$@"; do
 done
 `
 
-// release writes a release to dir: an archive in the form that hack/release produces, and its
-// checksums.
+// release writes a release to dir: an archive in the format of hack/release, and its checksums.
 func release(t *testing.T, dir string) (digest string) {
 	t.Helper()
 	name := "podrun-bundle_" + version + "_linux_" + runtime.GOARCH
@@ -79,10 +78,10 @@ func write(t *testing.T, file, text string) {
 type step struct {
 	*exec.Cmd
 	out     bytes.Buffer
-	outputs string // the file
+	outputs string // path of the file with the step's outputs
 }
 
-// newStep returns the step of action.yml as GitHub runs it. Inputs that are not given have
+// newStep returns the step of action.yml as GitHub runs it. Inputs that are not in the map have
 // their defaults.
 func newStep(t *testing.T, checkout string, inputs map[string]string) *step {
 	t.Helper()
@@ -290,14 +289,14 @@ func TestCancel(t *testing.T) {
 			}
 		}
 	}
-	_ = s.Wait() // the exit code is checked
+	_ = s.Wait() // the test checks the exit code
 	if outputs := s.end(t); outputs["exit-code"] != "130" {
 		t.Errorf("outputs %v", outputs)
 	}
 }
 
-// TestSignature checks that when allowed_signers has a key, the signature of SHA256SUMS must be
-// valid.
+// TestSignature checks that the signature of SHA256SUMS must be valid if allowed_signers contains a
+// key.
 func TestSignature(t *testing.T) {
 	releases, signed := t.TempDir(), t.TempDir()
 	release(t, releases)
@@ -337,7 +336,7 @@ func TestSignature(t *testing.T) {
 	} {
 		c.prepare()
 		s := newStep(t, signed, map[string]string{"version": version, "file": "a.yaml", "release-url": "file://" + releases, "install-dir": t.TempDir()})
-		_ = s.Run() // the exit code is checked
+		_ = s.Run() // the test checks the exit code
 		s.end(t)
 		if s.ProcessState.ExitCode() != c.code || !regexp.MustCompile(c.want).MatchString(s.out.String()) {
 			t.Errorf("%s: code %d, want %d:\n%s", c.name, s.ProcessState.ExitCode(), c.code, s.out.String())

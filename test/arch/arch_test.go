@@ -16,14 +16,14 @@ import (
 	"testing"
 )
 
-// The architecture (ARCHITECTURE.md) as rules on the syntax of the source: layers, imports,
-// names and documentation. The rules require no build. bite_test.go shows that each rule finds
+// The architecture (ARCHITECTURE.md) as rules on the syntax of the source: layers, imports, names
+// and documentation. The rules do not require a build. bite_test.go checks that each rule finds
 // violations.
 
 // module is the import path of this module.
 const module = "github.com/podrun/podrun"
 
-// A rule returns its complaints about the tree, one line for each: "where: what".
+// A rule checks the tree, and returns its complaints in the format "where: what".
 type rule struct {
 	name  string
 	check func(tree) []string
@@ -54,7 +54,7 @@ func TestArchitecture(t *testing.T) {
 
 // source is one Go file.
 type source struct {
-	name string // run/lifecycle/next.go
+	name string // such as run/lifecycle/next.go
 	// the directory, such as run/lifecycle; "." for main.go
 	pkg    string
 	test   bool // *_test.go
@@ -63,7 +63,7 @@ type source struct {
 	set    *token.FileSet
 }
 
-// tree has every Go file that is built on Linux, sorted by name.
+// tree contains every Go file that is built on Linux, sorted by name.
 type tree []*source
 
 // parse parses one file. It returns nil if the file is not part of an ordinary build.
@@ -133,7 +133,7 @@ func (s *source) imports() map[string]string {
 	for _, spec := range s.syntax.Imports {
 		full, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			// The parser would have rejected it.
+			// the parser would have rejected the file
 			continue
 		}
 		name := path.Base(full)
@@ -148,7 +148,7 @@ func (s *source) imports() map[string]string {
 	return out
 }
 
-// own returns the part of an import path that names a package of podrun; "" for other paths.
+// own returns the part of an import path that names a package of podrun; or "" for other paths.
 func own(importPath string) (string, bool) {
 	if importPath == module {
 		return ".", true
@@ -159,9 +159,9 @@ func own(importPath string) (string, bool) {
 // directory is a directory of podrun and the packages that its packages may import.
 type directory struct {
 	name string
-	may  []string // "cri" is only that package; "host/..." includes all packages below it
-	// inside lists the directory's packages if they are ordered: each package may import those
-	// before it.
+	may  []string // "cri" means only that package; "host/..." includes all packages below it
+	// inside lists the directory's packages if they are ordered. Each package may import the
+	// preceding ones.
 	inside []string
 	why    string
 }
@@ -216,7 +216,7 @@ func (d directory) permits(from, to string) bool {
 }
 
 // checkLayers checks every import of one podrun package by another against the table. Tests may
-// import anything, because they are not linked.
+// import any package, because they are not linked.
 func checkLayers(all tree) []string {
 	var out []string
 	for _, s := range all {
@@ -240,8 +240,8 @@ func checkLayers(all tree) []string {
 	return sorted(out)
 }
 
-// checkAllowed finds two kinds of mistakes in the table: permitted imports that no file uses,
-// and directories that may import one below them.
+// checkAllowed finds two kinds of mistakes in the table: permitted imports that no file uses, and
+// directories that are permitted to import a directory below them.
 func checkAllowed(all tree) []string {
 	var out []string
 	used := map[string]bool{}
@@ -290,10 +290,10 @@ var bannedFor = map[string][]struct{ path, why string }{
 	},
 }
 
-// forTests is a module that only packages of support may import, so that it is not linked.
+// forTests is a module that only packages in support may import, so that it is not linked.
 const forTests = "mvdan.cc/sh/v3"
 
-// checkImports finds imports that cost too much, or that only other packages may use.
+// checkImports finds imports that are too expensive, or that only other packages may use.
 func checkImports(all tree) []string {
 	var out []string
 	for _, s := range all {

@@ -27,14 +27,14 @@ func sources(t *testing.T, files map[string]string) tree {
 	return out
 }
 
-// TestArchitectureBites breaks each rule and expects exactly the listed complaints. A
-// case without any shows what is allowed.
+// TestArchitectureBites breaks each rule and expects exactly the listed complaints. A case without
+// complaints shows allowed code.
 func TestArchitectureBites(t *testing.T) {
 	tests := []struct {
 		name  string
 		check func(tree) []string
 		files map[string]string
-		// for each complaint, in order, a part of its text
+		// for each expected complaint, in order, a part of its text
 		want []string
 	}{
 		{"a noun imports a shared package, the engine a noun, a test anything", checkLayers, map[string]string{
@@ -159,14 +159,13 @@ func TestAllowedBites(t *testing.T) {
 	})), []string{"dns: may import run, which is not above it", "run: does not import cri", "run: may import host/..., which is not above it"})
 }
 
-// TestPurityBites loads a small module in which each case is a package and the names are
-// podrun's. It loads all cases at once, because the Go command takes as long for one package as
-// for all.
+// TestPurityBites loads a small module with podrun's name, in which each case is a package. It
+// loads all cases at once, because the Go command takes as long for one package as for all of them.
 func TestPurityBites(t *testing.T) {
 	tests := []struct {
-		imports string // paths, separated by spaces
+		imports string // import paths, separated by spaces
 		body    string // body of a function in a pure package
-		want    string // the effect; "" if it is allowed
+		want    string // the effect that the test must find; "" if the body is allowed
 	}{
 		{"time", `_ = time.Now()`, "time.Now"},
 		{"time", `now := time.Now; _ = now`, "time.Now"},

@@ -77,8 +77,8 @@ func TestArchitecturePages(t *testing.T) {
 	}
 }
 
-// declared lists the declarations of packages, as run.Next and run.Engine.Apply, and
-// their names.
+// declared lists the declarations of packages, in the format run.Next and run.Engine.Apply, and the
+// names of the packages.
 func declared(all tree) (names, packages map[string]bool) {
 	names, packages = map[string]bool{}, map[string]bool{}
 	for _, s := range all {
@@ -123,7 +123,7 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestLinksInPages follows the links between the pages.
+// TestLinksInPages checks that the links between the pages are valid.
 func TestLinksInPages(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {

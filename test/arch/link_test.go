@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// unlinked are import paths that podrun must not reach through any package, in addition to
-// banned: each of them has a cost for every command. Each includes all paths below it.
+// unlinked are import paths, in addition to banned, that podrun must not reach through any package,
+// because linking them makes every command more expensive. Each includes all paths below it.
 var unlinked = []struct{ path, why string }{
 	{"golang.org/x/net/trace", "pages that nothing shows: 0.3 MB; build with the tag grpcnotrace"},
 	{"html/template", "podrun writes no HTML"},
@@ -34,8 +34,8 @@ var unlinked = []struct{ path, why string }{
 }
 
 // earned lists the packages whose benefit justifies their cost. The costs were measured when the
-// packages were linked. They are the additional size of the binary, and the medians of 200
-// alternating pairs of `version --client` (CPU time).
+// packages were linked. They consist of the additional size of the binary, and the additional CPU
+// time of `version --client` (medians of 200 alternating pairs).
 var earned = []struct {
 	path, why string
 	mb, ms    float64
@@ -44,14 +44,15 @@ var earned = []struct {
 	{"runtime/pprof", "grpc's labels of goroutines. Package heap turns the sampling of allocations off (heap.TestNoSampling)", 0.1, 0},
 }
 
-// The budget for the packages in earned. The binary has 48 MB (test/bench), and its start takes
-// 7 ms.
+// The budget for the packages in earned. For comparison, the binary has 48 MB (test/bench), and its
+// start takes 7 ms.
 const (
 	earnedMB = 8
 	earnedMs = 0.5
 )
 
-// TestEarned checks the budget, and that each entry is still linked.
+// TestEarned checks that the entries in earned are within the budget, and that each of them is
+// still linked.
 func TestEarned(t *testing.T) {
 	graph := linked(t)
 	var mb, ms float64
@@ -66,8 +67,8 @@ func TestEarned(t *testing.T) {
 	}
 }
 
-// TestUnlinked follows all imports of the binary, including those of other modules: a new
-// version of a module may import a package that costs more than it is worth.
+// TestUnlinked checks all imports of the binary, including those of other modules, because a new
+// version of a module may import an expensive package.
 func TestUnlinked(t *testing.T) {
 	for _, complaint := range checkLinked(linked(t)) {
 		t.Error(complaint)
@@ -93,7 +94,7 @@ func TestUnlinkedBites(t *testing.T) {
 		[]string{"k8s.io/kubernetes/pkg/volume/util/fs is linked", "testing, which a imports"})
 }
 
-// checkLinked finds packages that must not be linked. In its input, each line has a package and
+// checkLinked finds packages that must not be linked. Each line of its input contains a package and
 // its imports.
 func checkLinked(graph string) []string {
 	var out []string
@@ -108,7 +109,7 @@ func checkLinked(graph string) []string {
 	return sorted(out)
 }
 
-// importers returns, for each package, one package that imports it.
+// importers describes a chain of packages that leads to path by imports.
 func importers(graph, path string) string {
 	for line := range strings.Lines(graph) {
 		if fields := strings.Fields(line); len(fields) > 1 && slices.Contains(fields[1:], path) {

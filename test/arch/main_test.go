@@ -1,6 +1,6 @@
-// Package arch tests the architecture: which package may import which other one, whether
-// planning is pure, names, documentation, and what the binary links. The tests read the source
-// from the repository's root.
+// Package arch tests the architecture: which packages may import each other, whether planning is
+// pure, names, documentation, and what the binary links. The tests read the source from the
+// repository's root.
 package arch
 
 import (

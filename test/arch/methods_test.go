@@ -7,9 +7,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// maxMethods is the maximum number of methods of a type of the engine, including promoted
-// methods. A type with more methods has several responsibilities. Engine may have more, because
-// it has a method for each operation.
+// maxMethods is the maximum number of methods of a type of the engine, including promoted methods.
+// A type with more methods probably has several responsibilities. Engine may have more, because it
+// has a method for each operation.
 const maxMethods = 40
 
 func TestMethods(t *testing.T) {

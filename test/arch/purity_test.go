@@ -13,10 +13,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// pure are the packages that plan and decide. None of their functions may read or change the
-// state of the system, or call, directly or indirectly, a function of podrun that does. The
-// clock, IDs and the environment are arguments of these functions. The test does not follow
-// calls through an interface or a function value, because the caller passes these in.
+// pure are the packages that plan and decide. None of their functions may read or change the state
+// of the system, or call, directly or indirectly, a function of podrun that does. The clock, IDs
+// and the environment are arguments of these functions. The test does not follow calls through an
+// interface or a function value, because the caller passes these values.
 var pure = []string{
 	"admission", "dns", "host", "run/lifecycle", "run/prepare", "service",
 	"internal/event", "internal/identity", "internal/resource",
@@ -66,12 +66,13 @@ func starts(prefixes ...string) func(string) bool {
 	}
 }
 
-// systemCall matches unix.Open, but not constants such as unix.O_PATH.
+// systemCall reports whether a name is a function such as unix.Open, and not a constant such as
+// unix.O_PATH.
 func systemCall(n string) bool {
 	return strings.ContainsFunc(n, unicode.IsLower) && !strings.HasSuffix(n, "_t")
 }
 
-// TestPurity follows the calls of all planning code.
+// TestPurity checks that no planning code calls a function with an effect.
 func TestPurity(t *testing.T) {
 	calls := loadCalls(t, ".", "./...")
 	if len(calls.bodies) < 3000 {
@@ -82,14 +83,14 @@ func TestPurity(t *testing.T) {
 	}
 }
 
-// calls holds the names that each function of podrun uses.
+// calls contains the names that each function of podrun uses.
 type calls struct {
 	bodies map[*types.Func]*body
 }
 
 // body is a function with its position and the names that it uses.
 type body struct {
-	pkg, name string // run/lifecycle, Next or Worker.until
+	pkg, name string // such as run/lifecycle, and Next or Worker.until
 	at        string // file and line
 	// the impure name that the function uses, with its position; "" if there is none
 	effect string
@@ -172,15 +173,15 @@ func (c *calls) use(b *body, object types.Object) string {
 		return "a goroutine"
 	case test == nil || !isFunc && !isVar || !test(object.Name()):
 		return ""
-	// The object is in package scope, and not a method or a field.
+	// the object is in package scope, so it is not a method or a field
 	case object.Parent() == object.Pkg().Scope():
 		return name
 	}
 	return ""
 }
 
-// check returns the functions of the packages, and those among the named functions, that have an effect. Each result
-// has the chain of calls that leads to the effect.
+// check returns those functions of the packages, and those of the named functions, that have an effect. Each result
+// contains the chain of calls that leads to the effect.
 func (c *calls) check(packages, functions []string) []string {
 	var out []string
 	unknown := slices.Clone(functions)

@@ -5,8 +5,8 @@ import "go/ast"
 const quantities = "k8s.io/apimachinery/pkg/api/resource"
 
 // checkQuantities finds calls of Kubernetes' quantity parser outside package resource. For
-// 1e-99999999, that parser computes all digits; package resource limits exponents. Constants
-// may be parsed in any package.
+// 1e-99999999, that parser computes all digits, whereas package resource limits exponents. Any
+// package may parse constants.
 func checkQuantities(all tree) []string {
 	var out []string
 	for _, s := range all {
@@ -16,7 +16,7 @@ func checkQuantities(all tree) []string {
 		imports, constant := s.imports(), map[ast.Expr]bool{}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {
-			// A call is visited before the selector in it.
+			// ast.Inspect visits a call before the selector in it.
 			case *ast.CallExpr:
 				if len(n.Args) == 1 {
 					_, constant[n.Fun] = n.Args[0].(*ast.BasicLit)

@@ -37,8 +37,8 @@ func testNames(t *testing.T) map[string]bool {
 	return tests
 }
 
-// TestDocReliability checks that docs/reliability.md has all rows of the research, and that
-// each row has an existing test or a sentence.
+// TestDocReliability checks that docs/reliability.md contains a row for each known fault, and that
+// each row names an existing test or contains a sentence.
 func TestDocReliability(t *testing.T) {
 	text, err := os.ReadFile("docs/reliability.md")
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 // maxMessage is the maximum size of a message from a runtime.
 const maxMessage = 16 << 20
 
-// exitPoll is the interval for polling a container's state. Polling without a pause would use
-// the runtime's CPU time, and delay the exits.
+// exitPoll is the interval for polling a container's state. Polling without a pause would take CPU
+// time from the runtime and delay the exits.
 const exitPoll = time.Millisecond
 
 // bareMark is the label of the bare client's sandboxes. bareGroup is the annotation with their
@@ -49,12 +49,12 @@ func dial(socket string) (*runtimeClient, error) {
 	return &runtimeClient{conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
 }
 
-// recipe has the requests that podrun sends for a pod.
+// recipe contains the requests that podrun sends for a pod.
 type recipe struct {
 	sandbox    *runtimeapi.PodSandboxConfig
 	handler    string
 	containers []*runtimeapi.ContainerConfig
-	inits      int // the number of init containers, which precede the others
+	inits      int // the number of init containers, which are first in the list
 }
 
 // recipesOf extracts the recipes from the calls that a podrun process has made, in the order of
@@ -94,15 +94,15 @@ func recipesOf(calls []call, inits int) ([]recipe, error) {
 	return all, nil
 }
 
-// barePod is a recipe with its own UID and files, for one run.
+// barePod is a recipe for one run, with a separate UID and separate files.
 type barePod struct {
 	recipe
-	id  string // ID of the sandbox, when it has been created
+	id  string // ID of the sandbox, once it has been created
 	dir string // directory of the pod's files and logs
 }
 
-// prepare creates what a pod requires outside of the runtime: its log directory, and the files
-// that its containers mount.
+// prepare creates the files that a pod requires on the host: its log directory, and the files that
+// its containers mount.
 func (r recipe) prepare(dir string) (*barePod, error) {
 	uid := r.sandbox.GetMetadata().GetUid()
 	fresh := newUID(len(uid))
@@ -111,7 +111,7 @@ func (r recipe) prepare(dir string) (*barePod, error) {
 	if p.sandbox, err = renamed(r.sandbox, uid, fresh); err != nil {
 		return nil, err
 	}
-	// With podrun's annotation, podrun would consider the sandbox its own.
+	// podrun's annotation is dropped, because podrun would otherwise consider the sandbox its own.
 	p.sandbox.Annotations = map[string]string{bareGroup: p.sandbox.GetLinux().GetCgroupParent()}
 	p.sandbox.LogDirectory = filepath.Join(p.dir, "logs")
 	p.sandbox.Labels[bareMark] = "bare"
@@ -134,8 +134,8 @@ func (r recipe) prepare(dir string) (*barePod, error) {
 	return p, nil
 }
 
-// renamed copies a message. Everywhere in the copy, it replaces the old UID by a new one of the
-// same length: in names, labels, paths and the cgroup parent.
+// renamed returns a copy of a message in which it has replaced every occurrence of the old UID, in
+// names, labels, paths and the cgroup parent, with a new one of the same length.
 func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -145,8 +145,8 @@ func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	return out, proto.Unmarshal(bytes.ReplaceAll(data, []byte(old), []byte(fresh)), out)
 }
 
-// newUID returns a UID of the given length. It contains no dashes, because it is part of a
-// cgroup's name, under both cgroup drivers.
+// newUID returns a UID of the given length. It contains no dashes, because it is part of a cgroup's
+// name with both cgroup drivers.
 func newUID(length int) string {
 	raw := make([]byte, length/2+1)
 	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
@@ -218,7 +218,7 @@ func untilExit(ctx context.Context, status func(context.Context, string) (*runti
 	}
 }
 
-// remove removes the pod, whether it was started or not, and its files.
+// remove removes the pod and its files, even if the pod was not started.
 func (p *barePod) remove(ctx context.Context, c *runtimeClient) error {
 	var err error
 	if p.id != "" {
@@ -252,9 +252,8 @@ func removeStray(ctx context.Context, c *runtimeClient) error {
 	return errors.Join(errs...)
 }
 
-// removeGroup removes the cgroup that the runtime created for a pod and does not remove: with
-// v1 in every hierarchy, with v2 in the only one. With the systemd driver, the slice disappears
-// by itself.
+// removeGroup removes the cgroup that the runtime created for a pod but does not remove, in every
+// hierarchy of cgroup v1 or the only one of v2. With the systemd driver, systemd removes the slice.
 func removeGroup(parent string) error {
 	if !strings.HasPrefix(parent, "/") {
 		return nil

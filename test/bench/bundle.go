@@ -17,7 +17,7 @@ import (
 // The targets of podrun-bundle.
 const (
 	// time that the pod network adds to the start and the delete of a pod with hostNetwork, relative to the time that
-	// the standard plugins add: podrun-net saves 70 % of what hostNetwork saves
+	// the standard plugins add: podrun-net must save 70 % of the time that hostNetwork saves
 	maxNetwork = 0.30
 	maxPodman  = 0.72 // start of a pod, relative to podman kube play
 )
@@ -28,7 +28,7 @@ const standardPlugins = "/usr/lib/cni"
 // standardBridge is the bridge of the standard plugins.
 const standardBridge = "podrun-bench0"
 
-// standardNetwork configures the standard plugins for what podrun-net does.
+// standardNetwork configures the standard plugins to do the same as podrun-net.
 const standardNetwork = `{"cniVersion": "1.0.0", "name": "podrun-bench", "plugins": [
   {"type": "bridge", "bridge": "` + standardBridge + `", "isGateway": true, "ipMasq": true, "hairpinMode": true, "ipam": {
     "type": "host-local", "dataDir": "%s", "ranges": [[{"subnet": "10.214.77.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
@@ -36,14 +36,14 @@ const standardNetwork = `{"cniVersion": "1.0.0", "name": "podrun-bench", "plugin
   {"type": "firewall"}]}
 `
 
-// bundleRig has a podrun-bundle with its embedded runtime, and a second instance of the same containerd that uses the
-// standard network plugins.
+// bundleRig contains a podrun-bundle with its embedded runtime, and a second instance of the same containerd that
+// uses the standard network plugins.
 type bundleRig struct {
 	own      *podrun // with the embedded runtime
 	standard *podrun // the same binary with the second containerd
 
 	layout   embedded.Layout
-	short    string // directory of sockets: containerd limits the length of its path
+	short    string // directory of sockets; its path is short because containerd limits the length of a socket's path
 	daemon   *exec.Cmd
 	unpacked string // directory of the runtime's programs
 }
@@ -91,7 +91,7 @@ func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
 	return measureSections(ctx, all, o, newReport(o))
 }
 
-// newBundleRig starts both runtimes. The caller must call remove, even if there is an error.
+// newBundleRig starts both runtimes. The caller must call remove, even after an error.
 func newBundleRig(ctx context.Context, o options, dir string) (*bundleRig, error) {
 	b := &bundleRig{layout: embedded.ReadLayout(filepath.Join(dir, "root"))}
 	binary, err := copyBinary(o.podrun, dir)
@@ -186,7 +186,7 @@ func (b *bundleRig) measureNetwork(ctx context.Context, o options) ([]row, error
 				return nil, err
 			}
 		}
-		// The first round is a warm-up.
+		// The first round is only a warm-up.
 		if i > 0 {
 			own.add(took[0])
 			standard.add(took[1])
@@ -211,8 +211,9 @@ func (b *bundleRig) remove(ctx context.Context) error {
 	if b.daemon != nil {
 		errs = append(errs, b.standard.deleteAll(fresh), b.daemon.Process.Signal(syscall.SIGTERM))
 		_ = b.daemon.Wait() // containerd exits with 0 or the signal
-		// The chains of the plugin firewall remain: other networks of the host use the same ones.
-		_ = exec.CommandContext(fresh, "ip", "link", "delete", standardBridge).Run() // there may be none
+		// The chains of the plugin firewall remain, because other networks of the host use the same
+		// chains.
+		_ = exec.CommandContext(fresh, "ip", "link", "delete", standardBridge).Run() // the bridge may not exist
 	}
 	if b.own != nil {
 		_, err := b.own.run(fresh, "runtime", "down", "--force")

@@ -15,16 +15,16 @@ const (
 	maxVolumesExtra = 40 // 50 ConfigMaps and Secrets of 100 keys, compared with the same pod without them
 )
 
-// difference is how much longer one action takes than another, measured in pairs.
+// difference is the extra time that one action takes compared with another, measured in pairs.
 type difference struct {
 	Name   string  `json:"name"`
 	Ours   numbers `json:"oursMs"`
 	Theirs numbers `json:"theirsMs"`
 	Extra  numbers `json:"extraMs"`
 	Ratio  numbers `json:"ratio"`
-	Floor  numbers `json:"floorMs,omitempty"` // Extra for the bare client
-	ratio  bool    // the target is a maximum of Ratio, and not of Extra
-	target float64 // 0: none
+	Floor  numbers `json:"floorMs,omitempty"` // Extra, measured with the bare client
+	ratio  bool    // the target is a maximum of Ratio, not of Extra
+	target float64 // 0 means no target
 }
 
 func (d *difference) add(ours, theirs time.Duration) {
@@ -34,8 +34,8 @@ func (d *difference) add(ours, theirs time.Duration) {
 	d.Ratio = append(d.Ratio, float64(ours)/float64(theirs))
 }
 
-// measureRun compares `podrun run` of a container that exits immediately with a bare
-// client that starts the same pod, waits for it and removes it.
+// measureRun compares `podrun run` of a container that exits immediately with a bare client that
+// starts the same pod, waits for its end and removes it.
 func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
 	d := &difference{Name: "run of true", target: maxRunExtra}
 	s := scenario{Name: d.Name, Parallel: 1, Pods: []manifest{pod("ends", o.image, 0, 1)}}
@@ -44,7 +44,7 @@ func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options
 	if err != nil {
 		return nil, err
 	}
-	// Wait for all of its containers.
+	// The bare client must wait for all containers.
 	recipes[0].inits = len(recipes[0].containers)
 	paths, err := p.write(s)
 	if err != nil {
@@ -59,7 +59,7 @@ func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options
 		if err != nil {
 			return nil, err
 		}
-		// The first pair is a warm-up.
+		// The first pair is only a warm-up.
 		if i > 0 {
 			d.add(ours.wall(), theirs)
 		}
@@ -87,9 +87,9 @@ const (
 	manyKeys    = 100
 )
 
-// measureVolumes measures how much longer an apply takes if the pod has many ConfigMaps and
-// Secrets as volumes. The floor is the time that the same number of mounts adds when the bare
-// client starts the pod.
+// measureVolumes measures how much longer an apply takes if the pod has many ConfigMaps and Secrets
+// as volumes. The floor is the time that the same number of mounts adds to the bare client's start
+// of the pod.
 func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
 	d := &difference{Name: fmt.Sprintf("%d ConfigMaps and Secrets of %d keys", manyObjects, manyKeys), target: maxVolumesExtra}
 	both := [2]scenario{
@@ -115,7 +115,7 @@ func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o opt
 				return nil, err
 			}
 		}
-		// The first pair is a warm-up.
+		// The first pair is only a warm-up.
 		if i > 0 {
 			d.add(ours[0], ours[1])
 			d.Floor.add(bare[0] - bare[1])

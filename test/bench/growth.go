@@ -19,7 +19,7 @@ import (
 // Limits of the time that each other pod on the host adds to a command, in µs.
 const (
 	maxApplyGrowth = 20 // for apply, whose admission counts all pods
-	maxOtherGrowth = 1  // for podrun's own CPU time in get and delete of one pod
+	maxOtherGrowth = 1  // for get and delete of one pod: podrun's own CPU time
 )
 
 // populations are the numbers of podrun's pods on the host for which commands are measured.
@@ -33,8 +33,8 @@ type growth struct {
 	Delete timing `json:"delete"`
 }
 
-// timing is the duration of a command and the CPU time of its process. The difference
-// between the two is mostly the runtime's time: for a filtered list, it examines every pod.
+// timing is the duration of a command and the CPU time of its process. The difference between the
+// two is mostly the time of the runtime, which examines every pod for a filtered list.
 type timing struct {
 	Wall numbers `json:"wallMs"`
 	Own  numbers `json:"processorMs"`
@@ -103,7 +103,7 @@ type fakeHost struct {
 	podrun *podrun
 	client *runtimeClient
 	socket string
-	root   string // directory
+	root   string // path of the root directory
 
 	uid        string // UID of the pod that is copied
 	checkpoint []byte
@@ -114,7 +114,7 @@ func (f *fakeHost) run(ctx context.Context, args ...string) (process, error) {
 	return f.podrun.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
 }
 
-// once runs each command once. The first pass is only a warm-up.
+// once runs each command once. If counts is false, the pass is only a warm-up.
 func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool) error {
 	for _, c := range []struct {
 		into *timing

@@ -15,12 +15,12 @@ import (
 // The images to pull, and the limits of their pulls.
 const (
 	imageCount = 8
-	imageSize  = 20e6 // bytes
+	imageSize  = 20e6 // in bytes
 	// bytes per second for each image; the registry enforces the limit
 	imageRate   = 20e6
-	maxPulls    = 1.1 // compared with the bare client's concurrent pulls
-	maxOneByOne = 0.3 // compared with sequential pulls
-	imageRounds = 5   // at most
+	maxPulls    = 1.1 // maximum relative to the bare client's concurrent pulls
+	maxOneByOne = 0.3 // maximum relative to sequential pulls
+	imageRounds = 5   // maximum number of rounds
 )
 
 // imageNumbers are the durations of pulls, in ms.
@@ -110,8 +110,8 @@ func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *regi
 	return asked, errors.Join(err, removeName(context.WithoutCancel(ctx), client, image))
 }
 
-// removeName removes one name of an image that has several names. CRI removes an image with all
-// its names, so removeName restores the others.
+// removeName removes one name of an image that has several names. Because the CRI removes an image
+// with all its names, removeName restores the others.
 func removeName(ctx context.Context, client *runtimeClient, image string) error {
 	status, err := client.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	maxKubeletRatio = 0.42
 )
 
-// kubeletSettings are those of a standalone kubelet: no API server, no HTTP server, and no evictions or garbage
-// collections, which depend on the host.
+// kubeletSettings are the settings of a standalone kubelet without an API server or HTTP server, and without
+// evictions and garbage collections, which depend on the host.
 const kubeletSettings = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 staticPodPath: %[1]s/manifests
@@ -46,8 +46,8 @@ imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, imagefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.inodesFree: 0%%}
 `
 
-// starter starts a process that runs the pods of a directory. It returns how to end the process, and a channel that
-// is closed when the process has ended.
+// starter starts a process that runs the pods of a directory. It returns a function that ends the process, and a
+// channel that is closed when the process has ended.
 type starter func(ctx context.Context, dir string) (end func() error, ended <-chan struct{}, err error)
 
 // benchKubelet measures podrun serve and a standalone kubelet on the runtime of the environment.
@@ -66,8 +66,8 @@ func benchKubelet(ctx context.Context, o options, kubelet string) (err error) {
 	}}}, o, newReport(o))
 }
 
-// measureKubelet measures the time until all pods of a directory run, with podrun serve and with a kubelet in turn.
-// Each starts with the files present and without pods, as at boot.
+// measureKubelet measures the time until all pods of a directory are running, alternately with podrun serve and
+// with a kubelet. As at boot, each of them starts with the files present and without pods.
 func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet string) (_ []row, err error) {
 	client, err := dial(socket)
 	if err != nil {
@@ -82,7 +82,7 @@ func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet s
 	serve := serveStarter(p, socket)
 	standalone := kubeletStarter(kubelet, socket, "/"+filepath.Base(p.dir))
 	var ours, theirs, ratio numbers
-	// The first round is a warm-up, and pulls the image.
+	// The first round is only a warm-up, and pulls the image.
 	for i := range o.rounds(min(o.pairs, kubeletRounds) + 1) {
 		var took [2]time.Duration
 		for k, start := range []starter{serve, standalone} {
@@ -101,7 +101,8 @@ func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet s
 		spread: three(ratio, "%.2f"), rounds: len(ratio), value: ratio.median(), target: maxKubeletRatio, format: "%.2f"}}, nil
 }
 
-// boot writes the manifests, starts the program, and returns the time until all pods run. It removes the pods.
+// boot writes the manifests, starts the program, and returns the time until all pods are running. It then
+// removes the pods.
 func boot(ctx context.Context, client *runtimeClient, start starter, dir, image string) (took time.Duration, err error) {
 	manifests := filepath.Join(dir, "manifests")
 	if err := os.MkdirAll(manifests, 0o755); err != nil {
@@ -134,7 +135,7 @@ func boot(ctx context.Context, client *runtimeClient, start starter, dir, image 
 	return took, errors.Join(err, end())
 }
 
-// serveStarter starts podrun serve. The end deletes the pods.
+// serveStarter starts podrun serve. The function end deletes the pods.
 func serveStarter(p *podrun, socket string) starter {
 	return func(ctx context.Context, dir string) (func() error, <-chan struct{}, error) {
 		s := &served{podrun: p, dir: dir, manifests: filepath.Join(dir, "manifests")}
@@ -143,8 +144,9 @@ func serveStarter(p *podrun, socket string) starter {
 	}
 }
 
-// kubeletStarter starts a kubelet. The end kills it, because a kubelet does not remove its pods, and removes what it
-// created. group is its cgroup root: a kubelet kills what it finds in the cgroups of pods.
+// kubeletStarter starts a kubelet. The function end kills the kubelet, because it does not remove its pods, and
+// removes the objects that it created. The argument group is the kubelet's cgroup root. It must be separate, because
+// a kubelet kills processes that it finds in the cgroups of pods.
 func kubeletStarter(program, socket, group string) starter {
 	return func(ctx context.Context, dir string) (func() error, <-chan struct{}, error) {
 		k := &standaloneKubelet{socket: socket, dir: dir, group: group, ended: make(chan struct{})}
@@ -182,15 +184,15 @@ func (k *standaloneKubelet) start(program string) error {
 		return err
 	}
 	go func() {
-		// The log contains the result.
+		// the log contains the result
 		_ = k.cmd.Wait()
 		close(k.ended)
 	}()
 	return nil
 }
 
-// remove kills the kubelet and removes its pods, mounts, cgroups and links. If the kubelet had already ended, that is
-// an error.
+// remove kills the kubelet and removes its pods, mounts, cgroups and links. It returns an error if the kubelet had
+// already exited.
 func (k *standaloneKubelet) remove(ctx context.Context) error {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
@@ -204,7 +206,7 @@ func (k *standaloneKubelet) remove(ctx context.Context) error {
 		<-k.ended
 	}
 	errs = append(errs, removePods(fresh, k.socket))
-	// A kubelet mounts its root directory on itself.
+	// A kubelet bind-mounts its root directory on itself.
 	if err := unix.Unmount(filepath.Join(k.dir, "kubelet"), 0); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		errs = append(errs, err)
 	}
@@ -262,7 +264,8 @@ func removeGroups(dir string) error {
 	return errors.Join(append(errs, os.Remove(dir))...)
 }
 
-// saveState returns a function that restores what kubelets change on the host outside of their directories.
+// saveState returns a function that restores the state of the host that kubelets change outside of their
+// directories.
 func saveState() (restore func() error, err error) {
 	values := map[string]int{}
 	kernel := sysctl.New()
@@ -271,7 +274,7 @@ func saveState() (restore func() error, err error) {
 			return nil, err
 		}
 	}
-	// This is the directory of the device plugins, whatever --root-dir is.
+	// kubeletDir is the directory of the device plugins, regardless of --root-dir.
 	const kubeletDir = "/var/lib/kubelet"
 	_, err = os.Lstat(kubeletDir)
 	created := errors.Is(err, fs.ErrNotExist)

@@ -1,7 +1,7 @@
-// Bench compares podrun with a bare CRI client: both start the same pods, alternately, on the
-// same containerd, with identical configs. It measures the cost of podrun, not the speed of
-// this machine, so no duration makes it fail: its exit code is 0 unless a measurement could not
-// be run.
+// Bench compares podrun with a bare CRI client: both start the same pods, alternately, on the same
+// containerd, with identical configs. It measures the cost of podrun, not the speed of this
+// machine, so it does not fail because of a duration: its exit code is 0 unless a measurement could
+// not be run.
 //
 //	make bench
 //	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
@@ -10,15 +10,15 @@
 //	make bench-serve
 //	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake'
 //
-// It measures a copy of the binary. It prints each section when the section ends, so an
-// interrupted bench has printed the sections before. All sections but growth take less than 10
+// It measures a copy of the binary. It prints each section when the section ends, so that an
+// interrupted bench has printed the completed sections. All sections but growth take less than 10
 // minutes on a quiet machine.
 //
 // With -bundle it measures podrun-bundle on its embedded runtime (bundle.go), and with -kubelet
 // podrun serve and a standalone kubelet (kubelet.go).
 //
-// With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while
-// idle, and its reaction times.
+// With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while idle, and its
+// reaction times.
 //
 // The measurements:
 //
@@ -63,9 +63,9 @@ import (
 const namespace = "bench"
 
 type options struct {
-	podrun   string // time limit of each section; see rounds
+	podrun   string // path of the podrun binary
 	pairs    int
-	limit    time.Duration // of each section; see rounds
+	limit    time.Duration // time limit of each section; see rounds
 	match    *regexp.Regexp
 	endpoint string // path of the runtime's socket
 	image    string
@@ -154,7 +154,7 @@ func bench(ctx context.Context, o options) (err error) {
 		defer cancel()
 		return errors.Join(p.deleteAll(ctx), removeStray(fresh, client))
 	}
-	// This removes objects of a killed bench.
+	// This removes the leftovers of a killed bench.
 	if err := cleanUp(); err != nil {
 		return err
 	}
@@ -166,16 +166,15 @@ func bench(ctx context.Context, o options) (err error) {
 	}
 	report := newReport(o)
 	err = measureSections(ctx, all, o, report)
-	// If there was an error, print the sections before it.
+	// If there was an error, this prints the completed sections.
 	if o.json {
 		err = errors.Join(err, report.writeJSON(os.Stdout))
 	}
 	return err
 }
 
-// copyBinary copies the binary and returns the path of the copy. Each start of a file that `go
-// build` has written takes 1.5 to 2 ms longer than a start of its copy, and users start an
-// installed copy.
+// copyBinary copies the binary and returns the path of the copy. A file that `go build` has written
+// takes 1.5 to 2 ms longer to start than a copy of it, and users start an installed copy.
 func copyBinary(path, dir string) (string, error) {
 	from, err := os.Open(path)
 	if err != nil {

@@ -30,8 +30,8 @@ func measureBinary(ctx context.Context, p *podrun, n *processNumbers) error {
 }
 
 // measureMemory returns the peak memory of the podrun process that starts a scenario, in MB. It
-// also returns the smallest value that it can measure: for a process, the kernel reports at
-// least the memory that the bench had when it started the process. Therefore, it must run
+// also returns the smallest value that can be measured: for a process, the kernel reports at least
+// the memory that the bench had when it started the process. Therefore, measureMemory must run
 // before the bench's own memory grows.
 func measureMemory(ctx context.Context, p *podrun, o options, s scenario) (peak, floor float64, err error) {
 	if floor, err = ownPeak(); err != nil {

@@ -48,8 +48,8 @@ func (t trace) overhead() time.Duration {
 	return t.wall() - covered(span{t.Begin, t.End}, busy)
 }
 
-// print writes the calls in order. For each, it writes when the call began, how long it took,
-// and podrun's own time before it, in ms.
+// print writes the calls in order. For each call, it writes the time of its beginning, its
+// duration, and podrun's own time before it, in ms.
 func (t trace) print(w io.Writer) {
 	calls := slices.Clone(t.calls)
 	slices.SortFunc(calls, func(a, b call) int { return a.Begin.Compare(b.Begin) })
@@ -68,7 +68,7 @@ func (t trace) print(w io.Writer) {
 // initContainer is an init container in a trace.
 type initContainer struct {
 	id      string
-	started time.Time // when the runtime responded to StartContainer
+	started time.Time // time of the response to StartContainer
 }
 
 // initContainers returns all containers that were started before the pod's last one, in order.
@@ -83,10 +83,9 @@ func (t trace) initContainers() []initContainer {
 	return all[:min(t.inits, len(all))]
 }
 
-// reactions returns the reaction times: each begins when the runtime reported the exit of an
-// init container, and ends with the following StartContainer. The bench may learn of the exit
-// later than podrun; the reaction is then 0. If finished is set, each time begins with the exit
-// itself.
+// reactions returns the reaction times: each begins when the runtime reported the exit of an init
+// container, and ends with the following StartContainer. If podrun detects the exit before the
+// bench does, the reaction is 0. If finished is true, each time begins with the exit itself.
 func (t trace) reactions(finished bool) []time.Duration {
 	var starts []time.Time
 	for _, c := range t.calls {

@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// peer is another program that runs a pod with one container, or an equivalent container.
+// peer is another program that can run a pod with one container, or an equivalent container.
 type peer struct {
 	name    string
 	env     []string
-	prepare []string // imports the image
+	prepare []string // the command that imports the image
 	start   func(manifest string) []string
 	remove  func(manifest string) []string
 }
 
 // podmanSettings are for hosts without CAP_SYS_RESOURCE, where podman must not raise limits. podman
-// uses the runtime of the bench's containerd: crun, Debian's first choice, does not start containers
+// uses runc, like the bench's containerd, because crun, Debian's default, does not start containers
 // with hybrid cgroups.
 const podmanSettings = "[containers]\ndefault_ulimits = []\n[engine]\nruntime = \"runc\"\n"
 
@@ -81,7 +81,7 @@ func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*differ
 		if err := errors.Join(err, removed); err != nil {
 			return nil, err
 		}
-		// The first pair is a warm-up.
+		// The first pair is only a warm-up.
 		if i > 0 {
 			d.add(ours, theirs.wall())
 		}

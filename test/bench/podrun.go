@@ -17,7 +17,7 @@ import (
 // podrun is the binary under test.
 type podrun struct {
 	path string
-	dir  string // for manifests
+	dir  string // directory for manifests
 	env  []string
 }
 
@@ -34,7 +34,7 @@ func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
 func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Env = append(os.Environ(), p.env...)
-	// An interrupted podrun rolls back.
+	// An interrupted podrun process rolls back.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	var out bytes.Buffer
@@ -70,9 +70,9 @@ func (p *podrun) write(s scenario) ([]string, error) {
 	return paths, nil
 }
 
-// apply starts the pods of a scenario. Each pod has its own podrun process, which uses the
-// endpoint with the pod's index, or one process applies all pods. apply returns the processes
-// and the total wall time.
+// apply starts the pods of a scenario. Each pod has its own podrun process, which uses the endpoint
+// with the pod's index, unless one process applies all pods. It returns the processes and the total
+// wall time.
 func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]process, time.Duration, error) {
 	paths, err := p.write(s)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 // call is a call through the proxy.
 type call struct {
-	Method     string // RunPodSandbox
+	Method     string // such as RunPodSandbox
 	Begin, End time.Time
 	Request    []byte
 	Response   []byte
@@ -31,7 +31,7 @@ type call struct {
 // proxy forwards the bytes of every call between podrun and the runtime. It records when the
 // call began and ended.
 type proxy struct {
-	path     string // of its socket
+	path     string // path of the proxy's socket
 	server   *grpc.Server
 	upstream *grpc.ClientConn
 
@@ -47,7 +47,7 @@ type proxy struct {
 
 // exit is the exit of a container.
 type exit struct {
-	Reported time.Time // when the runtime first reported it
+	Reported time.Time // the time at which the runtime first reported the exit
 	Finished time.Time // the time of the exit, as reported by the runtime
 }
 
@@ -70,7 +70,7 @@ func newProxy(path, upstream string, watchExits bool) (*proxy, error) {
 		p.stop()
 	}
 	p.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(p.handle), grpc.MaxRecvMsgSize(maxMessage))
-	// This returns after Stop, which is not an error.
+	// Serve returns after Stop, which is not an error.
 	go p.server.Serve(listener)
 	return p, nil
 }
@@ -80,7 +80,7 @@ func (p *proxy) close() {
 	p.stop()
 	p.server.Stop()
 	p.watching.Wait()
-	// An error loses no data.
+	// an error loses no data
 	p.upstream.Close()
 }
 
@@ -143,7 +143,7 @@ func (p *proxy) note(c call) {
 		return
 	}
 	p.watching.Go(func() {
-		// This fails when the proxy stops. In that case, there was no exit.
+		// This fails when the proxy stops; in that case, there was no exit.
 		if e, err := untilExit(p.watch, p.status, started.ContainerId); err == nil {
 			p.mu.Lock()
 			p.exits[started.ContainerId] = e

@@ -21,7 +21,7 @@ import (
 type registry struct {
 	behind   string // host:port of the real registry
 	address  string
-	rate     int64 // bytes per second of each blob
+	rate     int64 // maximum rate for each blob, in bytes per second
 	requests atomic.Int64
 	server   *http.Server
 }

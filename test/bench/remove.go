@@ -30,7 +30,7 @@ func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o opti
 		if err != nil {
 			return nil, err
 		}
-		// The first pair is a warm-up.
+		// The first pair is only a warm-up.
 		if i > 0 {
 			d.add(ours.wall(), theirs)
 		}
@@ -38,8 +38,8 @@ func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o opti
 	return d, nil
 }
 
-// removeBare starts pods, and returns the time in which it stops and removes them. It makes the
-// calls of a kubelet, so that each container has its grace period.
+// removeBare starts pods, stops and removes them, and returns the time for stopping and removing
+// them. It makes the same calls as a kubelet, so that each container has its grace period.
 func removeBare(ctx context.Context, client *runtimeClient, dir string, recipes []recipe) (time.Duration, error) {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()

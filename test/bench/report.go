@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// numbers are samples: milliseconds, or ratios.
+// numbers are samples, which are milliseconds or ratios.
 type numbers []float64
 
 func (n *numbers) add(d time.Duration) { *n = append(*n, float64(d.Microseconds())/1000) }
 
-// spread returns the minimum, the median and the 95th percentile; zeros without samples.
+// spread returns the minimum, the median and the 95th percentile; or zeros if there are no samples.
 func (n numbers) spread() (least, median, p95 float64) {
 	if len(n) == 0 {
 		return 0, 0, 0
@@ -38,7 +38,7 @@ type scenarioNumbers struct {
 	Name   string  `json:"name"`
 	Podrun numbers `json:"podrunMs"`
 	Bare   numbers `json:"bareMs"`
-	Ratio  numbers `json:"ratio"` // pair by pair
+	Ratio  numbers `json:"ratio"` // of each pair
 	// Overhead is podrun's own time, one number per process.
 	Overhead numbers `json:"overheadMs"`
 	// Processor is the CPU time of the same processes. It depends less on the load of the
@@ -48,7 +48,7 @@ type scenarioNumbers struct {
 	// ReactionToExit is the time from the exit itself.
 	Reaction       numbers `json:"reactionMs,omitempty"`
 	ReactionToExit numbers `json:"reactionToExitMs,omitempty"`
-	// Calls are the calls of one podrun process by method.
+	// Calls contains the number of calls of one podrun process, by method.
 	Calls map[string]int `json:"calls"`
 }
 
@@ -69,7 +69,7 @@ func (n *scenarioNumbers) addTrace(t trace) {
 
 // processNumbers are the numbers of the binary and its process.
 type processNumbers struct {
-	Start    numbers `json:"startMs"` // of version --client
+	Start    numbers `json:"startMs"` // durations of version --client
 	Empty    numbers `json:"emptyMs"` // start of an empty Go program
 	BinaryMB float64 `json:"binaryMB"`
 	Stripped bool    `json:"stripped"`
@@ -84,7 +84,7 @@ type peak struct {
 	max   float64
 }
 
-// report has the numbers of the sections that were measured.
+// report contains the numbers of the measured sections.
 type report struct {
 	CPUs        int                `json:"cpus"`
 	Pairs       int                `json:"pairs"`

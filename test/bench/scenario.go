@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scenario is some pods to start.
+// scenario is a set of pods to start.
 type scenario struct {
 	Name     string
 	Pods     []manifest
@@ -17,7 +17,7 @@ type scenario struct {
 	MaxOverhead float64
 	// maximum of podrun's peak memory, in MB; 0 means that it is not measured
 	MaxMemory float64
-	Args      []string // of podrun apply
+	Args      []string // additional arguments of podrun apply
 	// one podrun process applies a directory with all pods
 	OneProcess bool
 }
@@ -33,12 +33,12 @@ const (
 	maxRatioParallel = 0.8  // the same with --start-order=parallel
 	maxRatioDir      = 1.1  // a directory of pods
 	maxRatioDelete   = 1.08
-	maxOverhead      = 16 // ms
-	maxReaction      = 20 // ms
-	maxStart         = 8  // ms
-	maxMemory        = 25 // MB
-	maxMemoryDir     = 60 // MB
-	// in MB; the target detects unintended growth. The validation of workloads is worth its 0.6 MB.
+	maxOverhead      = 16 // in ms
+	maxReaction      = 20 // in ms
+	maxStart         = 8  // in ms
+	maxMemory        = 25 // in MB
+	maxMemoryDir     = 60 // in MB
+	// in MB; the target detects unintended growth; the validation of workloads justifies its 0.6 MB
 	maxBinary = 48
 )
 
@@ -66,8 +66,8 @@ func pods(n int, image string) []manifest {
 func pod(name, image string, inits, apps int) manifest {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\nspec:\n", name, namespace)
-	// No process handles SIGTERM, because the benchmark does not measure the termination of the
-	// pods.
+	// The grace period is 0, because the containers' processes do not handle SIGTERM, and the
+	// benchmark does not measure the termination of the pods.
 	b.WriteString("  terminationGracePeriodSeconds: 0\n  restartPolicy: Never\n")
 	list := func(kind, prefix, command string, n int) {
 		if n > 0 {

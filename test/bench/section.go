@@ -13,8 +13,8 @@ import (
 // limit.
 const minRounds = 3
 
-// rounds yields the round numbers of a section, starting with 0. After the section's time
-// limit, it starts no further round, except to complete minRounds.
+// rounds yields the round numbers of a section, starting with 0. After the section's time limit, it
+// starts no further rounds, except to complete minRounds.
 func (o options) rounds(most int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		begin := time.Now()
@@ -33,8 +33,8 @@ type section struct {
 	measure func(context.Context, *report) ([]row, error)
 }
 
-// sections returns all sections in the order in which they must run. The peak memory is the
-// first measurement. For a process, the kernel reports at least the memory of its parent.
+// sections returns all sections in the order in which they must run. The peak memory is measured
+// first, because the kernel reports, for a process, at least the memory of its parent.
 func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 	var all []section
 	for _, s := range scenarios(o.image) {
@@ -103,9 +103,9 @@ func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 	), nil
 }
 
-// measureSections runs the selected sections. It prints the rows of each section when the
-// section ends, so that an interrupted bench has printed the sections before. A section that fails
-// does not prevent the others; the error joins those of all sections.
+// measureSections runs the selected sections. It prints the rows of each section when the section
+// ends, so that an interrupted bench has printed the completed sections. It continues after errors,
+// and returns an error that joins those of all sections.
 func measureSections(ctx context.Context, all []section, o options, r *report) error {
 	table := newTable(os.Stdout, o)
 	var failed []error

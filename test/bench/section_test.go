@@ -9,7 +9,7 @@ import (
 func TestRounds(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		took time.Duration // by each round
+		took time.Duration // duration of each round
 		most int
 		want int
 	}{

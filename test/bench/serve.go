@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// The targets of `podrun serve`, and the values that a standalone kubelet 1.36 has with the
-// same pods.
+// The targets of `podrun serve`, and the values of a standalone kubelet 1.36 with the same pods.
 const (
 	// from the addition of a file until the pod runs, compared with podrun apply
 	maxServeRatio    = 1.15
@@ -30,7 +29,7 @@ type serveRow struct {
 	Unit    string  `json:"unit"`
 	Value   float64 `json:"value"`
 	Samples numbers `json:"samples,omitempty"`
-	// the maximum with which the measurement passes; 0 for none
+	// the maximum value that passes; 0 for no target
 	Target  float64 `json:"target,omitempty"`
 	Kubelet string  `json:"kubelet,omitempty"`
 }
@@ -54,8 +53,8 @@ type serveOptions struct {
 	idle time.Duration // observation time of an idle serve
 }
 
-// benchServe runs the matching measurements and prints the report. Even after an error, it
-// removes what it created.
+// benchServe runs the matching measurements and prints the report. Even after an error, it removes
+// the objects that it created.
 func benchServe(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // serveFake runs the fake runtime in this process, until a signal arrives.
 func serveFake(socket string) error {
-	// Addresses on which nothing listens, because no test uses them.
+	// No process listens on these addresses, because no test uses them.
 	rt := critest.New(critest.AnyImage(), critest.PodRange("127.89.0.0/16"))
 	defer rt.Close()
 	stop, err := rt.Serve(socket)
@@ -34,7 +34,7 @@ func serveFake(socket string) error {
 		case <-ended:
 			return nil
 		case <-ticker.C:
-			// Recorded calls are for tests, and would fill this process's memory.
+			// Recorded calls are only for tests, and would fill the memory of this process.
 			rt.ForgetCalls()
 		}
 	}

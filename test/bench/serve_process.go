@@ -22,7 +22,7 @@ const startLimit = 5 * time.Minute
 // served is a `podrun serve` with its own root directory.
 type served struct {
 	podrun    *podrun
-	flags     []string // its settings
+	flags     []string // settings as flags
 	dir       string
 	manifests string
 	log       *os.File
@@ -40,7 +40,7 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 	return s, s.start(socket, flags...)
 }
 
-// start starts podrun serve with the directory of manifests, which exists.
+// start starts podrun serve with the directory of manifests, which must exist.
 func (s *served) start(socket string, flags ...string) error {
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
@@ -57,7 +57,7 @@ func (s *served) start(socket string, flags ...string) error {
 	}
 	s.ended = make(chan struct{})
 	go func() {
-		// The log contains the result.
+		// the log contains the result
 		s.cmd.Wait()
 		close(s.ended)
 	}()
@@ -66,7 +66,7 @@ func (s *served) start(socket string, flags ...string) error {
 
 // remove stops serve and deletes its pods.
 func (s *served) remove(ctx context.Context) error {
-	// It may have exited.
+	// serve may have already exited
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.ended:
@@ -80,7 +80,7 @@ func (s *served) remove(ctx context.Context) error {
 	return errors.Join(err, s.log.Close())
 }
 
-// put adds a manifest by a rename, and returns the time.
+// put adds a manifest by renaming a file, and returns the time of the rename.
 func (s *served) put(m manifest) (time.Time, error) {
 	path := filepath.Join(s.dir, m.Name)
 	if err := os.WriteFile(path, []byte(m.YAML), 0o600); err != nil {
@@ -90,7 +90,7 @@ func (s *served) put(m manifest) (time.Time, error) {
 	return now, os.Rename(path, filepath.Join(s.manifests, m.Name+".yaml"))
 }
 
-// drop adds pods by adding their manifests: those with the numbers from first to end-1.
+// drop adds the manifests of the pods with the numbers from first to end-1.
 func (s *served) drop(first, end int, image string) error {
 	for i := first; i < end; i++ {
 		m := pod(fmt.Sprintf("served-%d", i), image, 0, 1)
@@ -110,7 +110,7 @@ func (s *served) await(ctx context.Context, c *runtimeClient, n int) error {
 	})
 }
 
-// running counts the containers that run.
+// running counts the running containers.
 func (s *served) running(ctx context.Context, c *runtimeClient) (int, error) {
 	select {
 	case <-s.ended:
@@ -135,7 +135,7 @@ func (s *served) tail() string {
 // slowPoll is the interval for polling the runtime for values that are not measured.
 const slowPoll = 50 * time.Millisecond
 
-// until calls the function at this interval until it returns true.
+// until calls the function ask at the interval every until ask returns true.
 func until(ctx context.Context, limit, every time.Duration, what string, ask func() (bool, error)) error {
 	for deadline := time.Now().Add(limit); ; {
 		yes, err := ask()
@@ -156,7 +156,7 @@ func until(ctx context.Context, limit, every time.Duration, what string, ask fun
 // usage is the resource usage of an idle process.
 type usage struct {
 	memory    numbers // resident memory in MB, once a second
-	processor float64 // percent of one
+	processor float64 // CPU time, in percent of one processor
 	files     int     // open descriptors
 }
 
@@ -220,7 +220,7 @@ func (s *served) processor() (time.Time, time.Duration, error) {
 	if err != nil {
 		return time.Time{}, 0, errors.New("podrun serve has ended:\n" + s.tail())
 	}
-	// Skip the second field, which may contain spaces.
+	// The fields after the second one, which may contain spaces.
 	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	var ticks time.Duration
 	for _, field := range f[11:13] { // utime and stime, in 1/100 s (proc(5))

@@ -65,7 +65,7 @@ func (b *serveBench) measureDrops(ctx context.Context) (rows []serveRow, err err
 			if err != nil {
 				return nil, err
 			}
-			// The first pair is a warm-up.
+			// The first pair is only a warm-up.
 			if i > 0 {
 				ours.add(dropped)
 				theirs.add(applied)
@@ -107,7 +107,7 @@ func (b *serveBench) applied(ctx context.Context, m manifest, starts int) (time.
 	return end.Sub(runs[0].Begin), errors.Join(err, b.podrun.deleteAll(ctx, x.path))
 }
 
-// awaitStarts waits for the n-th StartContainer after a given time, and returns the time of its
+// awaitStarts waits for the n-th StartContainer after the time since, and returns the time of its
 // response.
 func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at time.Time, err error) {
 	err = until(ctx, reactLimit, exitPoll, fmt.Sprintf("for %d StartContainer", n), func() (bool, error) {
@@ -124,10 +124,9 @@ func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at tim
 	return at, err
 }
 
-// measureRestarts measures the time from the exit of a container's process to the
-// CreateContainer of the container's first restart, which has no back-off. It also measures the
-// part of this time that follows the runtime's report of the exit, because podrun cannot act
-// before that.
+// measureRestarts measures the time from the exit of a container's process to the CreateContainer
+// of the container's first restart, which has no back-off. It also measures the part of this time
+// that follows the runtime's report of the exit, because podrun cannot act before the report.
 func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "restart", true)
 	if err != nil {
@@ -164,7 +163,8 @@ func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err 
 		medianOf("… after containerd reports the exit", "ms", told, 0, "")}, nil
 }
 
-// restartOf returns when a pod's second container was created, and when the first one exited.
+// restartOf returns the time at which a pod's second container was created, and the exit of the
+// first one.
 func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.Time, e exit, err error) {
 	var creates []call
 	for _, c := range calls {

@@ -39,7 +39,7 @@ func writeServeTable(w io.Writer, rows []serveRow) error {
 	return t.Flush()
 }
 
-// shown formats a number with as many digits as are meaningful.
+// shown formats a number with the number of significant digits for its size.
 func (r serveRow) shown(v float64) string {
 	switch {
 	case v != 0 && v < 10:

@@ -9,10 +9,10 @@ import (
 // row is a line of the table.
 type row struct {
 	name, ours, theirs, spread string
-	rounds                     int // 0 if it does not apply
-	// target is the maximum with which the measurement passes; 0 for none
+	rounds                     int // 0 if the number of rounds does not apply
+	// target is the maximum value that passes, or 0 if there is no target
 	value, target float64
-	format        string // of target
+	format        string // format of value and target
 }
 
 // table prints each row when it is measured, so the columns have fixed widths.
@@ -20,8 +20,8 @@ type table struct{ w io.Writer }
 
 const rowFormat = "%-66s %10s %10s %6s  %-22s %-9s %s\n"
 
-// newTable prints the header. With --json it prints nothing, because the numbers follow at the
-// end.
+// newTable prints the header. With -json, it prints nothing, because the bench prints the numbers
+// at the end.
 func newTable(w io.Writer, o options) table {
 	if o.json {
 		return table{io.Discard}
@@ -89,7 +89,8 @@ func (n *imageNumbers) rows() []row {
 	}
 }
 
-// row shows the peak memory. It is only an upper bound if the bench's own peak is as high.
+// row returns the row with the peak memory. The value is only an upper bound if the bench's own
+// peak is as high.
 func (p peak) row() row {
 	shown := fmt.Sprintf("%.1f MB", p.MB)
 	if p.MB <= p.floor {

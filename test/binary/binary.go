@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Main is the TestMain of a package below test. It builds podrun at path with these flags of go
-// build, and runs the tests. Without a container runtime, it does not build podrun, and path
-// remains empty.
+// Main is the TestMain of a package below test. It builds podrun at *path with the given flags of
+// go build, and runs the tests. If there is no container runtime, it does not build podrun, and
+// *path remains empty.
 func Main(m *testing.M, path *string, flags ...string) {
 	dir, err := os.MkdirTemp("", "podrun-test-")
 	if err == nil && os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
@@ -28,7 +28,7 @@ func Main(m *testing.M, path *string, flags ...string) {
 	os.Exit(code)
 }
 
-// Build builds podrun with these flags of go build, for a package below test.
+// Build builds podrun with the given flags of go build, for a package below test.
 func Build(path string, flags ...string) error {
 	build := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", path}, flags...), "../..")...)
 	build.Stderr = os.Stderr

@@ -1,7 +1,7 @@
 //go:build pins
 
-// These imports keep pins in go.mod when go mod tidy runs: of the programs that this module builds, and of every
-// staging module, which k8s.io/kubernetes requires at v0.0.0.
+// These imports keep two kinds of pins in go.mod when go mod tidy runs: those of the programs that this module
+// builds, and those of the staging modules, which k8s.io/kubernetes requires at v0.0.0.
 package conformance
 
 import (

@@ -37,15 +37,14 @@ func set(controller any, field string, value any) {
 	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Set(reflect.ValueOf(value))
 }
 
-// schedules contains regular and irregular schedules, one that never matches, and one with a time
-// zone.
+// schedules contains regular and irregular schedules, a schedule that never matches, and one with a
+// time zone.
 var schedules = []string{"* * * * *", "*/7 * * * *", "0 * * * *", "30 2 * * *", "0 0 * * 0", "15 10 1 * *", "30 6-16/4 * * 1-5", "0 0 29 2 *", "59 23 31 2 *",
 	"@hourly", "@daily", "@every 90s", "@every 1h", "0 3 25 12 *", "TZ=America/New_York 30 1 * * *"}
 
 var zones = []*string{nil, ptr.To("UTC"), ptr.To("Europe/Berlin"), ptr.To("America/St_Johns"), ptr.To("Asia/Kathmandu"), ptr.To("Pacific/Apia"), ptr.To("No/Where")}
 
-// TestCronJob runs random CronJobs with random clocks, which sometimes jump, and compares each
-// decision.
+// TestCronJob compares each decision for random CronJobs, with random clocks that sometimes jump.
 func TestCronJob(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 39))
@@ -58,7 +57,8 @@ func TestCronJob(t *testing.T) {
 	}
 }
 
-// cronWorld is a CronJob with its Jobs. Both sides start from the same state at each step.
+// cronWorld is a CronJob with its Jobs. podrun and the controller start from the same state at each
+// step.
 type cronWorld struct {
 	r       *rand.Rand
 	now     time.Time
@@ -70,7 +70,7 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func newCronWorld(r *rand.Rand) *cronWorld {
 	w := &cronWorld{r: r, jobs: map[string]*batchv1.Job{}}
-	// The week of the change to winter time, or any time.
+	// The time is in the week of the change to winter time, or is any time.
 	w.now = pick(r, time.Date(2026, 10, 24, 22, 0, 0, 0, time.UTC), time.Date(2026, 3, 28, 20, 0, 0, 0, time.UTC), time.Unix(1.7e9+r.Int64N(1e8), r.Int64N(1e9)))
 	c := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "cron-uid", CreationTimestamp: metav1.NewTime(w.now.Truncate(time.Second))}}
 	c.Spec = batchv1.CronJobSpec{Schedule: pick(r, schedules...), TimeZone: pick(r, zones...), ConcurrencyPolicy: pick(r, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent, ""),
@@ -119,7 +119,7 @@ func sorted[T any](m map[string]T) (names []string) {
 	return names
 }
 
-// outcome contains the results on which both sides must agree.
+// outcome contains the results that must be equal for podrun and the controller.
 type outcome struct {
 	Started, Deleted []string
 	Job              *batchv1.Job
@@ -169,7 +169,7 @@ func (w *cronWorld) controller(t *testing.T) (outcome, map[string]*batchv1.Job) 
 	if after != nil {
 		out.Next = w.now.Add(*after)
 	}
-	// As in the controller's sync.
+	// The controller's sync does the same.
 	jobs := w.list()
 	cleanupFinishedJobs(c, ctx, cj, jobs)
 	list, listErr := client.BatchV1().Jobs("ns").List(ctx, metav1.ListOptions{})
@@ -202,7 +202,7 @@ func (w *cronWorld) controller(t *testing.T) (outcome, map[string]*batchv1.Job) 
 	return out, left
 }
 
-// comparable returns the parts of a status that both sides set.
+// comparable returns the parts of a status that both podrun and the controller set.
 func comparable(s batchv1.CronJobStatus) batchv1.CronJobStatus {
 	for i := range s.Active {
 		s.Active[i].ResourceVersion, s.Active[i].APIVersion, s.Active[i].Kind = "", "", ""
@@ -217,7 +217,7 @@ func (w *cronWorld) podrun() outcome {
 	timetable, err := schedule.Parse(w.cronJob)
 	in := schedule.CronJobInput{CronJob: w.cronJob.DeepCopy(), Timetable: timetable, Jobs: w.list(), Now: w.now}
 	if err != nil {
-		// The caller of CronJob does the same: without a timetable, no run is due.
+		// The caller of CronJob does the same, because no run is due without a timetable.
 		in.CronJob.Spec.Suspend = ptr.To(true)
 	}
 	d, _ := schedule.CronJob(in)

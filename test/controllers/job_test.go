@@ -76,7 +76,7 @@ type jobWorld struct {
 		Update(any) error
 		Delete(any) error
 	}
-	job  *batchv1.Job  // the controller's
+	job  *batchv1.Job  // the controller's Job
 	made []*corev1.Pod // the controller's pods
 	// the number of the controller's pods that were removed
 	removed int
@@ -125,7 +125,7 @@ func randomJob(r *rand.Rand) *batchv1.Job {
 	if r.IntN(4) == 0 {
 		j.Spec.CompletionMode, j.Spec.Completions = ptr.To(batchv1.IndexedCompletion), ptr.To(int32(3))
 	}
-	// podrun replaces a pod only when it has ended.
+	// podrun replaces a pod only after it has ended.
 	j.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed)
 	batchdefaults.SetObjectDefaults_Job(j)
 	return j
@@ -202,7 +202,7 @@ func (w *jobWorld) step(name string) bool {
 	return true
 }
 
-// end changes the status of the active pod of both sides, and completes removals.
+// end changes the statuses of the active pods, and completes removals.
 func (w *jobWorld) end() {
 	for name := range w.ends {
 		if w.stateOf(name) == store.JobPodStopping {
@@ -269,7 +269,7 @@ func (w *jobWorld) runController() {
 				w.t.Fatal(err)
 			}
 		}
-		// No informer runs that would observe the changes.
+		// This is necessary because no informer observes the changes.
 		set(w.controller, "expectations", controller.ControllerExpectationsInterface(controller.NewControllerExpectations()))
 		reset(w.controller, "finalizerExpectations", newUIDTrackingExpectations())
 		if err := syncJob(w.controller, w.t.Context(), "ns/j"); err != nil {
@@ -295,7 +295,7 @@ func (w *jobWorld) runPodrun() {
 	}
 }
 
-// jobView is what both sides must agree on.
+// jobView contains the results that must be equal for podrun and the controller.
 type jobView struct {
 	Succeeded, Failed, Active int32
 	Start, Completion         *metav1.Time

@@ -19,8 +19,8 @@ import (
 var jobSteps = []string{"cronjob/write#1", "cronjob/written#1", "cronjob/write#2", "cronjob/written#2", "job/write#1", "job/written#1", "cronjob/write#3", "cronjob/written#3",
 	"job/write#2", "job/written#2", "cri/RunPodSandbox/before#1", "cri/CreateContainer/after#1", "cri/StartContainer/sent#1", "cri/StartContainer/after#1", "job/write#3", "job/written#3"}
 
-// TestJobKills kills `podrun serve` at each of these steps. The next serve must run the Job of each
-// time of the schedule exactly once, and remove everything when the file is removed.
+// TestJobKills kills `podrun serve` at each of jobSteps. The next serve process must run one Job
+// for each time of the schedule, and remove all objects when the file is removed.
 func TestJobKills(t *testing.T) {
 	o, dir := onRuntime(t)
 	for i, step := range jobSteps {
@@ -89,7 +89,7 @@ func TestJobsUnderKills(t *testing.T) {
 		status := func(field string) string {
 			return strings.TrimSpace(h.podrun(nil, "get", "job", h.pod+"-steps", "-o", "jsonpath={.status."+field+"}").out)
 		}
-		if err := untilWithin(ctx, 5*time.Minute, func() error { // the Job starts one pod after the other
+		if err := untilWithin(ctx, 5*time.Minute, func() error { // the Job starts its pods one after the other
 			if r := status("conditions[*].type"); !strings.Contains(r, "Complete") {
 				return errors.New("the Job has not ended: " + r)
 			}
@@ -109,7 +109,8 @@ func TestJobsUnderKills(t *testing.T) {
 		t.Errorf("code %d: %s", after.code, last(after.out, 10))
 	}
 	jobs, pods := ranOnce(t, runs, "log"), ranOnce(t, runs, "steps")
-	// A kill can cut the start of a container whose process has run: its pod counts as failed.
+	// A kill may interrupt the start of a container whose process has already run. The pod of this
+	// container counts as failed.
 	lost, _ := strconv.Atoi(failed)
 	if succeeded != strconv.Itoa(completions) || pods < completions || pods > completions+lost {
 		t.Errorf("%s of %d completions, %d pods failed, %d pods ran", succeeded, completions, lost, pods)
@@ -123,7 +124,7 @@ func TestJobsUnderKills(t *testing.T) {
 	fmt.Printf("jobs under kills: %d kills, %d completions of a Job in %d pods that ran (%d failed), %d Jobs of a CronJob; none ran twice\n", kills, completions, pods, lost, jobs)
 }
 
-// ranOnce reports the names that a file in runs has twice, and returns the number of names.
+// ranOnce fails the test if a file in runs contains a name twice, and returns the number of names.
 func ranOnce(t *testing.T, runs, file string) int {
 	data, err := os.ReadFile(filepath.Join(runs, file))
 	if err != nil {
@@ -161,8 +162,8 @@ spec:
 `, h.pod, completions, runs, os.Getenv("PODRUN_TEST_IMAGE"))
 }
 
-// cronJobFor returns a CronJob whose Jobs append their names to the file log in runs. A Job's name has
-// the minute of its start, so that one Job runs in a minute.
+// cronJobFor returns a CronJob whose Jobs append their names to the file log in runs. A Job's name
+// contains the minute of its start, so there is one Job per minute.
 func cronJobFor(h *host, runs string) string {
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: CronJob
@@ -188,7 +189,7 @@ spec:
 `, h.pod, runs, os.Getenv("PODRUN_TEST_IMAGE"))
 }
 
-// ended returns an error until a Job has ended.
+// ended returns nil if a Job has ended, and an error otherwise.
 func ended(h *host) error {
 	r := h.podrun(nil, "get", "jobs")
 	if r.code != 0 || !strings.Contains(r.out, "Complete") && !strings.Contains(r.out, "Failed") {
@@ -197,7 +198,7 @@ func ended(h *host) error {
 	return nil
 }
 
-// forgotten returns an error while a record or a pod remains.
+// forgotten returns nil if neither a record nor a pod remains, and an error otherwise.
 func forgotten(h *host) error {
 	r := h.podrun(nil, "get", "all")
 	if r.code != 0 || !strings.Contains(r.out, "no objects found") {

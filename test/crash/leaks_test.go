@@ -27,7 +27,7 @@ type outside struct {
 
 	shared  sync.Mutex // guards the result of readResidue, which the lanes share
 	residue []string
-	// when the call of readResidue that returned residue began
+	// time at which the call of readResidue that returned residue began
 	residueAt time.Time
 }
 
@@ -87,7 +87,7 @@ func (o *outside) states(ctx context.Context, pod string) string {
 	return "; containers: " + strings.Join(out, "; ")
 }
 
-// running returns the container app of a pod, provided that the pod's containers run.
+// running returns the container app of a pod, if the pod's containers are running.
 func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Container, error) {
 	sandboxes, _, err := o.sandboxes(ctx, pod)
 	if err != nil {
@@ -177,7 +177,7 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 		// The list is empty if the directory was never created.
 		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {
-			// All pods share the node's lock.
+			// All pods share the locks of the node and of Jobs.
 			if dir != "root/locks" || e.Name() != "node" && e.Name() != "jobs" {
 				left = append(left, dir+"/"+e.Name())
 			}

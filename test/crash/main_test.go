@@ -26,23 +26,23 @@ func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grp
 
 // host is a root directory of podrun with one pod.
 type host struct {
-	dir, pod string // the pod's name
+	dir, pod string // the directory of the root directory and files, and the pod's name
 	port     int
 	// killAfter is the time after which the test kills a command with SIGKILL; 0 means never.
 	killAfter time.Duration
-	// the pod has a Secret, which podrun keeps in memory
+	// true if the pod has a Secret, which podrun keeps in memory
 	memory bool
-	legacy bool // the pod's state is in the files of schema version 2
-	never  bool // the pod's containers are not restarted
+	legacy bool // true if the pod's state is in the files of schema version 2
+	never  bool // true if the pod's containers are not restarted
 	// was is the ID of the container that the command restarts with another image. It is empty if
-	// the command does not restart it, or before the test has requested that.
+	// the command does not restart a container, or before the test has requested the restart.
 	was string
 }
 
 // updates reports whether a command restarts the pod's container with another image.
 func updates(command string) bool { return strings.HasSuffix(command, "update") }
 
-// anyPod replaces the name of the host's pod in the names of steps.
+// anyPod stands for the name of the host's pod in the names of steps.
 const anyPod = "POD"
 
 func newHost(dir string, n int) *host {
@@ -58,7 +58,7 @@ const (
 )
 
 // manifest writes the pod's file. The pod has a volume to mount, init containers, and a port to
-// map. Its containers exit on request. If ends is set, they exit by themselves. podrun creates
+// map. Its containers exit on request. If ends is true, they exit without a request. podrun creates
 // the second init container and the second app container before their turn.
 func (h *host) manifest(variant string, ends bool) (string, error) {
 	command, image := "trap 'exit 0' TERM; sleep 600 & wait", os.Getenv("PODRUN_TEST_IMAGE")
@@ -141,7 +141,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 		return result{code: -1, out: err.Error()}
 	}
 	if h.killAfter > 0 {
-		// The signal has no effect if the command has exited.
+		// The signal has no effect if the command has already exited.
 		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop()
 	}
 	beside, ended := context.WithCancel(ctx)
@@ -149,7 +149,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 	if meanwhile != nil {
 		other.Go(func() {
 			meanwhile(beside)
-			// The signal has no effect if the command has exited.
+			// The signal has no effect if the command has already exited.
 			_ = c.Process.Signal(syscall.SIGTERM)
 		})
 	}
@@ -248,8 +248,8 @@ func (h *host) prepare(before string) error {
 	return nil
 }
 
-// legacyState rewrites the state of the pod as the files of schema version 2. The state has
-// results of probes, and a resize that is complete.
+// legacyState rewrites the state of the pod as the files of schema version 2. The state contains
+// results of probes, and a completed resize.
 func (h *host) legacyState() error {
 	plugins, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "plugins"))
 	if err != nil || len(plugins) != 1 {

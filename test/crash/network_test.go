@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// heldIPTables writes a program named iptables. While the file held exists, it does not remove
-// the masquerading rule of the bridge plugin. When the plugin calls the program, the plugin's
-// DEL has already removed the sandbox's interface. So a later DEL does not know the address in
-// the rule.
+// heldIPTables writes a program named iptables that does not remove the masquerading rule of the
+// bridge plugin while the file held exists. By the time the plugin calls the program, the plugin's
+// DEL has already removed the sandbox's interface, so a later DEL does not know the address in the
+// rule.
 func heldIPTables(dir, held string) error {
 	real, err := exec.LookPath("iptables")
 	if err != nil {
@@ -31,10 +31,10 @@ exec %[2]s "$@"
 }
 
 // TestNetworkOfACutStop covers a DEL of a plugin that is interrupted before it has removed all
-// rules. The command's deadline and the extra time for the runtime's last call have expired.
-// The next DEL succeeds and does not remove these rules (TestRuntimeFaults, seed 16, where
-// containerd was frozen past the deadline). The test tries a stop; with PODRUN_TORTURE=1, it
-// also tries deletes.
+// rules. In TestRuntimeFaults with seed 16, this happened when containerd was frozen until the
+// command's deadline and the extra time for the runtime's last call had expired. The next DEL
+// succeeds, but does not remove these rules. The test interrupts a stop and, with PODRUN_TORTURE=1,
+// also deletes.
 func TestNetworkOfACutStop(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -48,7 +48,7 @@ func TestNetworkOfACutStop(t *testing.T) {
 	t.Setenv("PATH", dir+":"+path)
 	o := ownRuntime(t)
 	t.Setenv("PATH", path)
-	// This ignores leftovers from before the test.
+	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
 	after := []string{"start"}
 	if os.Getenv("PODRUN_TORTURE") != "" {

@@ -13,7 +13,7 @@ import (
 // the times, and the commands that follow.
 func TestRandomKills(t *testing.T) {
 	o, dir := onRuntime(t)
-	// This ignores leftovers from before the test.
+	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
 	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)
@@ -26,7 +26,7 @@ func TestRandomKills(t *testing.T) {
 		}
 		tried := sweep(t, o, dir, 100+len(all), cells)
 		if len(tried) == 0 {
-			// The time limit of the test has expired.
+			// the time limit of the test has expired
 			break
 		}
 		all = append(all, tried...)
@@ -39,11 +39,11 @@ func TestRandomKills(t *testing.T) {
 	report(fmt.Sprintf("random kills, seed %d", seed), len(all), all)
 }
 
-// mostOf is the approximate duration of a command while other lanes are busy. A kill after that
-// time has no effect.
+// mostOf contains the approximate duration of each command while other lanes are busy. A later kill
+// has no effect.
 var mostOf = map[string]time.Duration{"restart": 3 * time.Second, "replace": 3 * time.Second, "serve": 5 * time.Second}
 
-// randomCell chooses a command, the time at which it is killed, and the command that follows.
+// randomCell chooses a command, the time at which it is killed, and the command after the kill.
 func randomCell(random *rand.Rand) cell {
 	command := commands[random.IntN(len(commands))]
 	most := mostOf[strings.TrimSuffix(strings.TrimSuffix(command, inMemory), legacy)]

@@ -20,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ofSandboxes returns the result of a call of readResidue that began at since or later. The lanes
+// ofSandboxes returns the result of a call of readResidue that began not before since. The lanes
 // share this result.
 func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 	o.shared.Lock()
@@ -60,7 +60,7 @@ func (o *outside) readResidue(ctx context.Context) []string {
 		add("lease "+filepath.Base(lease)+" of", string(text))
 	}
 	for what, pattern := range map[string]string{
-		"bundle":         o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*", // for tasks
+		"bundle":         o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*", // the directories of tasks
 		"runc's state":   o.dir + "/runc/k8s.io/*",
 		"CRI's state":    o.dir + "/state/io.containerd.grpc.v1.cri/*/*",
 		"CRI's files of": o.dir + "/containerd/io.containerd.grpc.v1.cri/*/*",
@@ -114,22 +114,21 @@ func (o *outside) readResidue(ctx context.Context) []string {
 	return left
 }
 
-// lostShim is a shim that containerd did not terminate, although it removed the shim's
-// directory. This happens if podrun is killed while the shim starts, because containerd then
-// cancels RunPodSandbox. Compare containerd issue 5015. podrun cannot assign such a shim to a
-// pod.
+// lostShim is a shim that containerd did not terminate, although it removed the shim's directory.
+// This happens if podrun is killed while the shim starts, because containerd then cancels
+// RunPodSandbox. See also containerd issue 5015. podrun cannot determine the pod of such a shim.
 const lostShim = "lost shim"
 
-// records are leftovers of a container or a sandbox in containerd 2. containerd's CRI does not
-// list the object, which has neither a task nor a process. The kill canceled a call, and
-// containerd failed to clean up after it (containerd issue 12344). After a restart of
-// containerd, its CRI lists the container again, or removes it.
+// records are leftovers of a container or a sandbox in containerd 2. containerd's CRI plugin does
+// not list the object, which has neither a task nor a process. The kill canceled a call, and
+// containerd failed to clean up after it (containerd issue 12344). After a restart of containerd,
+// its CRI plugin lists the container again, or removes it.
 var records = []string{"container of containerd", "snapshot", "bundle", "runc's state"}
 
-// splitLost removes from a list of leaks what containerd lost: shims, and records of containers
-// that have no other leftovers. lost is the number of the removed leaks.
+// splitLost removes from a list of leaks those that containerd caused: lost shims, and records of
+// containers that have no other leftovers. The result lost is the number of removed leaks.
 func splitLost(leaks []string) (left []string, lost int) {
-	others := map[string]bool{} // IDs with other leftovers
+	others := map[string]bool{} // IDs of objects that have other leftovers
 	ids := map[string]bool{}
 	split := func(leak string) (what, id string) {
 		at := strings.LastIndexByte(leak, ' ')
@@ -150,7 +149,7 @@ func splitLost(leaks []string) (left []string, lost int) {
 	return left, len(ids)
 }
 
-// ofContainerd adds the containers in containerd, and their tasks and snapshots.
+// ofContainerd adds the containers in containerd, with their tasks and snapshots.
 func (o *outside) ofContainerd(ctx context.Context, add func(what, text string)) error {
 	in := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 	containers, err := containersapi.NewContainersClient(o.conn).List(in, &containersapi.ListContainersRequest{})

@@ -21,7 +21,7 @@ import (
 // freeze is how long a fault suspends containerd with SIGSTOP.
 const freeze = 5 * time.Second
 
-// harm is what a test does to containerd while a command waits for its response.
+// harm is a fault that a test injects into containerd while a command waits for its response.
 type harm struct {
 	name    string
 	do      func(*outside) error
@@ -33,8 +33,8 @@ type harm struct {
 var harms = []harm{
 	{"killed", (*outside).crash, time.Minute, []int{0, 125}},
 	{"frozen", (*outside).freeze, time.Minute, []int{0}},
-	// 125 is permitted because the rollback has its own limit, and reports what it could not
-	// remove.
+	// 125 is permitted because the rollback has its own time limit, and reports the objects that it
+	// could not remove.
 	{"frozen past the deadline", (*outside).freeze, 2 * time.Second, []int{0, 124, 125}},
 }
 
@@ -42,7 +42,7 @@ var harms = []harm{
 // removal (30 s), the runtime's last call (5 s), and the pod's grace period (2 s).
 const overtime = 37 * time.Second
 
-// crash kills containerd with SIGKILL and starts it again.
+// crash kills containerd with SIGKILL and restarts it.
 func (o *outside) crash() error {
 	out, err := exec.Command("../../hack/runtime", "crash").CombinedOutput()
 	if err != nil {
@@ -95,8 +95,8 @@ func ownRuntime(t *testing.T) *outside {
 	return o
 }
 
-// fault is one cell: the test harms containerd while a command executes a step, and another
-// command follows.
+// fault is one cell: the test injects a harm while a command executes a step, and another command
+// follows.
 type fault struct {
 	cell
 	harm
@@ -104,10 +104,11 @@ type fault struct {
 
 func (f fault) name() string { return f.cell.name() + "/" + f.harm.name }
 
-// TestRuntimeFaults kills and freezes a separate containerd in each phase of apply, run and
-// delete. The command must exit in time with a correct code, and the next apply or delete must
-// converge. It tries two faults. With PODRUN_TORTURE=1 it tries all of them, or one in
-// PODRUN_CRASH_EVERY. PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY select them as in TestCrashSweep.
+// TestRuntimeFaults kills and freezes a separate containerd in each phase of apply, run and delete.
+// The command must exit in time with a correct code, and the next apply or delete must converge. By
+// default, it tries two faults. With PODRUN_TORTURE=1, it tries all of them, or one in
+// PODRUN_CRASH_EVERY. PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY select the faults as in
+// TestCrashSweep.
 func TestRuntimeFaults(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -136,7 +137,7 @@ func TestRuntimeFaults(t *testing.T) {
 			}
 		}
 	}
-	// This ignores leftovers from before the test.
+	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
 	var tried []harmed
 	for i, f := range chosen {
@@ -150,8 +151,8 @@ func TestRuntimeFaults(t *testing.T) {
 	reportFaults(len(all), tried)
 }
 
-// faults lists all faults: one for each step at which a command waits for containerd. Of calls
-// that only read, it includes only the first.
+// faults lists all faults: one for each step at which a command waits for containerd. Of calls that
+// only read, it includes only the first one.
 func faults(o *outside, dir string) ([]fault, error) {
 	cells, err := plan(o, dir, "apply", "run", "delete")
 	var out []fault
@@ -179,7 +180,7 @@ type harmed struct {
 	verdict
 	harm string
 	code int // exit code of the command
-	// time that it took in addition to its --timeout
+	// time that the command took in addition to its --timeout
 	over time.Duration
 }
 
@@ -211,9 +212,9 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	if v.over > overtime {
 		v.failed = fmt.Sprintf("ended after %v, --timeout %v: %s", r.took, f.timeout, last(r.out, 3))
 	}
-	// After containerd was frozen, it may not know the state of a sandbox's task for a moment. It
-	// then gives a container the namespaces of process 0 (containerd issue 9160). If a container
-	// exits while containerd is down, containerd 2 may report an unknown exit code as 255. With a
+	// After a freeze, containerd may not know the state of a sandbox's task for a moment. It then
+	// gives a container the namespaces of process 0 (containerd issue 9160). If a container exits
+	// while containerd is down, containerd 2 may report an unknown exit code as 255. With a
 	// kubelet, the status is the same.
 	unknown := f.harm.name == "killed" && r.code == 255 && strings.Contains(r.out, "exited with 255 (Unknown)")
 	if unknown || r.code == 125 && strings.Contains(r.out, "lstat /proc/0/ns/") {
@@ -240,12 +241,12 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	return v
 }
 
-// lostByContainerd reports whether a leak is of a kind that a kill of containerd leaves behind,
-// and that podrun cannot assign to a pod. One kind is a task without a runc container: containerd
-// 1.6 was killed while it started or stopped a shim. When it starts again, it may not find the
+// lostByContainerd reports whether a leak is of a kind that a kill of containerd leaves behind, and
+// that podrun cannot assign to a pod. One kind is a task without a runc container, which remains if
+// containerd 1.6 is killed while it starts or stops a shim. After a restart, it may not find the
 // task. The task's directory then remains until the next start of containerd, and a shim whose
-// start was complete remains until it is killed. The other kind is a network namespace:
-// containerd was killed before it stored the sandbox (containerd/cri issue 568).
+// start was complete remains until it is killed. The other kind is a network namespace, which
+// remains if containerd is killed before it has stored the sandbox (containerd/cri issue 568).
 func (o *outside) lostByContainerd(leak string) bool {
 	if strings.HasPrefix(leak, "interface or network namespace cni-") {
 		return true
@@ -258,10 +259,10 @@ func (o *outside) lostByContainerd(leak string) bool {
 	return os.IsNotExist(err)
 }
 
-// harmAt waits until the command has reached the step, and then harms containerd.
+// harmAt waits until the command has reached the step, and then injects the fault.
 func (o *outside) harmAt(ctx context.Context, trace string, f fault) error {
 	for ctx.Err() == nil {
-		if text, _ := os.ReadFile(trace); strings.Contains(string(text), f.point+"\n") { // not created yet
+		if text, _ := os.ReadFile(trace); strings.Contains(string(text), f.point+"\n") { // an error means that the file has not been created yet
 			return f.do(o)
 		}
 		time.Sleep(time.Millisecond)

@@ -19,10 +19,9 @@ import (
 // source is the pod's file in the manifest directory of `podrun serve`.
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
-// do runs a command that the sweep kills. serve does not exit by itself. So do waits until the
-// pod runs, and changes or removes the pod's file. Then it waits until serve has restarted the
-// container with the other image or has deleted the pod. At last it terminates serve with
-// SIGTERM.
+// do runs a command that the sweep kills. Because serve does not exit by itself, do waits until the
+// pod is running, and changes or removes the pod's file. It then waits until serve has restarted
+// the container with the other image or has deleted the pod, and terminates serve with SIGTERM.
 func (o *outside) do(h *host, command string, env []string, args ...string) result {
 	command = strings.TrimSuffix(command, legacy)
 	switch {
@@ -36,7 +35,7 @@ func (o *outside) do(h *host, command string, env []string, args ...string) resu
 	}
 	return h.during(env, func(ctx context.Context) {
 		if until(ctx, func() error { return o.runsNow(ctx, h.pod) }) != nil {
-			return // it was killed
+			return // the command was killed
 		}
 		if updates(command) {
 			if o.noteContainer(ctx, h) == nil && os.Rename(filepath.Join(h.dir, variantImage+".yaml"), h.source()) == nil {
@@ -60,7 +59,7 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 }
 
 // runsAsRequested checks that the pod runs with the image that was requested last, and continues to run. It
-// also accepts that the kill made the pod fail (startLost).
+// also accepts a pod that failed because of the kill (startLost).
 func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 	err := o.restarted(ctx, h)
 	if err == nil {
@@ -89,7 +88,8 @@ func (o *outside) startLost(ctx context.Context, h *host) bool {
 	return lost && strings.TrimSpace(h.podrun(nil, "get", "pod", h.pod, "-o", "jsonpath={.status.phase}").out) == "Failed"
 }
 
-// If noteContainer recorded a container, restarted checks that a different one runs now.
+// restarted checks that a container other than the one that noteContainer recorded, if any, is
+// running now.
 func (o *outside) restarted(ctx context.Context, h *host) error {
 	running, err := o.running(ctx, h.pod)
 	if err == nil && running.Id == h.was {
@@ -132,7 +132,7 @@ func (o *outside) serveAgain(h *host) result {
 func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
-	// Read returns the error.
+	// Read returns the error
 	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
 	message := make([]byte, 4096)
 	for {
@@ -146,8 +146,8 @@ func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	}
 }
 
-// discard reads serve's further messages until the socket is closed. If they were not read, serve
-// would wait for each message after the tenth.
+// discard reads further messages of serve until the socket is closed. Otherwise serve would block
+// on each message after the tenth.
 func discard(conn *net.UnixConn) {
 	message := make([]byte, 4096)
 	for {
@@ -163,8 +163,8 @@ func (h *host) requested() bool {
 	return err == nil
 }
 
-// gone checks that neither the runtime nor podrun has an object of the pod. A directory without
-// a checkpoint is not a pod: `podrun gc` removes it, and serve does so every 5 minutes.
+// gone checks that neither the runtime nor podrun has an object of the pod. It ignores a directory
+// without a checkpoint, which `podrun gc` removes, as serve does every 5 minutes.
 func (o *outside) gone(ctx context.Context, h *host) error {
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
 	if err != nil {
@@ -190,7 +190,7 @@ func until(ctx context.Context, check func() error) error {
 	return untilWithin(ctx, time.Minute, check)
 }
 
-// untilWithin is until with another limit.
+// untilWithin is until with another time limit.
 func untilWithin(ctx context.Context, limit time.Duration, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -44,11 +44,10 @@ func (o *outside) stick(ctx context.Context, pod string) (id string, err error) 
 }
 
 // TestTaskNeverStarted reproduces the only failure of the sweep with seed 3 (faults.md, F11):
-// containerd refuses to remove the container. This lasts until containerd is restarted, or
-// forever.
+// containerd refuses to remove the container, either until containerd is restarted or forever.
 func TestTaskNeverStarted(t *testing.T) {
 	o, dir := onRuntime(t)
-	// This ignores leftovers from before the test.
+	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
 	for i, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
@@ -57,7 +56,7 @@ func TestTaskNeverStarted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The second start is the start of the container that follows the init container.
+			// The second start is that of the container that follows the init container.
 			if r := h.podrun([]string{"PODRUN_FAULTPOINT=cri/StartContainer/before#2"}, args...); !r.killed {
 				t.Fatalf("not killed: code %d: %s", r.code, last(r.out, 3))
 			}

@@ -38,7 +38,7 @@ var delays = map[string][]string{
 	"RemoveContainer":  {"0ms", "10ms", "30ms"},
 }
 
-// points returns the steps of a command. It extracts them from the trace of a run that was not
+// points returns the steps of a command, which it extracts from the trace of a run that was not
 // killed. Of calls that only read, it returns the first two.
 func points(trace string) []string {
 	var out []string
@@ -68,7 +68,7 @@ func points(trace string) []string {
 // the pod's file was removed (gone).
 type cell struct {
 	command, point, then string
-	// time of the kill, in place of a step
+	// time of the kill, used in place of a step
 	after time.Duration
 }
 
@@ -85,7 +85,7 @@ func thens(command string) []string {
 		return []string{"apply", "delete", "serve", "gone"}
 	}
 	switch command {
-	// restart has no manifest.
+	// restart has no manifest
 	case "restart":
 		return []string{"apply", "delete", "restart"}
 	case "serve-update":
@@ -99,14 +99,14 @@ type verdict struct {
 	cell
 	killed  bool
 	failed  string   // why the first command after the kill failed
-	lied    string   // what was wrong although the command exited with 0
+	lied    string   // the problem, if the command exited with 0 nevertheless
 	leaks   []string // leftovers after a successful delete
 	lost    int      // number of shims, tasks and task states that containerd lost
-	trouble string   // an error of the sweep itself
+	trouble string   // a problem of the sweep itself
 }
 
-// onRuntime connects to the runtime of the tests, and creates a directory for the hosts.
-// Without a runtime, it skips the test.
+// onRuntime connects to the runtime of the tests, and creates a directory for the hosts. If there
+// is no runtime, it skips the test.
 func onRuntime(t *testing.T) (*outside, string) {
 	t.Helper()
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
@@ -121,20 +121,19 @@ func onRuntime(t *testing.T) (*outside, string) {
 
 // TestCrashSweep kills each command at a sample of its steps. The sample is one step in
 // PODRUN_CRASH_EVERY (default 200; with 1, all steps). PODRUN_CRASH_SEED selects it, and
-// PODRUN_CRASH_OFFSET (default 0) selects a different sample of the same seed, so that several
-// runs cover all steps.
-// PODRUN_CRASH_ONLY is a regular expression for the names of the cells. PODRUN_CRASH_ROUNDS is
-// how often each cell is tried.
+// PODRUN_CRASH_OFFSET (default 0) selects a different sample of the same seed, so that several runs
+// cover all steps. PODRUN_CRASH_ONLY is a regular expression for the names of the cells.
+// PODRUN_CRASH_ROUNDS is the number of times that each cell is tried.
 func TestCrashSweep(t *testing.T) {
 	o, dir := onRuntime(t)
 	cells, err := plan(o, dir, commands...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This ignores leftovers from before the test.
+	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
 	every := number("PODRUN_CRASH_EVERY", 200)
-	// The gate always tries the same cells.
+	// The default seed is constant, so that the gate always tries the same cells.
 	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	only, err := regexp.Compile(os.Getenv("PODRUN_CRASH_ONLY"))
@@ -200,7 +199,7 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 // patience is the time limit of a cell.
 const patience = 90 * time.Second
 
-// lanes is the number of cells that run in parallel. Cells wait for half of their time.
+// lanes is the number of cells that run in parallel. Cells spend half of their time waiting.
 const lanes = 6
 
 // sweep runs the cells in a few lanes, and returns their results. Its hosts are numbered,
@@ -229,7 +228,7 @@ func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verd
 		})
 	}
 	all.Wait()
-	// Drop the cells that were not tried because the time limit had expired.
+	// Cells that were not tried because the time limit had expired are dropped.
 	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" })
 }
 
@@ -255,12 +254,12 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 	return v
 }
 
-// andThen runs the command that follows, and checks its result. After a delete, it also checks
+// andThen runs the command after the kill, and checks its result. After a delete, it also checks
 // for leftovers.
 func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 	if r := o.first(h, v.then); r.code != 0 {
 		v.failed += fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
-		// Clean up, so that the next cells have a clean host.
+		// This cleans up, so that the next cells have a clean host.
 		for range 5 {
 			if r := o.first(h, v.then); r.code == 0 {
 				break
@@ -276,7 +275,7 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 			v.lied += " the delete that follows: " + last(r.out, 3)
 		}
 	} else if serves {
-		// serve does this every 5 minutes.
+		// serve collects garbage every 5 minutes.
 		if r := h.podrun(nil, "gc"); r.code != 0 {
 			v.lied += " gc: " + last(r.out, 3)
 		}
@@ -301,7 +300,7 @@ func (o *outside) first(h *host, then string) result {
 	case "serve":
 		return o.serveAgain(h)
 	case "gone":
-		// The file may have been removed already.
+		// The file may have already been removed.
 		os.Remove(h.source())
 		return o.serveAgain(h)
 	default:
@@ -313,7 +312,7 @@ func (v verdict) log(t *testing.T) {
 	for what, text := range map[string]string{"failed": v.failed, "lied": v.lied, "left": strings.Join(v.leaks, "\n\t"), "trouble": v.trouble} {
 		if text != "" {
 			t.Errorf("%s: %s: %s", v.name(), what, text)
-			// Print this immediately, because a sweep takes long.
+			// The result is printed immediately, because a sweep takes a long time.
 			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 )
 
-// failingRegistry is a registry that fails in the way that the name of the repository
+// failingRegistry starts a registry that fails in the way that the name of the repository
 // specifies.
 func failingRegistry(t *testing.T) (address string) {
 	t.Helper()
@@ -70,8 +70,9 @@ func failingRegistry(t *testing.T) (address string) {
 	return address
 }
 
-// podrun must classify an error of a pull as permanent if the pull cannot succeed. With -v, the
-// test prints the errors as rows for imagepull/testdata/pull-errors.tsv.
+// TestAnswersOfTheRuntime checks that podrun classifies the error of a pull as permanent if the
+// pull cannot succeed. With -v, the test prints the errors as rows for
+// imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
 	newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)

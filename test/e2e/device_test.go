@@ -64,7 +64,7 @@ spec:
 	if out, err := r.podrun(append(flags, "apply", pod("three"))...); err == nil || !strings.Contains(out, "Node didn't have enough resource: example.com/thing, requested: 1, used: 2, capacity: 2") {
 		t.Errorf("a third: %v\n%s", err, out)
 	}
-	// If a pod is restarted, it gets devices that are free at that time.
+	// A restarted pod must get devices that are free at that time.
 	r.must("stop", "one")
 	r.must(append(flags, "apply", pod("three"))...)
 	if logs := r.until("three", "listed"); !strings.Contains(logs, "A=yes B=\n") {
@@ -75,7 +75,8 @@ spec:
 	if logs := r.until("one", "B=yes"); !strings.Contains(logs, "A= B=yes\n") {
 		t.Errorf("the first has now\n%s", logs)
 	}
-	// If a device has no specification, the container could not be created.
+	// podrun must refuse a device without a specification, because the runtime could not create the
+	// container.
 	out, err = r.podrun(append(flags, "--device", "example.com/thing=podrun.test/thing=c", "apply", pod("four"))...)
 	if err == nil || !strings.Contains(out, "requires the device podrun.test/thing=c, which no CDI specification of "+dir+" defines") {
 		t.Errorf("an unknown device: %v\n%s", err, out)

@@ -1,4 +1,4 @@
-// Package e2e attacks podrun from inside containers, on a real runtime.
+// Package e2e tests podrun on a real runtime, including attacks from inside containers.
 package e2e
 
 import (
@@ -87,10 +87,10 @@ func (r *rig) podrun(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// path is the PATH of podrun processes.
+// path returns the path of the podrun binary.
 func (r *rig) path() string { return program }
 
-// env is the environment of podrun.
+// env returns the environment of podrun processes.
 func (r *rig) env() []string {
 	return append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
 		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e")
@@ -105,7 +105,7 @@ func (r *rig) must(args ...string) string {
 	return out
 }
 
-// until reads the logs of a pod repeatedly until they contain a text.
+// until repeatedly reads the logs of a pod until they contain a text.
 func (r *rig) until(pod, text string) string {
 	r.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -119,7 +119,7 @@ func (r *rig) until(pod, text string) string {
 	}
 }
 
-// pod writes a manifest. It replaces IMAGE and HOST in the text.
+// pod writes a manifest. It replaces IMAGE and HOST in the text, and returns the path of the file.
 func (r *rig) pod(name, text string) string {
 	r.Helper()
 	return r.write(name+".yaml", strings.NewReplacer("IMAGE", os.Getenv("PODRUN_TEST_IMAGE"), "HOST", r.host).Replace(text))

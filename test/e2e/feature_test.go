@@ -15,17 +15,18 @@ import (
 // feature is a field of a pod and its effect in a container.
 type feature struct {
 	name  string
-	flags []string // of podrun run
+	flags []string // flags of podrun run
 	with  string   // other objects in the input
-	// text below the pod's spec, in which IMAGE is replaced
+	// part of the pod's spec, in which IMAGE is replaced
 	spec string
 	// a regular expression for the output of the containers
 	want string
-	// refused is the error if the runtime or the host lacks the feature.
+	// refused is the expected error if the runtime or the host does not support the feature.
 	refused string
 }
 
-// same matches the host's namespace, and other a different one.
+// same returns a pattern that matches the host's namespace, and other returns one that matches any
+// other namespace.
 func same(kind string) string  { return regexp.QuoteMeta(namespace(kind)) }
 func other(kind string) string { return kind + `:\[[0-9]+\]` }
 
@@ -113,8 +114,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestStopSignal covers the feature gate with which a container can specify the signal that
-// stops it. If the runtime is too old, podrun must print a warning (KEP-4960).
+// TestStopSignal covers the feature gate that allows a container to specify its stop signal
+// (KEP-4960). If the runtime is too old, podrun must print a warning.
 func TestStopSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -170,8 +171,8 @@ func TestUserNamespaces(t *testing.T) {
 	}
 	wantFirst("one", "65536")
 	wantFirst("two", "131072")
-	// On its volumes, the container's root has the permissions of root; on the host, it is another
-	// user.
+	// The container's root user has the permissions of root on the pod's volumes, but is another
+	// user on the host.
 	if out := r.until("one", "555"); !strings.HasPrefix(out, "0\n0 555\n") && !strings.Contains(out, " 0\n") {
 		t.Errorf("it printed %s", out)
 	}

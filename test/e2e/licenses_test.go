@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLicenses covers a binary of go build, which lists its modules. A test binary, which runs
-// the scripts, has no list.
+// TestLicenses tests a binary of go build, which contains a list of its modules. The test binary
+// that runs the scripts does not contain this list.
 func TestLicenses(t *testing.T) {
 	if program == "" {
 		t.Skip("no container runtime: podrun is not built")

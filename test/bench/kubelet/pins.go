@@ -1,7 +1,7 @@
 //go:build pins
 
-// Package kubelet is not built. Its module pins the kubelet with which make bench-kubelet compares podrun serve, so
-// that podrun's own module does not require the kubelet's dependencies.
+// Package kubelet is never built. Its module pins the version of the kubelet with which make bench-kubelet compares
+// podrun serve. It is a separate module so that podrun's own module does not require the kubelet's dependencies.
 //
 // These blank imports keep pins in go.mod when go mod tidy runs, as in podrun's own module.
 package kubelet

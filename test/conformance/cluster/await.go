@@ -19,8 +19,8 @@ func (c config) client() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(loaded)
 }
 
-// awaitNode returns when the node of the cluster in -dir is ready and has no taint that keeps
-// pods from it.
+// awaitNode waits until the node of the cluster in -dir is ready and has no taint that prevents
+// pods from running on it.
 func awaitNode(ctx context.Context, c config, timeout time.Duration) error {
 	client, err := c.client()
 	if err != nil {

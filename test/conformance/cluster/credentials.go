@@ -117,8 +117,8 @@ func newAuthority(c config) (*authority, error) {
 	return ca, os.WriteFile(c.file("ca.pem"), bundle, 0o600)
 }
 
-// issue writes a new key and its certificate to one file. The file appears whole, because a
-// node may be reading it.
+// issue writes a new key and its certificate to one file. It replaces the file atomically, because
+// a node may be reading it.
 func (ca *authority) issue(path string, certificate *x509.Certificate) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -134,7 +134,7 @@ func (ca *authority) issue(path string, certificate *x509.Certificate) error {
 	return os.Rename(path+".new", path)
 }
 
-// sign returns the certificate of a key and the key, in PEM.
+// sign signs the certificate of a key, and returns the certificate and the key in PEM format.
 func (ca *authority) sign(certificate *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -153,8 +153,8 @@ func (ca *authority) sign(certificate *x509.Certificate, key *ecdsa.PrivateKey) 
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})...), nil
 }
 
-// writeTokenKey writes the key that signs the tokens of service accounts. Like the CA, it
-// survives a restart.
+// writeTokenKey writes the key that signs the tokens of service accounts. Like the CA, the key is
+// kept when the cluster is restarted.
 func writeTokenKey(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// startEtcd starts an etcd with one member. It does not fsync: the data does not have to
+// startEtcd starts an etcd with one member. It does not call fsync, because the data need not
 // survive a power failure.
 func startEtcd(ctx context.Context, c config) (*embed.Etcd, error) {
 	clients, peers := loopback(c.etcdPort()), loopback(c.peerPort())
 	cfg := embed.NewConfig()
 	cfg.Dir = c.file("etcd")
-	cfg.LogLevel = "fatal" // it reports its own shutdown as errors
+	cfg.LogLevel = "fatal" // etcd reports its own shutdown as errors
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)

@@ -40,14 +40,14 @@ type config struct {
 	port           int
 }
 
-// etcd uses the two ports after the one of the API server.
+// etcd uses the two ports after that of the API server.
 func (c config) etcdPort() int { return c.port + 1 }
 func (c config) peerPort() int { return c.port + 2 }
 
 func (c config) file(name string) string { return filepath.Join(c.dir, name) }
 
-// A child process receives its parent-death signal when the thread that has started it ends.
-// The main thread ends with the process.
+// A child process receives its parent-death signal when the thread that started it ends. The main
+// thread ends only with the process.
 func init() { runtime.LockOSThread() }
 
 func main() {

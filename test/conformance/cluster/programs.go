@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// processes are the child processes. They end in reverse order.
+// processes are the child processes. They are stopped in reverse order.
 type processes struct {
 	config  config
 	running []*process
-	exited  chan error // of the first that exits
+	exited  chan error // receives the result of the first process that exits
 }
 
 type process struct {
@@ -37,7 +37,7 @@ func (p *processes) start(name string, args ...string) error {
 	defer output.Close()
 	command := exec.Command(filepath.Join(p.config.bin, name), args...)
 	command.Stdout, command.Stderr = output, output
-	// A signal to the terminal's process group must not end the API server before its clients.
+	// A signal to the terminal's process group must not stop the API server before its clients.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		return err
@@ -51,7 +51,8 @@ func (p *processes) start(name string, args ...string) error {
 	return nil
 }
 
-// stop ends the processes. Their state is in etcd, so one that is too slow is killed.
+// stop ends the processes. Their state is in etcd, so stop kills a process that does not end in
+// time.
 func (p *processes) stop() {
 	for i := len(p.running) - 1; i >= 0; i-- {
 		child := p.running[i]
@@ -65,7 +66,7 @@ func (p *processes) stop() {
 	}
 }
 
-// awaitAPIServer returns when the API server answers that it is ready.
+// awaitAPIServer waits until the API server reports that it is ready.
 func (p *processes) awaitAPIServer(ctx context.Context) error {
 	client, err := p.config.client()
 	if err != nil {
@@ -92,7 +93,8 @@ func apiServerFlags(c config) []string {
 	return []string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", c.etcdPort()),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--advertise-address=127.0.0.1",
-		// The API server is on loopback: pods cannot connect to it, and it has no endpoints.
+		// The API server listens on a loopback address. Pods cannot connect to it, so it has no
+		// endpoints.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.97.0.0/24",
 		"--client-ca-file=" + c.file("ca.crt"),
@@ -107,7 +109,7 @@ func apiServerFlags(c config) []string {
 	}
 }
 
-// controllers are those that the specs and a node require.
+// controllers are the controllers that the specs and a node require.
 var controllers = []string{
 	"namespace-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
 	"garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",

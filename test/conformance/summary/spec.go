@@ -12,19 +12,19 @@ import (
 type outcome string
 
 const (
-	passed  outcome = "passed"  // in every run
-	failed  outcome = "failed"  // in every run
-	flaky   outcome = "flaky"   // in some runs
-	skipped outcome = "skipped" // by the file of skips, or by the spec itself
-	notRun  outcome = "not run" // a run ended before it, or there was no run
+	passed  outcome = "passed"  // passed in every run
+	failed  outcome = "failed"  // failed in every run
+	flaky   outcome = "flaky"   // failed in some runs
+	skipped outcome = "skipped" // skipped by the file of skips or by the spec itself
+	notRun  outcome = "not run" // no run has reached the spec
 )
 
 type spec struct {
 	name    string
-	area    string // the text of the outermost container
+	area    string // the text of the outermost Ginkgo container
 	outcome outcome
 	passes  int
-	detail  string // the first failure, or the reason of a skip
+	detail  string // the first failure, or the reason why the spec is skipped
 	seconds float64
 }
 
@@ -56,8 +56,8 @@ func collect(plan types.SpecReports, skips []skip, runs []types.SpecReports) []*
 	return specs
 }
 
-// add adds the result of one run. A report without a message of a skipped spec means that
-// ginkgo did not select it.
+// add adds the result of one run. A skipped spec without a message is one that ginkgo did not
+// select.
 func (s *spec) add(report types.SpecReport) {
 	state := report.State
 	switch {

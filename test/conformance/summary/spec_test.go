@@ -15,7 +15,7 @@ func report(name string, state types.SpecState, message string) types.SpecReport
 	}
 }
 
-// TestCollect runs five specs twice: the outcome of each, and what the summary says about it.
+// TestCollect checks the outcomes of five specs in two runs, and their lines in the summary.
 func TestCollect(t *testing.T) {
 	names := []string{"good", "bad", "sometimes", "impossible", "refuses", "late"}
 	var plan types.SpecReports
