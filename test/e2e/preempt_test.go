@@ -9,7 +9,8 @@ import (
 )
 
 // TestPreempt covers a critical pod that needs the memory of another pod. podrun must stop the
-// other pod within its grace period, and the stopped pod must wait for resources.
+// other pod within its grace period, and must not start the stopped pod again before resources are
+// free.
 func TestPreempt(t *testing.T) {
 	r := newRig(t)
 	var total int64

@@ -20,8 +20,8 @@ import (
 
 const megabyte = 1 << 20
 
-// If stderr is no terminal and a pull is slow, podrun occasionally prints a line with its
-// progress. The byte counts come from containerd.
+// TestPullTellsHowFarItIs checks that podrun occasionally prints a line with the progress of a slow
+// pull if stderr is not a terminal. The byte counts come from containerd.
 func TestPullTellsHowFarItIs(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -51,7 +51,8 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// With -o json, the progress of a pull is an event with numbers.
+// TestPullProgressAsJSON checks that the progress of a pull is an event with numbers if -o json is
+// set.
 func TestPullProgressAsJSON(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -81,7 +82,8 @@ func TestPullProgressAsJSON(t *testing.T) {
 	}
 }
 
-// On a terminal, each pull has a line that podrun updates, and removes at the end.
+// TestPullProgressOnATerminal checks that podrun prints one line per pull on a terminal, updates
+// it, and removes it at the end.
 func TestPullProgressOnATerminal(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -99,8 +101,8 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// If all bytes of an image are present, the runtime is unpacking the image, which may take
-// longer than the download.
+// TestUnpackingIsTold checks that podrun reports that the runtime is unpacking an image when all
+// its bytes are present. Unpacking may take longer than the download.
 func TestUnpackingIsTold(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -122,7 +124,7 @@ func (r *rig) onTerminal(args ...string) string {
 	}
 	program.Close()
 	var raw strings.Builder
-	// This ends with EIO when no process has the terminal open any more.
+	// Copy ends with EIO when no process has the terminal open any more.
 	io.Copy(&raw, bufio.NewReader(terminal))
 	if err := c.Wait(); err != nil {
 		r.Fatalf("%v\n%s", err, raw.String())
@@ -155,7 +157,7 @@ func pty(t *testing.T) (terminal, program *os.File) {
 	return terminal, program
 }
 
-// screenOf returns what a terminal shows if it receives this output. It supports the escape
+// screenOf returns the text that a terminal shows for the given output. It supports the escape
 // sequences that podrun writes: cursor up, and erase to the end.
 func screenOf(raw string) string {
 	var lines []string
@@ -173,8 +175,9 @@ func screenOf(raw string) string {
 	return strings.Join(lines, "")
 }
 
-// If a registry stops sending, podrun cancels the pull, and the next one fetches the rest.
-// This test does not run in parallel, because while another pull receives data, no pull stalls.
+// TestStalledPullIsTriedAgain checks that podrun cancels a pull if the registry stops sending, and
+// that the next pull fetches the rest. The test does not run in parallel, because no pull counts as
+// stalled while another pull receives data.
 func TestStalledPullIsTriedAgain(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -188,7 +191,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	// A partial download of another tag must not count as a stall, and neither must a slow pull.
+	// Neither a partial download of another tag nor a slow pull may count as a stall.
 	left := s.image(r, "slow:left", 6*megabyte, 1)
 	s.set(0, 3*megabyte, 1)
 	if out, err := r.podrun("image", "pull", "--pull-stall-timeout", "0", "--timeout", "2s", left); err == nil {
@@ -201,10 +204,10 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	}
 }
 
-// containerd's store shows progress in steps of 1 MiB. So a slow pull has not stalled if each
-// step takes less than the limit (faults.md, F7).
+// TestSlowPullIsNoStall checks that a slow pull does not count as stalled if each step takes less
+// than the limit (faults.md, F7). containerd's store shows progress in steps of 1 MiB.
 func TestSlowPullIsNoStall(t *testing.T) {
-	t.Parallel() // it waits
+	t.Parallel() // the test mostly waits
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "slow", 2*megabyte, 1)
@@ -215,16 +218,16 @@ func TestSlowPullIsNoStall(t *testing.T) {
 	}
 }
 
-// If a registry accepts connections and never responds, podrun cancels the pull, and the error
-// names the registry.
-// This test does not run in parallel, because while another pull receives data, no pull stalls.
+// TestRegistryThatNeverAnswers checks that podrun cancels a pull if the registry accepts
+// connections but never responds, and that the error names the registry. The test does not run in
+// parallel, because no pull counts as stalled while another pull receives data.
 func TestRegistryThatNeverAnswers(t *testing.T) {
 	r := newRig(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // the kernel accepts
+	defer l.Close() // the kernel accepts connections
 	image := l.Addr().String() + "/mute:1"
 	out, err := r.podrun("image", "pull", "--pull-stall-timeout", "2s", "--timeout", "8s", image)
 	for _, want := range []string{`Failed to pull image "` + image + `": registry ` + l.Addr().String() + ` has not answered for 2s`, "increase --pull-stall-timeout"} {
@@ -234,10 +237,10 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// If an overloaded registry sends Retry-After, containerd's error contains it, and podrun
-// prints it.
+// TestPullHonoursRetryAfter checks that podrun prints the Retry-After of an overloaded registry,
+// which is in containerd's error.
 func TestPullHonoursRetryAfter(t *testing.T) {
-	t.Parallel() // it waits
+	t.Parallel() // the test mostly waits
 	r := newRig(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodHead {
@@ -257,7 +260,8 @@ func TestPullHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// If an image is present, podrun starts the pod without a request to the image's registry.
+// TestWarmImageAsksNobody checks that podrun starts a pod whose image is present without a request
+// to the image's registry.
 func TestWarmImageAsksNobody(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -284,8 +288,9 @@ spec:
 	}
 }
 
-// podrun pulls the image of a volume with the pod's imagePullSecrets. The image is then not
-// available to other pods. If the runtime does not support image volumes, podrun refuses them.
+// TestImageVolumeWithSecret checks that podrun pulls the image of a volume with the pod's
+// imagePullSecrets, and that other pods cannot use the image. If the runtime does not support image
+// volumes, podrun must refuse them.
 func TestImageVolumeWithSecret(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -337,15 +342,15 @@ stringData:
 	}
 }
 
-// If a command is interrupted during a pull, the next command must succeed, and fetch only the
-// rest.
+// TestCancelledPull checks that the command after one that was interrupted during a pull succeeds,
+// and fetches only the rest.
 func TestCancelledPull(t *testing.T) {
 	const size = 4 * megabyte
 	for _, test := range []struct {
 		name string
 		// bytes of blobs that the registry has sent when the command is interrupted
 		at int64
-		// a signal interrupts the command; otherwise its deadline does
+		// true if a signal interrupts the command, false if its deadline does
 		signal bool
 	}{
 		{"at-the-first-request", 0, true}, {"at-the-first-byte", 1, true}, {"in-the-beginning", megabyte, true},
@@ -375,7 +380,7 @@ spec:
 			rate := int64(2 * megabyte)
 			args, want := []string{"apply", pod}, 130
 			if !test.signal {
-				// slower than the deadline allows
+				// slower than the deadline permits
 				rate = megabyte / 2
 				args, want = append(args, "--timeout", "3s"), 124
 			}
@@ -395,7 +400,7 @@ spec:
 				}
 			}
 			c.Wait()
-			// 127 means that the program does not exist.
+			// Exit code 127 means that the program does not exist.
 			if code := c.ProcessState.ExitCode(); code != want && (code != 127 || test.at < 2*size) {
 				t.Errorf("exit code %d, want %d\n%s", code, want, out.String())
 			}

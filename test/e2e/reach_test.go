@@ -33,23 +33,24 @@ spec:
   volumes: [{name: s, secret: {secretName: s}}, {name: e, emptyDir: {}}]
 `
 
-// reach is an action in the container of a pod: a row in the tables of docs/security.md.
+// reach is an action in a container, which is a row in the tables of docs/security.md.
 type reach struct {
 	name  string
-	spec  string // fields of the pod, next to its container
-	mount string // a host path that is the pod's volume
-	write bool   // whether the volume is writable
+	spec  string // fields of the pod's spec, in addition to the container
+	mount string // the host path that the pod mounts as its volume
+	write bool   // true if the volume is writable
 	with  string // securityContext of the container
 	does  string // a shell script; /v is the volume, /h has the programs of the host
-	want  string // a regular expression for its output
+	want  string // a regular expression for the output of the script
 }
 
-// TestReach runs a container for each row next to another pod.
+// TestReach runs, for each row, a container on a host with another pod (victim), and checks its
+// access.
 func TestReach(t *testing.T) {
 	r := newRig(t)
 	root, dir := r.dir+"/root", r.dir+"/manifests"
 	socket := strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://")
-	// This is like /run/podrun-api, with the same modes.
+	// This directory has the same modes as /run/podrun-api.
 	api := r.dir + "/api"
 	for _, d := range []string{dir, api, api + "/x"} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -149,8 +150,8 @@ func hostPrograms() (mounts, volumes string) {
 	return mounts, volumes
 }
 
-// TestReachLocks covers a container that has the root directory as a read-only volume: it can
-// acquire podrun's locks, and a command waits until its timeout.
+// TestReachLocks covers a container that has the root directory as a read-only volume: the
+// container can acquire podrun's locks, and a command that needs one waits until its timeout.
 func TestReachLocks(t *testing.T) {
 	flock, err := exec.LookPath("flock")
 	if err != nil {

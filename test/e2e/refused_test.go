@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestAnothersPod covers a pod that another program runs on this runtime: podrun must not use
-// its name, and delete must not affect the pod.
+// TestAnothersPod covers a pod of another program on this runtime. podrun must not use the pod's
+// name, and delete must not affect the pod.
 func TestAnothersPod(t *testing.T) {
 	r := newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)

@@ -38,11 +38,11 @@ type slowRegistry struct {
 	requests []string
 	// bytes per second of each blob; 0 means no limit
 	rate int64
-	// the maximum number of bytes that it sends of a layer's blob; 0 means all
+	// the maximum number of bytes of a layer's blob that the registry sends; 0 means all
 	stallAt int64
 	stalls  int   // number of blobs that will still stall
-	sent    int64 // bytes of blobs
-	// the number of sent bytes at which rings is closed; 0 means that the first request closes it
+	sent    int64 // number of bytes of blobs that the registry has sent
+	// the number of sent bytes at which rings is closed; 0 means at the first request
 	alarm int64
 	// see alarm; nil if no alarm is set
 	rings chan struct{}
@@ -87,7 +87,7 @@ func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) 
 	return s.push(r, repository, image)
 }
 
-// zeros pushes an image with one layer that is small, but becomes large when it is unpacked.
+// zeros pushes an image with one layer that is small, but large when unpacked.
 func (s *slowRegistry) zeros(r *rig, repository string, size int64) string {
 	s.t.Helper()
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
@@ -160,8 +160,8 @@ func (s *slowRegistry) count(contains string) int {
 	return n
 }
 
-// ringAt returns a channel that is closed when the registry has sent the given number of
-// further bytes of blobs. With 0, it is closed at the first request.
+// ringAt returns a channel that is closed when the registry has sent the given number of further
+// bytes of blobs. If bytes is 0, it is closed at the first request.
 func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,8 +45,8 @@ func otherRuntime(t *testing.T) string {
 	return ""
 }
 
-// TestRootDirsWithOneCgroupRoot covers two root directories that use separate containerds and
-// one cgroup root, as parallel jobs do. The deletion of the pod in one root directory must not
+// TestRootDirsWithOneCgroupRoot covers two root directories that use separate containerds but the
+// same cgroup root, as parallel CI jobs do. The deletion of the pod in one root directory must not
 // affect the pod in the other.
 func TestRootDirsWithOneCgroupRoot(t *testing.T) {
 	a := newRig(t)

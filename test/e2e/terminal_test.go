@@ -29,9 +29,9 @@ spec:
   containers: [{name: app, image: IMAGE, command: [sh]}]
 `
 
-// TestTerminal uses processes in containers from a terminal, with exec -it, attach -it and run
-// -it. A process must have the terminal's size, even after a change. Keys such as Ctrl-C must
-// reach the process. podrun must pass on exit codes, and restore the terminal at the end.
+// TestTerminal checks exec -it, attach -it and run -it on a terminal. The process in the container
+// must have the terminal's size, even after a change, and receive keys such as Ctrl-C. podrun must
+// pass on exit codes, and restore the terminal at the end.
 func TestTerminal(t *testing.T) {
 	r := newRig(t)
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -50,17 +50,17 @@ func TestTerminal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			defer func(of *testing.T) { w.T = of }(w.T)
 			w.T = t
-			// tmux changes the size late.
+			// tmux may change the size late.
 			w.keys("until stty size | grep '30 90'; do sleep 0.1; done", "Enter")
 			w.await(`(?m)30 90$`)
 			w.keys("clear; podrun "+c.line, "Enter")
 			if c.name == "run" {
-				// podrun does not show a prompt from before it attached.
+				// podrun does not show a prompt that was printed before it attached.
 				w.await("press enter")
 				w.keys("Enter")
 			}
 			w.await(c.prompt)
-			// At first, the size is one too large. The correct size may arrive late.
+			// The initial size is too large by one. The correct size may arrive late.
 			w.keys("Enter", "until stty size | grep '30 90'; do sleep 0.1; done; echo up | tr u U", "Enter")
 			w.await(`(?m)^30 90\nUp$`)
 			w.tmux("resize-window", "-t", "x", "-x", "71", "-y", "24")
@@ -74,7 +74,7 @@ func TestTerminal(t *testing.T) {
 				t.Errorf("Ctrl-C did not reach the process:\n%s", text)
 			}
 			w.keys("exit 7", "Enter")
-			// Wait for the shell's prompt, because podrun would read earlier input.
+			// The test waits for the shell's prompt, because podrun would read earlier input.
 			w.await(`(?m)^# $`)
 			w.keys("echo code $?; stty -a | grep -o ' icanon'", "Enter")
 			w.await(`(?m)^code ` + c.code + `\n icanon$`)
@@ -116,7 +116,7 @@ func (w *terminal) keys(keys ...string) {
 	w.tmux(append([]string{"send-keys", "-t", "x"}, keys...)...)
 }
 
-// await waits until the terminal shows a text, and returns what the terminal shows.
+// await waits until the text on the terminal matches the pattern, and returns the text.
 func (w *terminal) await(pattern string) string {
 	w.Helper()
 	re := regexp.MustCompile(pattern)

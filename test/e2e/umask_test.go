@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// umaskPod lists, as a user other than root, the modes of files and directories that podrun
-// creates for containers.
+// umaskPod is a pod that prints, as a user other than root, the modes of files and directories that
+// podrun creates for containers.
 const umaskPod = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: config}

@@ -15,8 +15,9 @@ func config(value string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {file: " + value + "}\n"
 }
 
-// CVE-2025-9566: a container replaces the content of its ConfigMap volume with links to the
-// host, and the pod is applied again. Only a privileged container can write there.
+// TestAnUpdateFollowsNoPlantedLink covers CVE-2025-9566: a container replaces the content of its
+// ConfigMap volume with links to the host, and the pod is applied again. Only a privileged
+// container can write to this volume.
 func TestAnUpdateFollowsNoPlantedLink(t *testing.T) {
 	for name, plant := range map[string]string{
 		"file":    "rm /config/file && ln -s HOST/file /config/file",
@@ -56,13 +57,14 @@ spec:
 	}
 }
 
-// swapper is a container that continuously replaces a directory of the volume by a link to the
-// host and back. podrun may create the directory while it is missing, so each step first removes
-// what is there.
+// swapper is a container that continuously replaces a directory of the volume with a link to the
+// host, and vice versa. podrun may create the directory while it is missing, so each step first
+// removes the existing file or directory.
 const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir -p /v/dir/sub; echo swapping; while :; do rm -rf /v/dir; ln -s HOST /v/dir; rm -rf /v/dir; mkdir -p /v/dir/sub; done'], volumeMounts: [{name: v, mountPath: /v}]}`
 
-// CVE-2017-1002101, CVE-2021-25741: podrun prepares a subPath 10,000 times, as at the start of
-// a container, while a directory is swapped for a link.
+// TestASubpathStaysInsideUnderARace covers CVE-2017-1002101 and CVE-2021-25741: podrun prepares a
+// subPath 10,000 times, as at the start of a container, while a container replaces a directory with
+// a link.
 func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -90,7 +92,8 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	}
 }
 
-// The same happens while pods start: a sidecar swaps, and the next container mounts.
+// TestASubpathStaysInsideDuringStarts covers the same race while pods start: a sidecar replaces the
+// directory, and the next container mounts it.
 func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -115,8 +118,8 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 	t.Logf("%d of 10 pods ran", looked)
 }
 
-// If a host directory is a volume, or if a container bind-mounts it deep in a volume, podrun
-// must not delete it with the pod.
+// TestTeardownNeverCrossesAMount checks that podrun does not delete a host directory with the pod
+// if the directory is a volume, or is bind-mounted deep inside a volume.
 func TestTeardownNeverCrossesAMount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -148,7 +151,7 @@ spec:
 	r.must("delete", "mounts")
 }
 
-// bindFromOutside simulates the propagated mount.
+// bindFromOutside creates the same mount that mount propagation would create.
 func (r *rig) bindFromOutside(pod string) {
 	r.Helper()
 	text, err := os.ReadFile(pod)
@@ -168,7 +171,8 @@ func (r *rig) bindFromOutside(pod string) {
 	r.must("delete", "mounts")
 }
 
-// Only root may be able to read a pod's directory, and Secrets must never be on disk.
+// TestOthersCannotReadAPodsDirectory checks that only root can read a pod's directory, and that
+// Secrets are never on disk.
 func TestOthersCannotReadAPodsDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -220,8 +224,8 @@ stringData: {p: hunter2-0123456789}
 	}
 }
 
-// If the runtime does not support an image as a volume, podrun must refuse the pod before any
-// side effect (containerd 1.6 would report `mkdir ""`).
+// TestImageVolume checks that podrun refuses a pod with an image volume before any side effect if
+// the runtime does not support image volumes (containerd 1.6 would report `mkdir ""`).
 func TestImageVolume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// maxBundle is the size limit of podrun-bundle, in MB; test/bench has podrun's.
+// maxBundle is the size limit of podrun-bundle, in MB. The limit of podrun is in test/bench.
 const maxBundle = 68
 
 // TestContents checks the size and the bill of materials of podrun-bundle. The bill of

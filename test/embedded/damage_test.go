@@ -41,7 +41,7 @@ type supervisor struct {
 	c    *exec.Cmd
 	mu   sync.Mutex
 	said bytes.Buffer
-	sent bytes.Buffer // what it sent to systemd
+	sent bytes.Buffer // the messages that it sent to systemd
 }
 
 func (s *supervisor) Write(p []byte) (int, error) {
@@ -94,13 +94,13 @@ func (r *rig) serve(program string, args ...string) *supervisor {
 
 func (s *supervisor) stop() {
 	if s.c.ProcessState == nil {
-		_ = s.c.Process.Signal(syscall.SIGTERM) // it may have exited
+		_ = s.c.Process.Signal(syscall.SIGTERM) // the process may have already exited
 		_ = s.c.Wait()
 		_ = os.Remove(s.dir + "/notify")
 	}
 }
 
-// readyz returns the answer of /readyz?verbose.
+// readyz returns the response of /readyz?verbose.
 func (r *rig) readyz() (code int, text string) {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", r.layout.RootDir+"/serve/podrun.sock")
@@ -114,7 +114,7 @@ func (r *rig) readyz() (code int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// counter prepares the pod of counterText.
+// counter starts the pod of counterText and waits until it runs.
 func (r *rig) counter() {
 	r.Helper()
 	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
@@ -123,7 +123,7 @@ func (r *rig) counter() {
 	r.write("manifests/web.yaml", fmt.Sprintf(counterText, imageName, r.port))
 }
 
-// starts returns how often the pod's container was started.
+// starts returns the number of times that the pod's container was started.
 func (r *rig) starts() int {
 	files, _ := filepath.Glob(r.layout.RootDir + "/pods/*/volumes/kubernetes.io~empty-dir/d/starts")
 	if len(files) != 1 {
@@ -143,7 +143,7 @@ const (
 	snapshots  = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 )
 
-// damage changes a file of the store of a containerd that does not run.
+// damage changes a file in the store of a stopped containerd.
 func (r *rig) damage(name string, change func(path string) error) {
 	r.Helper()
 	if err := change(filepath.Join(r.layout.Containerd(), name)); err != nil {
@@ -155,7 +155,7 @@ func truncate(size int64) func(string) error {
 	return func(path string) error { return os.Truncate(path, size) }
 }
 
-// overwrite writes n bytes at an offset.
+// overwrite returns a function that overwrites n bytes at an offset.
 func overwrite(offset int64, n int) func(string) error {
 	return func(path string) error {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -184,9 +184,10 @@ func (r *rig) containersOf() int {
 	return n
 }
 
-// TestADamagedStore follows a store that was truncated while the host was up: without recovery,
-// everything is kept and reported; with it, the store is replaced, and the pod runs once, with its
-// emptyDir and its logs (containerd/containerd#4838, k3s-io/k3s#5669).
+// TestADamagedStore covers a store that was truncated while the host was up. Without recovery,
+// podrun must keep all files and report the damage. With recovery, it must replace the store, and
+// the pod must run once, with its emptyDir and its logs (containerd/containerd#4838,
+// k3s-io/k3s#5669).
 func TestADamagedStore(t *testing.T) {
 	r := newRig(t)
 	r.counter()
@@ -209,7 +210,7 @@ func TestADamagedStore(t *testing.T) {
 	if out := r.must("runtime", "status"); !strings.Contains(out, "failed") || !strings.Contains(out, "damaged: panic: ") {
 		t.Errorf("runtime status wrote\n%s", out)
 	}
-	r.answers() // the container still runs
+	r.answers() // the container is still running
 	if r.starts() != 1 || r.containersOf() != 1 {
 		t.Errorf("%d starts, %d containers", r.starts(), r.containersOf())
 	}
@@ -249,8 +250,8 @@ func TestADamagedStore(t *testing.T) {
 	}
 }
 
-// TestAnEnvironmentIsNotDamage: a store on a read-only file system is not replaced, even if it is
-// damaged, and neither is one that the user has mounted.
+// TestAnEnvironmentIsNotDamage checks that podrun replaces neither a store on a read-only file
+// system, even if it is damaged, nor a store that the user has mounted.
 func TestAnEnvironmentIsNotDamage(t *testing.T) {
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
@@ -284,7 +285,8 @@ func TestAnEnvironmentIsNotDamage(t *testing.T) {
 	r.answers()
 }
 
-// TestKilledReplacement kills podrun between the steps of a replacement: the next start completes it.
+// TestKilledReplacement kills podrun between the steps of a replacement. The next start must complete
+// the replacement.
 func TestKilledReplacement(t *testing.T) {
 	if os.Getenv("PODRUN_TORTURE") == "" {
 		t.Skip("PODRUN_TORTURE is not set")
@@ -376,7 +378,7 @@ func damages(n int) []struct {
 			if err != nil || len(entries) == 0 {
 				return fmt.Errorf("no layers: %w", err)
 			}
-			// The layers of images have the first numbers, because pods are created later.
+			// The first numbers are those of image layers, because pods are created later.
 			return change(entries[0])
 		}
 	}
@@ -408,8 +410,9 @@ func damages(n int) []struct {
 	)
 }
 
-// TestDamageSweep damages the store of a podrun serve in many ways, and prints a table. Each time, the
-// pod must run again, once, with its emptyDir, and another pod must be able to start.
+// TestDamageSweep damages the store of a podrun serve in many ways, and prints a table. In each case,
+// exactly one instance of the pod must run again, with its emptyDir, and another pod must be able to
+// start.
 func TestDamageSweep(t *testing.T) {
 	if os.Getenv("PODRUN_TORTURE") == "" {
 		t.Skip("PODRUN_TORTURE is not set")
@@ -431,7 +434,7 @@ func TestDamageSweep(t *testing.T) {
 		r.until("the runtime is ready", func() bool { code, _ := r.readyz(); return code == 200 })
 		r.answers()
 		took := time.Since(began).Round(100 * time.Millisecond)
-		// containerd may read the damaged part only now.
+		// containerd may read the damaged part only at this point.
 		r.until("another pod runs: "+d.name, func() bool { _, err := r.run(bundle, "apply", "other.yaml"); return err == nil })
 		r.until("it is deleted: "+d.name, func() bool { _, err := r.run(bundle, "delete", "other"); return err == nil })
 		r.until("the pod runs: "+d.name, func() bool { code, _ := r.readyz(); return code == 200 && r.containersOf() == 1 })

@@ -15,7 +15,7 @@ import (
 	embed "github.com/podrun/podrun/embedded"
 )
 
-// mountAt mounts a file system until the rig of the test has been cleaned up.
+// mountAt mounts a file system at dir. It is unmounted after the test's rig has been cleaned up.
 func mountAt(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
@@ -30,8 +30,8 @@ func unmount(t *testing.T, dir string) {
 	}
 }
 
-// reportsOnly checks that the commands report a problem of the host, such as a full disk, and do not
-// replace the store. reason is a part of the problem's message.
+// reportsOnly checks that commands report a problem of the host, such as a full disk, and do not
+// replace the store. The argument reason is a part of the problem's message.
 func (r *rig) reportsOnly(reason string) {
 	r.Helper()
 	for range 2 * embed.DamagedStarts {
@@ -54,10 +54,10 @@ func (r *rig) reportsOnly(reason string) {
 	if _, err := os.Lstat(r.layout.Replaced()); err == nil {
 		r.Error("the store was replaced")
 	}
-	r.answers() // the container still runs
+	r.answers() // the container is still running
 }
 
-// TestAFullDisk: a damaged store on a file system without space is not replaced.
+// TestAFullDisk checks that podrun does not replace a damaged store on a full file system.
 func TestAFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	mountAt(t, disk, "-t", "tmpfs", "-o", "size=200m", "podrun-test")
@@ -90,8 +90,8 @@ func TestAFullDisk(t *testing.T) {
 	r.answers()
 }
 
-// TestAStoreInUse: a store is not replaced while another process has its database open, even if the
-// database is damaged.
+// TestAStoreInUse checks that podrun does not replace a store while another process has its
+// database open, even if the database is damaged.
 func TestAStoreInUse(t *testing.T) {
 	r := newRig(t)
 	r.counter()
@@ -99,7 +99,7 @@ func TestAStoreInUse(t *testing.T) {
 	r.answers()
 	s.stop()
 	r.kill()
-	// With content, bbolt would wait for the lock before it finds the damage.
+	// If the file were not empty, bbolt would wait for the lock before it detects the damage.
 	r.damage(metaDB, truncate(0))
 	other, err := os.Open(filepath.Join(r.layout.Containerd(), metaDB))
 	if err != nil {
@@ -118,8 +118,8 @@ func TestAStoreInUse(t *testing.T) {
 	r.answers()
 }
 
-// TestADiskThatFails: the kernel reports EIO for a page of the database. btrfs does so if the content of
-// a block does not match its checksum; device mapper's error target is not required.
+// TestADiskThatFails covers EIO for a page of the database. btrfs reports EIO if the content of a block
+// does not match its checksum, so the test does not require the error target of the device mapper.
 func TestADiskThatFails(t *testing.T) {
 	if _, err := exec.LookPath("mkfs.btrfs"); err != nil {
 		t.Skip("mkfs.btrfs is not installed (btrfs-progs)")
@@ -188,7 +188,7 @@ func spoilBlocks(t *testing.T, db, image string) {
 	if found == 0 {
 		t.Fatal("no page of the database was found on the disk")
 	}
-	// The kernel still has the good pages in memory.
+	// The kernel still has the good pages in its page cache.
 	database, err := os.Open(db)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 const hostArch = runtime.GOARCH
 
-// kill kills a daemon as the kernel does if memory is short.
+// kill kills a daemon with SIGKILL, as the kernel does if memory is short.
 func (r *rig) kill() {
 	r.Helper()
 	d := r.daemon()
@@ -52,7 +52,7 @@ func TestAPodFromNothing(t *testing.T) {
 	if out, _ := r.run(bundle, "doctor"); !strings.Contains(out, "pass  cni ") {
 		t.Errorf("doctor does not find the network's plugins:\n%s", out)
 	}
-	// A podrun without an archive uses the recorded, unpacked archive.
+	// A podrun binary without an archive uses the recorded archive that was unpacked earlier.
 	if out, err := r.run(plain, "get"); err != nil || !strings.Contains(out, "web") {
 		t.Errorf("podrun without an archive: %v\n%s", err, out)
 	}
@@ -65,7 +65,7 @@ func TestAPodFromNothing(t *testing.T) {
 	if left := r.processes(); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
-	r.must("runtime", "down") // once more
+	r.must("runtime", "down") // a second call has no effect
 	if _, err := os.Stat(filepath.Join(r.layout.Images(), "busybox.tar")); err != nil {
 		t.Errorf("the user's archive is gone: %v", err)
 	}
@@ -115,7 +115,7 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 		t.Errorf("get wrote\n%s", out)
 	}
 	r.answers()
-	// serve restarts the runtime although no command runs.
+	// serve restarts the runtime even if no command is running.
 	c := r.command(bundle, "serve", r.dir+"/none")
 	if err := os.Mkdir(filepath.Join(r.dir, "none"), 0o755); err != nil {
 		t.Fatal(err)
@@ -156,14 +156,14 @@ func (r *rig) until(what string, holds func() bool) {
 func (r *rig) reboot() {
 	r.Helper()
 	r.kill()
-	for _, line := range r.processes() { // shims
+	for _, line := range r.processes() { // these are shims
 		pid := strings.Split(line, "/")[2]
 		children, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 		if err != nil {
 			r.Fatal(err)
 		}
 		for _, p := range append(strings.Fields(string(children)), pid) {
-			// The process may have exited together with another one.
+			// The process may have already exited together with another one.
 			_ = exec.Command("kill", "-9", p).Run()
 		}
 	}
@@ -243,7 +243,8 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	r := newRig(t)
 	r.must("runtime", "up")
 	current := r.daemon().Digest
-	// These are the same files as an older version, which a podrun without an archive starts.
+	// The files are the same, but have the digest of an older version, which a podrun binary
+	// without an archive starts.
 	older := strings.Repeat("0", 64)
 	if err := r.asOlder(current, older); err != nil {
 		t.Fatal(err)
@@ -256,7 +257,7 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	}
 	r.answers()
 	pid := r.podPID()
-	// get uses the version that is running.
+	// get uses the running version.
 	r.must("get")
 	if got := r.daemon().Digest; got != older {
 		t.Fatalf("get has started %s", got)

@@ -62,7 +62,7 @@ func TestDownWithoutContainerd(t *testing.T) {
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	r.kill()
-	// These are shims, because the containers continue to run.
+	// The processes are shims, because the containers continue to run.
 	for _, line := range r.processes() {
 		if err := exec.Command("kill", "-9", strings.Split(line, "/")[2]).Run(); err != nil {
 			t.Fatal(err)

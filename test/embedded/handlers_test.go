@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestNewHandlers: an OCI runtime that is installed while containerd runs becomes a handler. Without pods,
-// the next command restarts containerd; with pods, `runtime up` does, and the containers keep running.
+// TestNewHandlers checks that an OCI runtime that is installed while containerd runs becomes a handler. If
+// there are no pods, the next command restarts containerd; if there are pods, only `runtime up` restarts
+// it, and the containers keep running.
 func TestNewHandlers(t *testing.T) {
 	r := newRig(t)
 	const dir = "/opt/kata/bin" // one of the directories that podrun searches

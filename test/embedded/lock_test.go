@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestAnotherUserHoldsTheNetworkNamespace covers a process of an unprivileged user that locks
-// the host's network namespace. It must not block the network of pods. podrun-net used this
-// namespace as its lock before it had a lock that only root can open.
+// TestAnotherUserHoldsTheNetworkNamespace covers a process of an unprivileged user that locks the
+// host's network namespace. It must not block the network of pods. podrun-net once used this
+// namespace as its lock; its current lock can be opened only by root.
 func TestAnotherUserHoldsTheNetworkNamespace(t *testing.T) {
 	r := newRig(t)
 	r.must("runtime", "up")

@@ -30,7 +30,7 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// bundle is a podrun that contains a runtime; plain is one that does not.
+// bundle is a podrun binary that contains a runtime; plain is one without a runtime.
 var bundle, plain, image string
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// imageName is the name of the pods' image, which is in no registry.
+// imageName is the name of the pods' image, which no registry serves.
 const imageName = "localhost/busybox:1"
 
 // writeImage writes an archive with an image of busybox.
@@ -101,7 +101,7 @@ func writeImage(path string) error {
 func withPlatform(img v1.Image) *v1.ConfigFile {
 	c, err := img.ConfigFile()
 	if err != nil {
-		// The value was just created.
+		// impossible, because the value was just created
 		panic(err)
 	}
 	c = c.DeepCopy()
@@ -122,7 +122,8 @@ func newRig(t *testing.T) *rig {
 	return newRigAt(t, "")
 }
 
-// newRigAt returns a rig with this root directory; "" for one in the rig's directory.
+// newRigAt returns a rig with the given root directory. If root is "", the root directory is in the
+// rig's directory.
 func newRigAt(t *testing.T, root string) *rig {
 	t.Helper()
 	if bundle == "" {
@@ -183,7 +184,7 @@ func (r *rig) command(program string, args ...string) *exec.Cmd {
 
 func (r *rig) cgroup() string { return "/podrunembedded" + r.layout.ID() }
 
-// run runs a command within a time limit, and returns its whole output.
+// run runs a command with a timeout, and returns its complete output.
 func (r *rig) run(program string, args ...string) (string, error) {
 	c := r.command(program, args...)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -194,7 +195,7 @@ func (r *rig) run(program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// must runs podrun-bundle, which must succeed.
+// must runs podrun-bundle, and fails the test if podrun-bundle fails.
 func (r *rig) must(args ...string) string {
 	r.Helper()
 	out, err := r.run(bundle, args...)
@@ -204,7 +205,7 @@ func (r *rig) must(args ...string) string {
 	return out
 }
 
-// fails runs podrun-bundle, which must fail with this code and message.
+// fails runs podrun-bundle, and fails the test unless it exits with the given code and message.
 func (r *rig) fails(code int, want string, args ...string) {
 	r.Helper()
 	out, err := r.run(bundle, args...)
@@ -231,7 +232,7 @@ func (r *rig) daemon() *embed.Daemon {
 	return d
 }
 
-// answers sends a request to the pod's host port.
+// answers checks that the pod responds to a request to its host port.
 func (r *rig) answers() {
 	r.Helper()
 	var last error
@@ -272,7 +273,7 @@ func (r *rig) leavesNothing() {
 	for _, root := range []string{"/sys/fs/cgroup/*" + r.cgroup(), "/sys/fs/cgroup" + r.cgroup()} {
 		found, _ := filepath.Glob(root)
 		for _, dir := range found {
-			// The test created this directory.
+			// the test created this directory
 			_ = syscall.Rmdir(dir)
 		}
 	}

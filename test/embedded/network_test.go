@@ -79,7 +79,8 @@ func (r *rig) holdsNoAddress() {
 	}
 }
 
-// A plugin that is killed leaves an address, for a sandbox that containerd never lists.
+// TestUnusedAddressesAreCollected covers a killed plugin, which leaves behind the address of a
+// sandbox that containerd never lists.
 func TestUnusedAddressesAreCollected(t *testing.T) {
 	r := newRig(t)
 	r.must("apply", "pod.yaml")

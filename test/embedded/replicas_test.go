@@ -35,8 +35,8 @@ spec:
       volumes: [{name: d, emptyDir: {}}]
 `
 
-// TestReplicas checks that a Service shares its connections among all replicas of a Deployment, and that
-// its endpoints follow the number of replicas.
+// TestReplicas checks that a Service distributes its connections among all replicas of a Deployment, and
+// that its endpoints follow the number of replicas.
 func TestReplicas(t *testing.T) {
 	r := newRig(t)
 	r.write("web.yaml", fmt.Sprintf(replicasText, imageName))
@@ -60,8 +60,9 @@ func TestReplicas(t *testing.T) {
 	r.hasNoService()
 }
 
-// shares checks that exactly these pods answer the connections to an address. Each of n pods receives a
-// connection with the probability 1/n: that one of three receives none of 200 has the probability 10^-35.
+// shares checks that exactly the given pods respond to connections to an address. Each of n pods receives
+// a connection with a probability of 1/n. The probability that a given one of three pods receives none of
+// 200 connections is 10^-35.
 func (r *rig) shares(address string, pods ...string) {
 	r.Helper()
 	answers := map[string]int{}

@@ -15,7 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// shopText is a Service with a pod that serves it, whose readiness depends on a file, and a client.
+// shopText contains a Service, a pod that serves it and whose readiness depends on a file, and a
+// client.
 const shopText = `apiVersion: v1
 kind: Service
 metadata: {name: web}
@@ -46,12 +47,12 @@ spec:
   containers: [{name: client, image: %[1]s, command: [sleep, "100000"]}]
 `
 
-// syncLimit is less than the interval at which podrun serve checks the rules without a change, so that a
-// change that it does not notice is a failure.
+// syncLimit is less than the interval at which podrun serve checks the rules even without a change, so
+// that the test fails if serve does not detect a change.
 const syncLimit = 20 * time.Second
 
 // TestServices runs a Service and its pods under podrun serve, which must update the endpoints when the
-// pod changes. After delete, nothing of the Service must remain.
+// pod changes. After the deletion, no leftovers of the Service may remain.
 func TestServices(t *testing.T) {
 	r := newRig(t)
 	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
@@ -112,7 +113,7 @@ func TestServices(t *testing.T) {
 }
 
 // TestJobsWithServices runs a CronJob and a Job that connect to a Service, all in one file of podrun serve. The
-// removal of the file leaves nothing.
+// removal of the file must leave nothing behind.
 func TestJobsWithServices(t *testing.T) {
 	r := newRig(t)
 	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
@@ -154,7 +155,7 @@ spec: {schedule: '@every 1s', jobTemplate: {spec: {backoffLimit: 20, template: `
 	r.hasNoService()
 }
 
-// get sends a request, and returns the last line of the answer.
+// get sends a request, and returns the last line of the response.
 func get(address string) (string, error) {
 	c, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {
@@ -173,7 +174,7 @@ func get(address string) (string, error) {
 	return last, lines.Err()
 }
 
-// serves waits until an address of the Service answers.
+// serves waits until an address of the Service responds.
 func (r *rig) serves(address string) {
 	r.Helper()
 	r.eventually(address, "want the pod's answer", func(answer string, err error) bool { return err == nil && answer == "hello" })
@@ -216,12 +217,12 @@ func (r *rig) hasNoService() {
 	if err != nil {
 		r.Fatal(err)
 	}
-	const protocol = 112 // of the routes of podrun-net
+	const protocol = 112 // protocol number of the routes of podrun-net
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: bridge.Attrs().Index, Protocol: protocol}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
 	if err != nil || len(routes) > 0 {
 		r.Errorf("routes are left: %v, %v", routes, err)
 	}
-	// leavesNothing also looks for tables, but after the removal of the runtime.
+	// leavesNothing also checks for tables, but only after the removal of the runtime.
 	if out, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(out), "podrun-services-"+r.layout.Bridge()) {
 		r.Errorf("a table of nftables is left:\n%s", out)
 	}

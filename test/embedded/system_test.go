@@ -21,8 +21,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func getsid(pid int) (int, error) { return unix.Getsid(pid) }
 
-// asOlder stops the daemon and changes the digest of the unpacked archive. The result is as if
-// another archive had been started.
+// asOlder stops the daemon and changes the digest of the unpacked archive. The state is then the
+// same as if podrun had started another archive.
 func (r *rig) asOlder(current, older string) error {
 	r.Helper()
 	r.kill()
@@ -35,7 +35,7 @@ func (r *rig) asOlder(current, older string) error {
 	return embed.WriteChoice(r.layout, embed.Choice{Kind: embed.Own, Digest: older})
 }
 
-// podPID returns the process of the pod's container.
+// podPID returns the process ID of the pod's container.
 func (r *rig) podPID() string {
 	r.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")

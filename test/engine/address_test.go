@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Only the embedded runtime assigns the addresses that a pod requests: another runtime would
-// ignore the annotation.
+// TestRequestedAddress checks that podrun refuses a pod that requests addresses on another runtime,
+// because only the embedded runtime does not ignore the annotation.
 func TestRequestedAddress(t *testing.T) {
 	r := newRig(t)
 	text := strings.Replace(one("Always"), "{name: web}", "{name: web, annotations: {podrun.dev/ip: 10.64.3.7}}", 1)

@@ -20,14 +20,15 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// slowCalls delays calls: CreateContainer takes 0.4 s, and StartContainer 1 s.
+// slowCalls makes CreateContainer take 0.4 s, and StartContainer 1 s.
 func (r *rig) slowCalls() {
 	r.rt.Fault("CreateContainer", critest.Fault{When: critest.Slow, Delay: 400 * time.Millisecond})
 	r.rt.Fault("StartContainer", critest.Fault{When: critest.Slow, Delay: time.Second})
 }
 
 // timeline lists the calls that create (C), start (S) and remove (R) containers, in the order in which
-// they begin. Each has its time in tenths of a second since the first call: "C a 0, S a 4".
+// they begin. Each call is followed by its time, in tenths of a second since the first call: "C a 0, S
+// a 4".
 func (r *rig) timeline() string {
 	letters := map[string]string{"CreateContainer": "C", "StartContainer": "S", "RemoveContainer": "R"}
 	calls := slices.DeleteFunc(r.rt.Calls(), func(c critest.Call) bool { return letters[c.Method] == "" })
@@ -51,9 +52,9 @@ const (
 	inTurn  = "C a 0, S a 4, C b 14, S b 18"
 )
 
-// TestCreateAhead checks that podrun creates an app container while the previous one starts,
-// unless that start can change something that podrun reads for the creation. The order of the
-// events must not change.
+// TestCreateAhead checks that podrun creates an app container while the previous one starts, unless
+// that start can change data that podrun reads for the creation. The order of the events must not
+// change.
 func TestCreateAhead(t *testing.T) {
 	spec := func(a, b string, more ...string) string {
 		return podText("web", "Always", append(more, "containers:", "- {name: a, image: registry.example/app:1"+a+"}", "- {name: b, image: registry.example/app:1"+b+"}")...)
@@ -102,8 +103,8 @@ func TestCreateAhead(t *testing.T) {
 	}
 }
 
-// TestCreateAheadOfCRIO checks that podrun creates no container ahead with CRI-O, which prepares a
-// container's process and mounts when it creates the container.
+// TestCreateAheadOfCRIO checks that podrun does not create containers ahead with CRI-O, which
+// prepares a container's process and mounts when it creates the container.
 func TestCreateAheadOfCRIO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.As(critest.CRIO()))
@@ -118,7 +119,7 @@ func TestCreateAheadOfCRIO(t *testing.T) {
 
 // TestCreatedAheadOfFailure covers a container that fails to start: podrun must start the one that it created
 // at the same time, as the kubelet does. If podrun fails to create a container ahead, it must not report this,
-// because it creates the container again when its turn comes.
+// because it retries the creation when the container's turn comes.
 func TestCreatedAheadOfFailure(t *testing.T) {
 	text := podText("web", "Always", twoApps)
 	t.Run("start of the first", func(t *testing.T) {
@@ -213,9 +214,8 @@ func TestCreatedAheadInterrupted(t *testing.T) {
 	})
 }
 
-// TestCreatedAheadKilled covers a command that is killed after it has created a container
-// ahead. The next command must remove the container, and create it again with the same restart
-// count.
+// TestCreatedAheadKilled covers a command that is killed after it has created a container ahead.
+// The next command must remove and recreate the container, with the same restart count.
 func TestCreatedAheadKilled(t *testing.T) {
 	apps := podText("web", "Always", twoApps)
 	inits := podText("web", "Always", "initContainers: [{name: i, image: registry.example/setup:1}, {name: j, image: registry.example/setup:1}]", twoApps)
@@ -223,8 +223,9 @@ func TestCreatedAheadKilled(t *testing.T) {
 		text    string
 		at      step
 		after   bool
-		created string // the container that podrun created ahead
-		// the kubelet may have created it when its turn came, so it counts as a run
+		created string // name of the container that podrun created ahead
+		// true if the container counts as a run, because the kubelet may have created it in its
+		// turn
 		counts bool
 	}{
 		"before the start of the first":     {apps, step{"StartContainer", 0}, false, "b", false},
@@ -351,7 +352,7 @@ func TestCreateInitAhead(t *testing.T) {
 func TestInitAheadOfOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(r *rig)
-		want string // the state of j afterwards
+		want string // the expected state of j afterwards
 	}{
 		"stop": {func(r *rig) {
 			for _, result := range r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}) {
@@ -413,7 +414,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 }
 
 // TestInitAheadInterrupted covers an interruption while an init container runs. The next command must
-// create the following init container again, with the same restart count.
+// recreate the following init container, with the same restart count.
 func TestInitAheadInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -437,7 +438,7 @@ func TestInitAheadInterrupted(t *testing.T) {
 }
 
 // TestServeCreatesAhead checks that serve creates containers before their turn, as commands do. If
-// serve ends before a container's turn, the next serve must create the container again.
+// serve ends before a container's turn, the next serve must recreate the container.
 func TestServeCreatesAhead(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.slowCalls()

@@ -52,7 +52,8 @@ func TestApplyFailingPostStart(t *testing.T) {
 	})
 }
 
-// TestApplyPostStartSleep checks that podrun starts the next container only after the hook.
+// TestApplyPostStartSleep checks that podrun starts the next container only after the hook has
+// finished.
 func TestApplyPostStartSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -68,8 +69,7 @@ func TestApplyPostStartSleep(t *testing.T) {
 }
 
 // TestApplyPostStartDeadlock covers a hook that waits for a later container and therefore never
-// ends by itself (k/k#59161, #81450). The command's timeout must end it, and the error must
-// name the hook.
+// ends (k/k#59161, #81450). The command's timeout must end it, and the error must name the hook.
 func TestApplyPostStartDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -86,7 +86,7 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 		if n := len(r.rt.Containers()); n != 1 {
 			t.Errorf("%d containers", n)
 		}
-		// podrun keeps the pod for a diagnosis. Another apply runs the hook again, because it has not
+		// podrun keeps the pod for diagnosis. Another apply runs the hook again, because it has not
 		// completed.
 		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
 		r.rt.ForgetCalls()
@@ -123,8 +123,8 @@ func TestDeleteWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestStopWhilePostStart checks that a pod can be stopped while a hook that never ends runs,
-// and that an apply that is running reports the stop.
+// TestStopWhilePostStart checks that a pod can be stopped while a hook that never ends runs, and
+// that a running apply reports the stop.
 func TestStopWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -150,8 +150,8 @@ func TestStopWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestApplyWhilePostStart checks that a command that finds a running hook waits for the hook,
-// and does not run it a second time.
+// TestApplyWhilePostStart checks that a command waits for a hook that another command is running,
+// and does not run the hook a second time.
 func TestApplyWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -189,7 +189,7 @@ func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 		if err := r.rt.Exit("app", 1); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(15 * time.Minute) // no back-off
+		time.Sleep(15 * time.Minute) // long enough to reset the back-off
 		_, first := r.applyLater(text, testTimeout)
 		time.Sleep(10 * time.Second)
 		second := r.apply(text)
@@ -203,8 +203,8 @@ func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestApplyRunsHookOfKilledPodrun covers a podrun that was killed between StartContainer and
-// the end of the hook (k/k#60053, #122803).
+// TestApplyRunsHookOfKilledPodrun covers a podrun process that was killed between StartContainer
+// and the end of the hook (k/k#60053, #122803).
 func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -231,7 +231,7 @@ func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 
 // TestHookOfAnAbandonedDelete covers a delete that takes over the pod while an apply runs a
 // postStart hook. The delete is interrupted before it has stopped any container. podrun itself
-// aborted the hook, so the hook has not failed. The apply must run it again (hooks are delivered
+// canceled the hook, so the hook has not failed. The apply must run it again (hooks are delivered
 // at least once, https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and
 // succeed.
 func TestHookOfAnAbandonedDelete(t *testing.T) {
@@ -242,7 +242,7 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 		_, first := r.applyLater(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [x]}}}}]"), testTimeout)
 		time.Sleep(10 * time.Second)
 		known := r.known()
-		// The delete owns the pod, and the runtime delays its observation of the pod.
+		// The delete owns the pod, while the runtime delays the delete's observation of the pod.
 		r.rt.Fault("PodSandboxStatus", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		deleted := make(chan error, 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyOneImageFails checks that if the image of one container is not available, podrun still starts the others.
+// TestApplyOneImageFails checks that podrun starts the other containers if the image of one container is not
+// available.
 func TestApplyOneImageFails(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
@@ -39,7 +40,7 @@ func TestApplyOneImageFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyOnlyImageFails checks that if the only image is not available, podrun leaves nothing behind.
+// TestApplyOnlyImageFails checks that podrun leaves nothing behind if the only image is not available.
 func TestApplyOnlyImageFails(t *testing.T) {
 	for _, tc := range []struct{ name, image, policy string }{
 		{"not found", "registry.example/absent:1", "IfNotPresent"},
@@ -94,7 +95,7 @@ func TestImageTroubleBeforeSandbox(t *testing.T) {
 	})
 }
 
-// TestImageBackOffDoesNotBlock covers an image that is not available at once: like the kubelet,
+// TestImageBackOffDoesNotBlock covers an image that is not available immediately: like the kubelet,
 // podrun must continue with the next container and retry later.
 func TestImageBackOffDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +125,7 @@ spec:
 	})
 }
 
-// TestDeleteWhilePulling checks that podrun holds no lock during a pull.
+// TestDeleteWhilePulling checks that podrun does not hold a lock during a pull.
 func TestDeleteWhilePulling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyInitExits checks how the restart policy and the exit code of an init container
-// determine what follows.
+// TestApplyInitExits checks how the restart policy and the exit code of an init container determine
+// the next actions.
 func TestApplyInitExits(t *testing.T) {
 	t.Run("Never", func(t *testing.T) {
 		r := newRig(t)
@@ -26,7 +26,7 @@ func TestApplyInitExits(t *testing.T) {
 			t.Errorf("phase %s", result.Status.Phase)
 		}
 		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "StopPodSandbox")
-		// podrun keeps the pod for a diagnosis, and the pod remains failed.
+		// podrun keeps the pod for diagnosis, and the pod remains failed.
 		again := r.apply(withInit("Never"))
 		wantErr(t, again.Err, problem.Failed, "container setup exited with 7")
 		wantChanges(t, r.rt)
@@ -39,7 +39,7 @@ func TestApplyInitExits(t *testing.T) {
 				r.rt.Script("setup", critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{})
 				begun := time.Now()
 				r.mustApply(withInit(policy), run.OutcomeCreated)
-				// The restarts are immediate, after 10 s, and after 20 s.
+				// The three restarts happen immediately, after 10 s, and after 20 s.
 				if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
 					t.Errorf("took %s", took)
 				}

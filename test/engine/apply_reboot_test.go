@@ -23,7 +23,7 @@ func TestApplyIgnoresOldSandbox(t *testing.T) {
 	r.rt.Script("more", critest.Behavior{})
 	text := podText("web", "Always", "initContainers:", "- {name: setup, image: registry.example/setup:1}", "- {name: more, image: registry.example/setup:2}",
 		"containers: [{name: app, image: registry.example/app:1}]")
-	// The host loses power just before the app container is started.
+	// The host loses power immediately before the app container is started.
 	stop := r.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Skip: 2})
 	if r.apply(text).Err == nil {
 		t.Fatal("no error")

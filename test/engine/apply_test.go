@@ -38,9 +38,9 @@ func wantChanges(t testing.TB, rt *critest.Runtime, want ...string) {
 	rt.ForgetCalls()
 }
 
-// TestApplyCallsAsTheKubelet compares the calls of apply and delete that change something with
-// recordings of a kubelet v1.36.3. In addition, podrun removes the sandbox; a kubelet leaves
-// that to its garbage collector.
+// TestApplyCallsAsTheKubelet compares the changing calls of apply and delete with the recorded
+// calls of a kubelet v1.36.3. In addition, podrun removes the sandbox; a kubelet leaves this to its
+// garbage collector.
 func TestApplyCallsAsTheKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name, pod    string
@@ -81,7 +81,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				// TestCreateAhead covers the default order.
+				// The default order is covered by TestCreateAhead.
 				r.settings.StartOrder = nodeconfig.StartStrict
 				for name, b := range tc.scripts {
 					r.rt.Script(name, b)
@@ -206,15 +206,15 @@ func TestApplyFailedPod(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyCompletedPod checks that a pod that completed before apply observed it is a success
-// (research: runonce reported it as not running).
+// TestApplyCompletedPod checks that apply succeeds if the pod completed before apply observed it
+// (the kubelet's runonce mode reported such a pod as not running).
 func TestApplyCompletedPod(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			r.rt.Script("app", critest.Behavior{})
 			r.mustApply(one(policy), run.OutcomeCreated)
-			// The container has exited.
+			// The container has already exited.
 			synctest.Wait()
 			if result := r.mustApply(one(policy), run.OutcomeUnchanged); result.Status.Phase != corev1.PodSucceeded {
 				t.Errorf("phase %s", result.Status.Phase)
@@ -227,8 +227,8 @@ func TestApplyCompletedPod(t *testing.T) {
 	}
 }
 
-// TestApplyRefusesAll checks that if podrun refuses one pod, it refuses all before it changes
-// anything (bugs: podman leaves the earlier ones).
+// TestApplyRefusesAll checks that podrun refuses all pods if it refuses one of them, and does not
+// change anything. (podman leaves the earlier pods running.)
 func TestApplyRefusesAll(t *testing.T) {
 	r := newRig(t)
 	bad := podText("db", "Always", "nodeSelector: {disk: ssd}", "containers: [{name: app, image: registry.example/db:1}]")
@@ -241,8 +241,7 @@ func TestApplyRefusesAll(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestApplyEachForItself checks that if one of two admitted pods fails, podrun rolls it back
-// and keeps the other one.
+// TestApplyEachForItself checks that podrun rolls back only the failed one of two admitted pods.
 func TestApplyEachForItself(t *testing.T) {
 	r := newRig(t)
 	bad := podText("db", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
@@ -281,8 +280,8 @@ func TestLongLogLink(t *testing.T) {
 	}
 }
 
-// TestNoLogLink checks that if podrun cannot create a link, it prints a warning and starts the
-// pod.
+// TestNoLogLink checks that podrun prints a warning and starts the pod if it cannot create the log
+// link.
 func TestNoLogLink(t *testing.T) {
 	r := newRig(t)
 	if err := os.Symlink("/proc/none", r.settings.ContainerLogsDir); err != nil {

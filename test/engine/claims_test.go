@@ -41,8 +41,8 @@ func claimRig(t *testing.T, pods ...string) (r *rig, file string, byName map[str
 	return r, file, byName
 }
 
-// TestDeleteVolumesTogether deletes two pods together that share a claim: podrun must delete
-// the claim with the last one.
+// TestDeleteVolumesTogether deletes two pods that share a claim with one command. podrun must
+// delete the claim with the last pod.
 func TestDeleteVolumesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t, "app", "web")
@@ -121,7 +121,7 @@ func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Second)
 		later := r.mustApply(withClaim("web", "registry.example/app:1"), run.OutcomeCreated)
-		// The claim is not mounted yet, as during the pull of the pod's image.
+		// The claim is not mounted yet, as while the pod's image is being pulled.
 		if err := unix.Unmount(r.layout().Volume(later.ID.UID, "kubernetes.io~local-volume", "default_data"), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// corruptFiles are functions that replace a file with something that podrun never writes.
+// corruptFiles are functions that replace a file with content that podrun never writes.
 var corruptFiles = map[string]func(path string) error{
 	"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
 	"null":      func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
@@ -29,7 +29,7 @@ var corruptFiles = map[string]func(path string) error{
 	"a value":   func(path string) error { return os.WriteFile(path, []byte(`{"a": 1, "b": [], "": null}`), 0o600) },
 	"cut short": func(path string) error { return os.Truncate(path, 25) },
 	"binary":    func(path string) error { return os.WriteFile(path, []byte("\x00\xff\x1b[31m\n\x80"), 0o600) },
-	"too large": func(path string) error { return os.Truncate(path, 1<<30) }, // sparse
+	"too large": func(path string) error { return os.Truncate(path, 1<<30) }, // the file is sparse
 	"a FIFO":    func(path string) error { return unix.Mkfifo(path, 0o600) },
 	"endless":   func(path string) error { return os.Symlink("/dev/zero", path) },
 	"a loop":    func(path string) error { return os.Symlink(path, path) },
@@ -48,8 +48,9 @@ func spoil(t testing.TB, path, how string) {
 	}
 }
 
-// F2: a corrupt checkpoint must affect only its own pod. Every command must work for other
-// pods, get must show the pod, and delete must remove it by name.
+// TestCorruptCheckpointBreaksItsPodOnly (F2) checks that a corrupt checkpoint affects only its own
+// pod. Every command must work for other pods, get must show the pod, and delete must remove it by
+// name.
 func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -101,8 +102,8 @@ func (r *rig) goneByDelete(name string) {
 	}
 }
 
-// If only a corrupt checkpoint of a pod remains, podrun takes the pod's name from its logs. If
-// there are no logs, it uses the pod's UID.
+// TestCorruptCheckpointWithoutASandbox covers a pod of which only a corrupt checkpoint remains.
+// podrun must take the pod's name from its logs or, if there are no logs, use its UID.
 func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r := newRig(t)
 	layout := r.layout()
@@ -140,8 +141,8 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r.mustDelete()
 }
 
-// F4: if optional state files of a pod are corrupt, they count as missing. No command may panic
-// or fail.
+// TestCorruptOptionalFilesStartOver (F4) checks that corrupt optional state files of a pod count as
+// missing. No command may panic or fail.
 func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -159,10 +160,10 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := run.OutcomeUnchanged
-			// The mark is also a lock, and a lock cannot be a link.
+			// The mark is also a lock, and a lock file cannot be a link.
 			if how != "endless" && how != "a loop" {
 				files = append(files, filepath.Join(layout.HookMarks(uid), hooks[0].Name()))
-				// The hook runs again.
+				// podrun runs the hook again.
 				again = run.OutcomeRestarted
 			}
 			for _, file := range files {
@@ -198,8 +199,8 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	}
 }
 
-// F2: if podrun can neither read the range of a user namespace nor request it from the runtime,
-// no other pod may get a range, because two pods must not share one.
+// TestCorruptUserNS (F2) covers a user namespace whose range podrun can neither read nor request
+// from the runtime. No other pod may get a range, because two pods must not share one.
 func TestCorruptUserNS(t *testing.T) {
 	taken := map[string]uint32{"a": 65536, "broken": 0}
 	no := false
@@ -215,7 +216,7 @@ func TestCorruptUserNS(t *testing.T) {
 	}
 }
 
-// Observe must never return nil, whatever fails (F4).
+// TestObserveIsNeverNil (F4) checks that Observe never returns nil, regardless of which step fails.
 func TestObserveIsNeverNil(t *testing.T) {
 	r := newRig(t)
 	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
@@ -243,12 +244,12 @@ func TestObserveIsNeverNil(t *testing.T) {
 	r.mustDelete()
 }
 
-// To delete or show pods, podrun reads only the facts about the host that it requires. If other
-// facts cannot be read, this must not matter.
+// TestDeleteReadsFewFacts checks that podrun reads only the required facts about the host when it
+// deletes or shows pods, so that it does not fail because of other facts.
 func TestDeleteReadsFewFacts(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-	r.settings.ResolvConf = t.TempDir() // a directory
+	r.settings.ResolvConf = t.TempDir() // a directory, which cannot be read as a file
 	wantErr(t, r.apply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")).Err, problem.Runtime, "resolver")
 	if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 {
 		t.Errorf("get: %+v, %v", views, err)
@@ -259,7 +260,8 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 	r.mustDelete()
 }
 
-// D2: podrun takes a termination message from the end of the log, whatever the log's size.
+// TestFallbackToLogsOfALargeLog (D2) checks that podrun reads a termination message from the end of
+// the log, regardless of the log's size.
 func TestFallbackToLogsOfALargeLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	record := "2026-01-02T03:04:05.000000006Z stdout P " + strings.Repeat("A", 16<<10) + "\n"

@@ -24,7 +24,7 @@ import (
 )
 
 // killLate runs a job in a separate process, and kills the process while the runtime executes a
-// call of a method. After the delay, the call takes effect, and late is closed.
+// call of the given method. After the delay, the call takes effect, and late is closed.
 func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-chan struct{}) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
@@ -48,7 +48,7 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 	for end := time.Now().Add(20 * time.Second); r.callsTo(method) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	// The test checks its exit state.
+	// the test checks the exit state of the process
 	_ = child.Process.Kill()
 	if err := child.Wait(); err == nil || r.callsTo(method) == 0 {
 		r.t.Fatalf("the child was not killed in %s", method)
@@ -57,7 +57,7 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 }
 
 // TestDeleteOfLateSandbox covers a runtime that creates a sandbox, or a container, for a killed
-// podrun while the next podrun deletes the pod. After the delete has reported success, no
+// podrun process while the next process deletes the pod. After the delete has reported success, no
 // further object may appear (faults.md, F5).
 func TestDeleteOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
@@ -76,8 +76,9 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestDeleteOfLateSandboxAfterAnotherOwner covers another podrun (such as a supervisor) that has owned
-// the pod and lost it between the kill and the delete. The delete must still wait for the late call.
+// TestDeleteOfLateSandboxAfterAnotherOwner covers another podrun process, such as a supervisor, that
+// acquired and lost the pod between the kill and the delete. The delete must still wait for the late
+// call.
 func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -106,8 +107,8 @@ func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestApplyOfLateSandbox covers a runtime that refuses to use the sandbox's name again until it
-// has completed the call of a killed podrun. The next apply must wait, and use the result of
+// TestApplyOfLateSandbox covers a runtime that refuses to reuse the sandbox's name until it has
+// completed the call of a killed podrun process. The next apply must wait, and use the result of
 // that call.
 func TestApplyOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
@@ -121,7 +122,7 @@ func TestApplyOfLateSandbox(t *testing.T) {
 				case <-late:
 					return false
 				default:
-					// The call is in progress.
+					// the call is in progress
 					return true
 				}
 			}})
@@ -136,8 +137,8 @@ func TestApplyOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileStarting covers a container that containerd refuses to remove, because it is
-// still starting the container for a killed podrun.
+// TestRemoveWhileStarting covers a container that containerd refuses to remove, because it is still
+// starting the container for a killed podrun process.
 func TestRemoveWhileStarting(t *testing.T) {
 	starting := status.Error(codes.Unknown, `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`)
 	r := newRig(t)
@@ -150,15 +151,15 @@ func TestRemoveWhileStarting(t *testing.T) {
 	}
 }
 
-// TestApplyAfterAnInterruptedStop covers a sandbox that a killed podrun was stopping. The
-// runtime reports it as ready until it has completed that call, and no container can be created
-// in it.
+// TestApplyAfterAnInterruptedStop covers a sandbox that a killed podrun process was stopping. The
+// runtime reports it as ready until it has completed that call, and no container can be created in
+// it.
 func TestApplyAfterAnInterruptedStop(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	r.rt.ForgetCalls()
-	// By then, the apply has listed the sandbox.
+	// At that time, the apply has already listed the sandbox.
 	late := r.killLate("StopPodSandbox", 4*time.Second,
 		childJob{Stop: true})
 	r.rt.ForgetCalls()
@@ -178,7 +179,7 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	// By then, the apply has listed the container.
+	// At that time, the apply has already listed the container.
 	r.killLate("StopContainer", 4*time.Second,
 		childJob{Stop: true})
 	r.rt.ForgetCalls()
@@ -190,9 +191,9 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestTaskOfALateSandbox covers containerd 2, which may create a sandbox for a podrun that was
-// killed. It keeps the task of this sandbox, even if the sandbox is removed. The next command
-// must delete the task.
+// TestTaskOfALateSandbox covers containerd 2, which may create a sandbox for a podrun process that
+// was already killed. containerd keeps the task of this sandbox even if the sandbox is removed. The
+// next command must delete the task.
 func TestTaskOfALateSandbox(t *testing.T) {
 	for _, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
@@ -208,7 +209,7 @@ func TestTaskOfALateSandbox(t *testing.T) {
 			if len(r.rt.SandboxTasks()) != 1 {
 				t.Fatalf("%d tasks, want 1", len(r.rt.SandboxTasks()))
 			}
-			// The fake serves tasks only on a socket.
+			// The fake runtime serves tasks only on a socket.
 			socket := filepath.Join(t.TempDir(), "tasks.sock")
 			stop, err := r.rt.Serve(socket)
 			if err != nil {
@@ -235,10 +236,10 @@ func TestTaskOfALateSandbox(t *testing.T) {
 	}
 }
 
-// TestDeleteAwaitsRelease covers a runtime that was creating a sandbox for a killed podrun, and
-// is still releasing the sandbox's network. Delete must remove leftovers of network plugins
-// only after this release. The plugins' DEL fails if its rules are gone. If the runtime never
-// completes, delete must remove them nevertheless.
+// TestDeleteAwaitsRelease covers a runtime that was creating a sandbox for a killed podrun process,
+// and is still releasing the sandbox's network. Delete must remove leftovers of network plugins
+// only after this release, because the plugins' DEL fails if its rules no longer exist. If the
+// runtime never completes, delete must remove them nevertheless.
 func TestDeleteAwaitsRelease(t *testing.T) {
 	for name, releases := range map[string]bool{"released": true, "never released": false} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 // childEnv contains a childJob for a child process of these tests.
 const childEnv = "PODRUN_TEST_CHILD"
 
-// childJob is the job of a child process, which acts as a separate podrun.
+// childJob is the job of a child process, which acts as a separate podrun process.
 type childJob struct {
 	Endpoint string
 	Settings nodeconfig.Settings
@@ -35,7 +35,7 @@ type childJob struct {
 	Stop     bool
 }
 
-// TestHelperPodrun is the child process; without a job, it does nothing.
+// TestHelperPodrun is the child process. It does nothing if there is no job.
 func TestHelperPodrun(t *testing.T) {
 	text := os.Getenv(childEnv)
 	if text == "" {
@@ -77,8 +77,8 @@ func (j childJob) do(t *testing.T, e *run.Engine) error {
 	return results[0].Err
 }
 
-// killAt runs a child with a runtime on a socket. It kills the child (SIGKILL) at the n-th call
-// of a method, before or after the effect of the call.
+// killAt runs a child process with a runtime on a socket. It kills the child with SIGKILL at the
+// given step, before or after the effect of the call.
 func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
@@ -94,10 +94,11 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHelperPodrun$")
 	child.Env = append(os.Environ(), childEnv+"="+string(job))
 	started := make(chan struct{})
-	// Kill it only when its PID is known: process ID 0 means the whole process group.
+	// The child can be killed only when its PID is known, because process ID 0 means the whole
+	// process group.
 	kill := func() {
 		<-started
-		// The test checks its exit state.
+		// the test checks the exit state of the process
 		_ = child.Process.Kill()
 	}
 	fault := critest.Fault{When: critest.Before, Skip: at.n, Times: 1}
@@ -124,7 +125,8 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	}
 }
 
-// crashRig returns a host for faultPod. It counts how often the pod's hook was run.
+// crashRig returns a host for faultPod. The counter is the number of times that the pod's hook was
+// run.
 func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 	r := faultRig(t, step{})
 	var hooks atomic.Int64
@@ -132,9 +134,9 @@ func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 	return r, &hooks
 }
 
-// TestApplyKilled kills podrun at every call of an apply that changes something, before and
-// after its effect. The next apply must converge, including the hook, and delete must then
-// leave nothing behind. A delete without that apply must leave nothing behind either.
+// TestApplyKilled kills podrun at every call of an apply that changes something, before and after
+// its effect. The next apply must converge, including the hook, and delete must then leave nothing
+// behind. A delete instead of that apply must also leave nothing behind.
 func TestApplyKilled(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.reads() && (s.method != "ContainerStatus" || s.n > 0) })
@@ -195,9 +197,9 @@ func TestDeleteKilled(t *testing.T) {
 	}
 }
 
-// TestReservationOfKilled checks that the next podrun counts a reservation that a killed podrun
-// left behind. If the next podrun fails before it has started anything, it must remove the
-// reservation.
+// TestReservationOfKilled checks that the next podrun process counts a reservation that a killed
+// process left behind. If the next process fails before it has started a container, it must remove
+// the reservation.
 func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
@@ -211,8 +213,8 @@ func TestReservationOfKilled(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestSweep covers a podrun that is killed before it has written the checkpoint. It leaves a
-// directory that no other podrun would find.
+// TestSweep covers a podrun process that is killed before it has written the checkpoint. It leaves
+// a directory behind that no other command would find.
 func TestSweep(t *testing.T) {
 	r := newRig(t)
 	kept := r.mustApply(one("Always"), run.OutcomeCreated)

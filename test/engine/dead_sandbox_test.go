@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestDeadSandboxesDoNotPileUp covers a pod whose sandbox exits repeatedly, so that podrun
-// creates a new one each time. podrun must keep only the latest of the exited ones, for the
-// information about the last run (faults.md, F10).
+// TestDeadSandboxesDoNotPileUp covers a pod whose sandbox exits repeatedly, so that podrun creates
+// a new one each time. podrun must keep only the latest exited sandbox, for the information about
+// the last run (faults.md, F10).
 func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -35,8 +35,8 @@ func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 }
 
 // TestStoppedSandboxIsRemoved checks that after stop and start, podrun keeps the old sandbox while it has
-// the last run of a container. The kubelet's garbage collection does the same. A sandbox without such a run
-// must be removed when the new one runs. Any other must be removed together with its last container.
+// the last run of a container. The kubelet's garbage collection does the same. podrun must remove a sandbox
+// without such a run when the new sandbox runs, and any other sandbox together with its last container.
 func TestStoppedSandboxIsRemoved(t *testing.T) {
 	for _, profile := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(profile.Name, func(t *testing.T) {

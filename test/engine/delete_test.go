@@ -36,7 +36,7 @@ func TestDeleteGrace(t *testing.T) {
 		spec    []string
 		scripts map[string]critest.Behavior
 		grace   *time.Duration
-		// in the order of the calls; calls at the same instant are sorted
+		// expected calls, in order; calls at the same time are sorted
 		want []string
 		took time.Duration
 	}{
@@ -161,8 +161,8 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
-// If another program stopped a container's slice or killed its shim, StopContainer fails for a
-// while ("ttrpc: closed"). Like the kubelet, delete must retry.
+// TestDeleteStopsAgain covers a container whose slice another program stopped or whose shim it
+// killed: StopContainer fails for a while ("ttrpc: closed"). Like the kubelet, delete must retry.
 func TestDeleteStopsAgain(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -173,7 +173,8 @@ func TestDeleteStopsAgain(t *testing.T) {
 	}
 }
 
-// On a busy machine, containerd notices only after some seconds that a shim has exited.
+// TestDeleteStopsAgainForLong covers a busy machine, where containerd detects the exit of a shim
+// only after some seconds.
 func TestDeleteStopsAgainForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -201,7 +202,7 @@ func TestDeleteTwice(t *testing.T) {
 	if err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
-	// This uses the pods that were found before, like two concurrent commands.
+	// Each delete uses the same list of found pods, like two concurrent commands.
 	for range 3 {
 		results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
 		if err != nil || results[0].Err != nil {
@@ -302,8 +303,8 @@ func TestDeleteTimesOut(t *testing.T) {
 	})
 }
 
-// TestDeleteAtOnceRunsNoHook checks that without a grace period, podrun runs no preStop hook,
-// as the kubelet does.
+// TestDeleteAtOnceRunsNoHook checks that podrun, like the kubelet, does not run a preStop hook if
+// the grace period is 0.
 func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 	for grace, hooks := range map[int64]int{0: 0, 1: 1} {
 		r := newRig(t)
@@ -326,7 +327,8 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 	}
 }
 
-// The deadline must also apply while a wait is still reading the pod.
+// TestWaitTimesOutAtOnce checks that the deadline also applies while a wait is still reading the
+// pod.
 func TestWaitTimesOutAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -31,9 +31,9 @@ func (r *rig) journaled() (all, described []string) {
 	return all, described
 }
 
-// TestEventsOfAReplacedPod covers `apply --force`, `restart` and a replacement: the events that
-// the command prints must follow those of the previous pod (issue 30). The events of a pod with
-// another UID are not included.
+// TestEventsOfAReplacedPod covers `apply --force`, `restart` and a replacement. `events` must show
+// the events of the previous pod, followed by those that the command printed (issue 30). `describe`
+// must not include the events of a pod with another UID.
 func TestEventsOfAReplacedPod(t *testing.T) {
 	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	force := func(r *rig, text string) ([]run.Result, error) {
@@ -72,7 +72,7 @@ func TestEventsOfAReplacedPod(t *testing.T) {
 						printed = append(printed, e.Reason)
 					}
 					if name == "replaced" {
-						// The second time, the pod is unchanged.
+						// in the second iteration, the pod is unchanged
 						break
 					}
 					if last := printed[len(printed)-3:]; !slices.Contains(printed, "Killing") || !slices.Equal(last, created) {

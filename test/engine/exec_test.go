@@ -38,8 +38,8 @@ spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 0, containers: [{name:
 
 var talk = []string{"sh", "-c", "echo out; echo err >&2; exit 7"}
 
-// TestExecWithoutStreams covers a runtime without streaming. Exec must fall back to ExecSync if
-// no command has run yet and there is no input. ExecSync cannot transmit input.
+// TestExecWithoutStreams covers a runtime without streaming. Exec must fall back to ExecSync if the
+// command has not run yet and there is no input, which ExecSync cannot transmit.
 func TestExecWithoutStreams(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
@@ -82,7 +82,7 @@ func TestExecTimeout(t *testing.T) {
 	if code != 0 {
 		t.Errorf("code %d", code)
 	}
-	// CRI-O's result.
+	// This is CRI-O's result.
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: -1, Stderr: "command timed out"} })
 	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk, Timeout: time.Second})
 	wantErr(t, err, problem.Deadline, "timed out after 1s; the command was killed")
@@ -121,8 +121,8 @@ type writerFunc func([]byte) error
 
 func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 
-// TestExecDuringAReplacement covers an exec while a pod is being replaced. Its error must say what
-// to do.
+// TestExecDuringAReplacement covers an exec while a pod is being replaced. The error must contain a
+// hint.
 func TestExecDuringAReplacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

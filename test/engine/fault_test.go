@@ -25,8 +25,8 @@ var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "ini
 	"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
 	"- {name: last, image: registry.example/app:1}")
 
-// faultRig returns a host for faultPod. It uses real cgroups only if the call changes
-// something, because real cgroups take most of the time of a test.
+// faultRig returns a host for faultPod. It uses real cgroups only if the call at the given step
+// makes changes, because real cgroups take most of the time of a test.
 func faultRig(t *testing.T, at step) *rig {
 	r := newRig(t)
 	r.settings.CgroupsPerQOS = !at.reads()
@@ -40,7 +40,7 @@ func faultRig(t *testing.T, at step) *rig {
 type mishap struct {
 	name    string
 	fault   critest.Fault
-	cancel  bool          // Ctrl-C arrives while the call hangs
+	cancel  bool          // true if Ctrl-C arrives while the call hangs
 	timeout time.Duration // timeout of the command; 0 for the default
 	kinds   []problem.Kind
 }
@@ -60,13 +60,13 @@ var mishaps = []mishap{
 	{name: "is slow", fault: critest.Fault{When: critest.Slow, Delay: 90 * time.Second}},
 }
 
-// step is the n-th call of a method.
+// step identifies the n-th call of a method.
 type step struct {
 	method string
 	n      int
 }
 
-// reads reports whether a call changes nothing.
+// reads reports whether a call only reads.
 func (s step) reads() bool {
 	return !slices.Contains([]string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer",
 		"StopContainer", "RemoveContainer", "PullImage", "ExecSync"}, s.method)
@@ -108,9 +108,9 @@ func removeAll(r *rig) {
 	r.mustDelete()
 }
 
-// hitBy injects the mishap m at the given step, calls action, and returns its duration and whether
-// the step was reached. If the mishap requires it, hitBy cancels the context of action 3 s after
-// the step began.
+// hitBy injects the mishap m at the given step, calls action, and returns the action's duration and
+// whether the step was reached. If the mishap requires a cancellation, hitBy cancels the context of
+// action 3 s after the step has begun.
 func (r *rig) hitBy(m mishap, at step, action func(context.Context)) (took time.Duration, hit bool) {
 	fault := m.fault
 	fault.Skip, fault.Times = at.n, 1
@@ -129,7 +129,7 @@ func (r *rig) hitBy(m mishap, at step, action func(context.Context)) (took time.
 	return took, r.callsTo(at.method) > at.n
 }
 
-// cancelDuring cancels 3 s after a step began.
+// cancelDuring calls cancel 3 s after the step has begun.
 func (r *rig) cancelDuring(at step, done chan struct{}, cancel func()) {
 	for r.callsTo(at.method) <= at.n {
 		select {
@@ -147,9 +147,9 @@ func (r *rig) cancelDuring(at step, done chan struct{}, cancel func()) {
 
 func (r *rig) callsTo(method string) int { return len(r.rt.CallNames(method)) }
 
-// TestApplyFaults makes every single call of an apply fail, in every way. If a call before the
-// first StartContainer fails, apply must leave nothing behind. If a later call fails, apply
-// must keep the pod, another apply must continue, and delete must leave nothing behind.
+// TestApplyFaults makes each call of an apply fail, in every way. If a call before the first
+// StartContainer fails, apply must leave nothing behind. If a later call fails, apply must keep the
+// pod, another apply must continue, and delete must leave nothing behind.
 func TestApplyFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	if len(steps) < 25 {
@@ -176,7 +176,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 	if !hit {
 		t.Fatal("the call was not made")
 	}
-	// The limit of a rollback is 30 s, and that of the runtime's last call 5 s.
+	// The time limit of a rollback is 30 s, and that of the runtime's last call is 5 s.
 	if took > timeout+lease.UndoTimeout+5*time.Second {
 		t.Errorf("took %s", took)
 	}
@@ -188,7 +188,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 		}
 	} else {
 		checkFaultErr(t, result.Err, at, m)
-		// By then, the runtime has completed its late calls.
+		// After this time, the runtime has completed its late calls.
 		time.Sleep(time.Minute)
 		if !started {
 			r.nothingLeft()
@@ -247,8 +247,8 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	}
 }
 
-// TestDeleteFaults makes every single call of a delete fail, in every way. Another delete must
-// remove the remaining objects.
+// TestDeleteFaults makes each call of a delete fail, in every way. Another delete must remove the
+// remaining objects.
 func TestDeleteFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
@@ -288,7 +288,7 @@ func deleteFault(t *testing.T, at step, m mishap) {
 	t.Logf("%v", err)
 	if err == nil {
 		r.nothingLeft()
-	} else if at.method != "ListPodSandbox" || at.n > 0 { // Find has no timeout of its own
+	} else if at.method != "ListPodSandbox" || at.n > 0 { // Find does not have a timeout
 		checkFaultErr(t, err, at, m)
 	}
 	time.Sleep(time.Minute)
@@ -296,8 +296,8 @@ func deleteFault(t *testing.T, at step, m mishap) {
 	r.mustDelete()
 }
 
-// TestReplaceFaults makes every call of a replacement fail. Another apply must converge, and
-// delete must leave nothing behind.
+// TestReplaceFaults makes each call of a replacement fail. Another apply must converge, and delete
+// must leave nothing behind.
 func TestReplaceFaults(t *testing.T) {
 	next := strings.Replace(faultPod, "registry.example/app:1}", "registry.example/app:1, args: [x]}", 1)
 	steps := stepsOf(t, func(r *rig) {
@@ -308,7 +308,7 @@ func TestReplaceFaults(t *testing.T) {
 	for _, at := range steps {
 		for _, m := range at.mishaps() {
 			if m.name != "before" && m.name != "after" && m.name != "works and hangs until Ctrl-C" && m.name != "hangs until Ctrl-C" {
-				// The others differ only in how long they wait.
+				// The other mishaps differ only in how long they wait.
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d/%s", at.method, at.n, m.name), func(t *testing.T) {
@@ -363,7 +363,7 @@ func TestRollbackInAnOutage(t *testing.T) {
 	})
 }
 
-// TestRollbackInALongOutage covers a runtime that does not answer again. The rollback must end, and must name
+// TestRollbackInALongOutage covers a runtime that remains unavailable. The rollback must end, and must name
 // the objects that were not removed.
 func TestRollbackInALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -390,7 +390,7 @@ func TestRollbackInALongOutage(t *testing.T) {
 }
 
 // TestCancelIsNoFailure covers a sandbox whose creation podrun cancels. The sandbox has not failed,
-// so no event may say so.
+// so no event may report a failure.
 func TestCancelIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestFindByName checks that podrun queries the runtime only for the named pod. So the duration
+// TestFindByName checks that podrun reads only the named pod from the runtime, so that the duration
 // of get, delete and similar commands does not depend on the number of pods on the host.
 func TestFindByName(t *testing.T) {
 	r := newRig(t)
@@ -19,7 +19,7 @@ func TestFindByName(t *testing.T) {
 	for name, test := range map[string]struct {
 		sel      run.Selector
 		want     int
-		filtered bool // the lists of sandboxes are restricted to the names
+		filtered bool // true if the lists of sandboxes are restricted to the names
 	}{
 		"one name":          {run.Selector{Namespace: "default", Names: []string{"web"}}, 1, true},
 		"two names":         {run.Selector{Namespace: "default", Names: []string{"web", "db", "web"}}, 2, true},

@@ -13,9 +13,10 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// If another program removed the record of a container from containerd, podrun must delete the
-// container with its pod. If containerd's own service for records is not available, delete and
-// gc must fail and report what remains, and get must show the pod once.
+// TestDeleteOfAContainerWithoutARecord checks that podrun deletes a container with its pod if
+// another program has removed the container's record from containerd. If containerd's own service
+// for records is not available, delete and gc must fail and report what remains, and get must show
+// the pod once.
 func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 	for name, served := range map[string]bool{"containerd": true, "without its services": false} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +54,8 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 	}
 }
 
-// If an earlier pod with the same name left a sandbox behind, get must not show it in addition
-// to the pod, and never as ready.
+// TestGetShowsALeftoverOnce covers a sandbox that an earlier pod with the same name left behind.
+// get must not show it in addition to the pod, and must never show it as ready.
 func TestGetShowsALeftoverOnce(t *testing.T) {
 	r := newRig(t)
 	left := &runtimeapi.PodSandboxConfig{
@@ -112,8 +113,8 @@ func readiness(st corev1.PodStatus) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// If the record of a container was removed, podrun must restart the container, as a kubelet
-// does.
+// TestApplyRestartsAContainerWithoutARecord checks that podrun, like a kubelet, restarts a
+// container whose record was removed.
 func TestApplyRestartsAContainerWithoutARecord(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)

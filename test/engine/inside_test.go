@@ -32,8 +32,8 @@ func inside(t *testing.T) (*rig, run.ExecTarget) {
 	return r, target
 }
 
-// TestForwardOnIPv4 checks that for 0.0.0.0, podrun does not forward IPv6 connections, like
-// kubectl.
+// TestForwardOnIPv4 checks that podrun, like kubectl, does not forward IPv6 connections if the
+// address is 0.0.0.0.
 func TestForwardOnIPv4(t *testing.T) {
 	r, _ := inside(t)
 	defer r.mustDelete()
@@ -62,8 +62,8 @@ func TestForwardOnIPv4(t *testing.T) {
 	}
 }
 
-// TestForwardFails covers a runtime that does not forward ports, if podrun cannot enter the
-// pod's network either. podrun must report this for the connection, and continue.
+// TestForwardFails covers a runtime that does not forward ports, on a host where podrun cannot
+// enter the pod's network either. podrun must report this for the connection, and continue.
 func TestForwardFails(t *testing.T) {
 	r, _ := inside(t)
 	defer r.mustDelete()

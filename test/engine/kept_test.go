@@ -36,8 +36,8 @@ func readySince(pod *corev1.Pod) (corev1.ConditionStatus, time.Time) {
 	return c.Status, c.LastTransitionTime.Time
 }
 
-// TestTransitionTimesAreKept (conformance C2, C3) checks that during a `wait` and afterwards,
-// `get` shows since when the pod has been ready.
+// TestTransitionTimesAreKept (conformance C2, C3) checks that `get` shows, during and after a
+// `wait`, the time since which the pod has been ready.
 func TestTransitionTimesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -137,8 +137,8 @@ func TestImageBackOffIsShown(t *testing.T) {
 	})
 }
 
-// TestOOMKillIsReportedOnce checks that podrun reports an OOM kill once, however many commands
-// observe it.
+// TestOOMKillIsReportedOnce checks that podrun reports an OOM kill only once, even if several
+// commands observe it.
 func TestOOMKillIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -161,8 +161,8 @@ func TestOOMKillIsReportedOnce(t *testing.T) {
 	})
 }
 
-// TestExitsOfStoppedAndDeletedPods checks that stop keeps how the containers exited, and that
-// delete returns this.
+// TestExitsOfStoppedAndDeletedPods checks that stop records the exits of the containers, and that
+// delete returns them.
 func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

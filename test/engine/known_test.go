@@ -22,9 +22,9 @@ func (r *rig) got(name string) *corev1.Pod {
 	return views[0].Object
 }
 
-// TestGetSaysWhatIsMountedRecursively checks whether get shows a mount as recursively
-// read-only. This depends on the mount's setting, and on the capabilities of the runtime
-// handler of the pod's RuntimeClass (KEP-3857). Previously, get always reported
+// TestGetSaysWhatIsMountedRecursively checks that get correctly shows whether a mount is
+// recursively read-only. This depends on the mount's setting, and on the capabilities of the
+// runtime handler of the pod's RuntimeClass (KEP-3857). Previously, get always reported
 // recursiveReadOnly: Disabled.
 func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
@@ -37,7 +37,7 @@ func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 		name    string
 		options []critest.Option
 		class   string
-		whole   bool // whether the mount must be recursively read-only
+		whole   bool // true if the mount must be recursively read-only
 		want    string
 	}{
 		{name: "a runtime that lists no handlers", want: "/plain Disabled, /if Disabled, /writable "},
@@ -97,8 +97,8 @@ func TestGetShowsTheUser(t *testing.T) {
 	}
 }
 
-// TestGetOfAStoppedPod checks that get shows a stopped pod as terminated, whatever its restart
-// policy, because no container starts again until `podrun start`.
+// TestGetOfAStoppedPod checks that get shows a stopped pod as terminated, regardless of its restart
+// policy, because none of its containers starts again until `podrun start`.
 func TestGetOfAStoppedPod(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)

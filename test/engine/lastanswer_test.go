@@ -28,7 +28,7 @@ func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 		{"create", "CreateContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
 		{"start", "StartContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
 		{"create hangs", "CreateContainer", []critest.Fault{{When: critest.Hang}}, ""},
-		// The result of the first attempt was unknown: the runtime had created the container.
+		// The result of the first attempt was unknown, but the runtime had created the container.
 		{"create again", "CreateContainer", []critest.Fault{
 			{When: critest.After, Err: status.Error(codes.Unknown, `name "app_web" is reserved for "abc"`), Times: 1, Delay: 50 * time.Second},
 			{When: critest.Hang},

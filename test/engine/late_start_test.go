@@ -10,9 +10,9 @@ import (
 )
 
 // TestApplyOfLateStart covers a podrun process that was killed while it started a container. The
-// runtime completes the start while the next apply waits for the container's image. The apply,
-// which had decided to create another container, must decide again. Previously, two containers of
-// this name ran.
+// runtime completes the start while the next apply waits for the container's image. The apply had
+// already decided to create another container, and must make a new decision. Previously, two
+// containers of this name ran.
 func TestApplyOfLateStart(t *testing.T) {
 	for _, tc := range []struct {
 		policy   string
@@ -27,7 +27,7 @@ func TestApplyOfLateStart(t *testing.T) {
 			r := newRig(t)
 			r.rt.Script("app", tc.behavior)
 			late := r.killLate("StartContainer", 1500*time.Millisecond, childJob{Manifest: one(tc.policy)})
-			// The first call is for admission.
+			// The first call belongs to admission.
 			defer r.rt.Fault("ImageStatus", critest.Fault{When: critest.Slow, Delay: 3 * time.Second, Skip: 1})()
 			if result := r.apply(one(tc.policy)); result.Err != nil {
 				t.Errorf("the next apply: %v", result.Err)

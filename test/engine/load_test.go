@@ -9,7 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Only containerd can load images. With another runtime, the command must fail immediately.
+// TestLoadIntoAnotherRuntime checks that the command fails immediately if the runtime is not
+// containerd, because only containerd can load images.
 func TestLoadIntoAnotherRuntime(t *testing.T) {
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
 	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))

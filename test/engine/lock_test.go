@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestLockTimeoutHasItsKind covers an apply and a delete that wait for another podrun: if
-// --timeout expires, the error must be a deadline, with exit code 124.
+// TestLockTimeoutHasItsKind covers an apply and a delete that wait for another podrun process. If
+// --timeout expires, the error must be of kind Deadline, with exit code 124.
 func TestLockTimeoutHasItsKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

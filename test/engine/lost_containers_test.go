@@ -8,9 +8,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestLostContainersKeepTheRestartCount: the runtime loses its containers, for example with a damaged
-// store. As in the kubelet, the restart count continues from the names of the logs, so that the new
-// container does not write to the log of an earlier one.
+// TestLostContainersKeepTheRestartCount covers a runtime that has lost its containers, for example
+// because of a damaged store. As in the kubelet, the restart count must continue from the names of
+// the logs, so that the new container does not write to the log of an earlier one.
 func TestLostContainersKeepTheRestartCount(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}, {name: new, image: registry.example/app:1}]")
@@ -45,7 +45,7 @@ func TestLostContainersKeepTheRestartCount(t *testing.T) {
 	if names, err := filepath.Glob(logs + "/[012].log"); err != nil || len(names) != 3 {
 		t.Errorf("logs %v, %v", names, err)
 	}
-	// A container without logs begins at 0.
+	// A container without logs starts with 0.
 	lose()
 	if err := os.RemoveAll(filepath.Join(filepath.Dir(logs), "new")); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,8 @@ func TestLostContainersKeepTheRestartCount(t *testing.T) {
 		t.Errorf("%d and %d restarts, want 3 and 0", app.RestartCount, new.RestartCount)
 	}
 	r.mustDelete()
-	// The next pod of the same definition has the same UID, and begins at 0, because its logs were removed.
+	// The next pod with the same definition has the same UID. Its count starts with 0, because the logs
+	// were removed.
 	r.mustApply(text, run.OutcomeCreated)
 	if got := containerStatus(t, r.got("web").Status, "app"); got.RestartCount != 0 {
 		t.Errorf("after a delete: %d restarts", got.RestartCount)

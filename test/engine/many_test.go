@@ -17,9 +17,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestDeleteWhileApplyWaits covers an apply that waits for an init container that never exits.
-// It does not hold the lock during the wait, so a delete can remove the pod, and the apply must
-// report that.
+// TestDeleteWhileApplyWaits covers an apply that waits for an init container that never exits. It
+// does not hold the lock during the wait, so a delete can remove the pod, and the apply must report
+// the deletion.
 func TestDeleteWhileApplyWaits(t *testing.T) {
 	for name, script := range map[string][]critest.Behavior{
 		"for an init container": {{Forever: true}}, "for a back-off": {{ExitCode: 1}},
@@ -47,8 +47,8 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 	}
 }
 
-// TestStopWhileApplyWaits covers a pod that a user stops. A command that waits for the pod must
-// not start it again, and neither must a later command that only waits.
+// TestStopWhileApplyWaits covers a pod that a user stops. Neither a command that is waiting for the
+// pod, nor a later command that only waits, may start it again.
 func TestStopWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -106,8 +106,8 @@ func TestDeleteWhileApplyProbes(t *testing.T) {
 	})
 }
 
-// TestOutage covers a restart of the runtime: the containers survive it, and a wait for them
-// must continue.
+// TestOutage covers a restart of the runtime, during which the containers keep running. A wait for
+// them must continue.
 func TestOutage(t *testing.T) {
 	for _, tc := range []struct {
 		outage time.Duration
@@ -154,8 +154,8 @@ func TestApplyWhileApplyWaits(t *testing.T) {
 	})
 }
 
-// TestApplySamePodAtOnce checks that if several commands apply one pod, one creates the pod and
-// the others find it.
+// TestApplySamePodAtOnce checks that one of several commands that concurrently apply a pod creates
+// the pod, and that the others find it.
 func TestApplySamePodAtOnce(t *testing.T) {
 	for name, after := range map[string]time.Duration{"no init": 0, "init takes a minute": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestApplySamePodAtOnce(t *testing.T) {
 				if made != 1 {
 					t.Errorf("%d commands created the pod", made)
 				}
-				// The other commands do nothing, and must report that (faults.md, F10). One of them may
-				// have taken over the pod and started the container app.
+				// The other commands do nothing, and must report the pod as unchanged (faults.md, F10).
+				// One of them may have taken over the pod and started the container app.
 				started := 0
 				for _, result := range results {
 					if result.Outcome == run.OutcomeRestarted {
@@ -303,8 +303,8 @@ func TestGetWhilePodsComeAndGo(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestInterruptedWhileWaiting checks that Ctrl-C after the first start leaves the pod running,
-// and that the command exits immediately.
+// TestInterruptedWhileWaiting checks that the pod keeps running if Ctrl-C arrives after the first
+// start, and that the command exits immediately.
 func TestInterruptedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -31,10 +31,9 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	})
 }
 
-// TestDeleteWithoutTheNodeLock covers a delete that finds no pod. It must not wait for a
-// process that holds the node's lock, because it requires the lock only to remove old files. If
-// another delete waits for the lock until its deadline, the error must name the lock and its
-// holder.
+// TestDeleteWithoutTheNodeLock covers a delete that finds no pod. It must not wait for a process
+// that holds the node's lock, because it needs the lock only to remove old files. If another delete
+// waits for the lock until its deadline, the error must name the lock and its holder.
 func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -63,10 +62,9 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	})
 }
 
-// TestWarningsWithoutTheNodeLock covers a command that prints warnings of the admission,
-// including those for refused pods. Other podrun processes must not have to wait for the node's
-// lock while it prints: the reader of the command's stderr, for example less, may have stopped
-// reading.
+// TestWarningsWithoutTheNodeLock covers a command that prints warnings of admission, including
+// those about refused pods. Other podrun processes must not have to wait for the node's lock while
+// it prints: the reader of the command's stderr, for example less, may have stopped reading.
 func TestWarningsWithoutTheNodeLock(t *testing.T) {
 	const gate = "readinessGates: [{conditionType: example.com/ready}]"
 	for name, spec := range map[string]string{

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// pairPod has everything for which commands wait: a slow init container, a hook, an image to
-// pull, and a container that terminates slowly. podrun creates an init container and an app
+// pairPod contains everything for which commands may wait: a slow init container, a hook, an image
+// to pull, and a container that terminates slowly. podrun creates an init container and an app
 // container before their turn.
 var pairPod = pairPodOf("Always")
 
@@ -36,8 +36,8 @@ type pairCommand struct {
 	name string
 	// onPod means that the command requires an existing pod.
 	onPod bool
-	// wants is the state that the pod must have after the command has succeeded, provided that no
-	// other command has changed the pod since.
+	// wants is the state that the pod must have after the command has succeeded, unless another
+	// command has changed the pod since.
 	wants pairState
 	do    func(ctx context.Context, r *rig) error
 }
@@ -98,15 +98,15 @@ func pairCommands(policy string) []pairCommand {
 	}
 }
 
-// pairCell is one interleaving: the first command is delayed in one of its calls, the
-// second one runs in that time, and one of them may be interrupted.
+// pairCell is one interleaving: the first command is delayed in one of its calls while the second
+// one runs, and one of them may be interrupted.
 type pairCell struct {
 	first, second pairCommand
 	at            step
-	// "", "first" or "second": which command is interrupted
+	// which command is interrupted: "first", "second", or "" for none
 	interrupt string
 	policy    string // the pod's restart policy
-	onPod     bool   // whether the pod exists before the commands run
+	onPod     bool   // true if the pod exists before the commands run
 }
 
 func (c pairCell) String() string {
@@ -116,7 +116,7 @@ func (c pairCell) String() string {
 // pairRig returns a host for a pair of commands. The pod exists if onPod is set.
 func pairRig(t *testing.T, policy string, onPod bool) *rig {
 	r := newRig(t)
-	// Real cgroups would take most of the time.
+	// Real cgroups would take most of the test's time.
 	r.settings.CgroupsPerQOS = false
 	r.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
 	r.rt.Script("more", critest.Behavior{})
@@ -140,7 +140,7 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 		seen := map[string]int{}
 		for _, call := range r.rt.Calls() {
 			at := step{call.Method, seen[call.Method]}
-			// A command polls while it waits.
+			// While a command waits, it polls.
 			if seen[call.Method]++; !at.reads() || at.n < 6 {
 				out = append(out, at)
 			}
@@ -150,10 +150,10 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 	return out
 }
 
-// TestPairs runs pairs of commands on one pod. It delays the first command, in each of its
-// calls, for longer than the second one is willing to wait. It interrupts neither of them, the
-// first one, or the second one. A model of the expected state checks the pod from outside. With
-// PODRUN_TORTURE=1, it tries all interleavings (about 7,000); otherwise one in pairSample.
+// TestPairs runs pairs of commands on one pod. It delays the first command, in each of its calls,
+// for longer than the second command waits. Either no command, the first one, or the second one is
+// interrupted. A model of the expected state checks the pod from outside. With PODRUN_TORTURE=1, it
+// tries all interleavings (about 7,000); otherwise one in pairSample.
 func TestPairs(t *testing.T) {
 	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
 	for _, cell := range pairCells(t) {
@@ -193,8 +193,8 @@ func pairCells(t *testing.T) (all []pairCell) {
 }
 
 // updates reports whether the command kills a container to restart it with another image. If the
-// restart policy does not restart containers that exit with 0, the killed container would look
-// as if it had completed.
+// restart policy does not restart containers that exit with 0, the killed container is
+// indistinguishable from a completed one.
 func (c pairCommand) updates() bool { return c.name == "apply updated" }
 
 // pairSample is a prime, so that the sample includes all commands and calls.
@@ -221,7 +221,7 @@ func tryPair(t *testing.T, c pairCell) {
 	begun := time.Now()
 	cancelFirst, firstEnd := run(c.first)
 	defer cancelFirst(nil)
-	// The command may never make that call.
+	// The command may never make that call, so the wait is limited.
 	for i := 0; r.callsTo(c.at.method) <= c.at.n && i < 300; i++ {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -239,7 +239,7 @@ func tryPair(t *testing.T, c pairCell) {
 	if took := time.Since(begun); took > testTimeout+2*time.Minute {
 		t.Errorf("took %s", took)
 	}
-	// By then, the runtime has completed its late calls.
+	// After this time, the runtime has completed its late calls.
 	time.Sleep(2 * time.Minute)
 	t.Logf("%v", r.reasons())
 	t.Logf("first: %v (after %s)\nsecond: %v (after %s)", first.err, first.when.Sub(begun), second.err, second.when.Sub(begun))
@@ -254,7 +254,8 @@ func tryPair(t *testing.T, c pairCell) {
 	r.mustDelete()
 }
 
-// pairState determines the state of the pod from outside: it queries only the runtime.
+// pairState determines the state of the pod independently of podrun: it reads only from the
+// runtime.
 func (r *rig) pairState() pairState {
 	ready := 0
 	for _, sb := range r.rt.Sandboxes() {
@@ -299,7 +300,7 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	}
 	if first.err != nil && second.err != nil {
 		if errors.Is(first.err, errCtrlC) || errors.Is(second.err, errCtrlC) {
-			// One command was interrupted, and the other one yielded to it.
+			// One command was interrupted, and the other one had yielded to it.
 			return
 		}
 		t.Error("both failed")
@@ -314,7 +315,7 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	switch {
 	case len(want) == 0:
 	case len(want) == 1 && (c.interrupt == "" || !c.interruptedEnds()):
-		// If a stop did not find the pod, it did not change it.
+		// A stop that did not find the pod did not change its state.
 		if state != want[0] && (c.onPod || want[0] == pairRuns) {
 			t.Errorf("the pod is %s, want %s", state, want[0])
 		}

@@ -19,13 +19,13 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// far is a pod whose image must be pulled.
+// far is the spec of a pod whose image must be pulled.
 const far = "containers: [{name: app, image: registry.example/far:1}]"
 
 var farImage = critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}}
 
 // applyLater applies a pod as a separate process. It returns a function that interrupts the
-// process, and the result.
+// process, and a channel for the result.
 func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCauseFunc, chan run.Result) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	r.t.Cleanup(func() { cancel(nil) })
@@ -43,8 +43,8 @@ func (r *rig) wantRunning(name string) {
 	r.oneReadySandbox()
 }
 
-// TestF1RollbackOfALoser covers an apply that waits for a pull, and another apply that finds
-// the image and overtakes it. However the first one ends, the pod must continue to run.
+// TestF1RollbackOfALoser covers an apply that waits for a pull, and another apply that finds the
+// image and overtakes it. Regardless of how the first apply ends, the pod must continue to run.
 func TestF1RollbackOfALoser(t *testing.T) {
 	for name, end := range map[string]func(cancel context.CancelCauseFunc){
 		"goes on": func(context.CancelCauseFunc) {}, "is interrupted": func(cancel context.CancelCauseFunc) { cancel(errCtrlC) },
@@ -103,9 +103,9 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	}
 }
 
-// TestF1WinnerEndsFirst covers a command that has taken over a pod from another command, and
-// gives up before that command. It must keep the objects that it has created so far for the
-// other command.
+// TestF1WinnerEndsFirst covers a command that has taken over a pod from another command, and ends
+// before that command. It must keep the objects that it has already created, because the other
+// command uses them.
 func TestF1WinnerEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -125,8 +125,8 @@ func TestF1WinnerEndsFirst(t *testing.T) {
 	})
 }
 
-// TestLastCommandRemovesAFreshPod covers two commands that give up before a container was
-// started: the last one, whichever it is, must leave nothing behind.
+// TestLastCommandRemovesAFreshPod covers two commands that fail before a container is started. The
+// last command, whichever it is, must leave nothing behind.
 func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	}
 }
 
-// TestBothGiveUpAtOnce covers two commands that are interrupted at the same time: neither may
-// rely on the other for the cleanup.
+// TestBothGiveUpAtOnce covers two commands that are interrupted at the same time: neither command
+// may rely on the other one for the cleanup.
 func TestBothGiveUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -200,8 +200,8 @@ func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 	})
 }
 
-// TestC1WaitTakesUpADeadline covers a pod for which a command waits. If an update adds an
-// activeDeadlineSeconds, it must terminate the pod.
+// TestC1WaitTakesUpADeadline covers an update that adds activeDeadlineSeconds to a pod for which a
+// command waits. The deadline must terminate the pod.
 func TestC1WaitTakesUpADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -252,8 +252,8 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 	})
 }
 
-// TestGenerations checks that each start, stop, takeover and delete creates a new generation,
-// and that no generation is used again after a delete.
+// TestGenerations checks that each start, stop, takeover and delete creates a new generation, and
+// that generations are not reused after a delete.
 func TestGenerations(t *testing.T) {
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
@@ -298,8 +298,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// TestRestartOfAChangedPod checks that restart and start act on the definition that the pod has
-// when they own it, not on the one that they found.
+// TestRestartOfAChangedPod checks that restart and start act on the pod's definition at the time
+// when they become the owner, not on the definition that they found.
 func TestRestartOfAChangedPod(t *testing.T) {
 	text := func(value string) string {
 		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
@@ -346,8 +346,8 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 	}
 }
 
-// TestRestartOfPodsOneOfWhichIsDeleted checks that if another command deletes one of several pods, restart still
-// restarts the others.
+// TestRestartOfPodsOneOfWhichIsDeleted checks that restart still restarts the other pods if another command
+// deletes one of them.
 func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -368,9 +368,8 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 	})
 }
 
-// TestRestartOfADeletedPod covers a restart and a start that find the pod, and then wait while
-// a delete removes it. They must not create it again: no container of a deleted pod may be
-// started.
+// TestRestartOfADeletedPod covers a restart and a start that find the pod, and then wait while a
+// delete removes it. They must not recreate it: no container of a deleted pod may be started.
 func TestRestartOfADeletedPod(t *testing.T) {
 	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// clean runs until podrun stops it, and then exits with 0.
+// clean is a program that runs until podrun stops it, and then exits with 0.
 var clean = critest.Behavior{Forever: true, CleanTERM: true}
 
 // restartable returns a pod with one container, which has the given image and additional
@@ -26,9 +26,9 @@ func restartable(policy, image, more string) string {
 	return podText("web", policy, "terminationGracePeriodSeconds: 5", "containers: [{name: web, image: registry.example/"+image+more+"}]")
 }
 
-// TestServeStartsChanged covers a container that serve killed because of its new image. When
-// the image has been pulled, serve must restart the container, whatever its restart policy and
-// its exit code.
+// TestServeStartsChanged covers a container that serve killed because of its new image. When the
+// image has been pulled, serve must restart the container, regardless of its restart policy and
+// exit code.
 func TestServeStartsChanged(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
 		t.Run(policy, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestServeStartsChanged(t *testing.T) {
 	}
 }
 
-// TestStartsUnhealthyAgain covers a container that podrun kills because of a probe, and that
-// then exits with 0: it has not completed successfully.
+// TestStartsUnhealthyAgain covers a container that podrun kills because of a probe, and that then
+// exits with 0. It must not count as completed.
 func TestStartsUnhealthyAgain(t *testing.T) {
 	for _, kind := range []string{"livenessProbe", "startupProbe"} {
 		more := ", " + kind + ": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"
@@ -123,9 +123,9 @@ func TestKilledInARestart(t *testing.T) {
 	}
 }
 
-// TestCanceledStart covers containerd, which cancels the start of a container if the podrun
-// that requested it is killed. The container has not failed, so the next command must start it,
-// even if the killed podrun had stopped it for an update.
+// TestCanceledStart covers containerd, which cancels the start of a container if the podrun process
+// that requested the start is killed. The container has not failed, so the next command must start
+// it, even if the killed process had stopped it for an update.
 func TestCanceledStart(t *testing.T) {
 	for _, update := range []bool{false, true} {
 		t.Run(fmt.Sprintf("update: %v", update), func(t *testing.T) {
@@ -174,8 +174,9 @@ func TestServeStartsChangedAfterFailures(t *testing.T) {
 	})
 }
 
-// TestServeKillsUnhealthyOnFullDisk checks that podrun kills and restarts an unhealthy
-// container even if it can record neither step. The kubelet does the same without any records.
+// TestServeKillsUnhealthyOnFullDisk checks that podrun kills and restarts an unhealthy container
+// even if it cannot record either step. The kubelet does the same, because it keeps no such
+// records.
 func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)

@@ -46,7 +46,7 @@ func TestPreempt(t *testing.T) {
 		if calls := r.rt.Changes(); countOf(calls, "StopContainer web") != 1 || countOf(calls, "StopContainer db") != 0 {
 			t.Errorf("changes: %q", calls)
 		}
-		// The stopped pod waits for free resources; then it runs again.
+		// The stopped pod waits until resources are free; then it runs again.
 		wantErr(t, r.apply(low).Err, problem.Refused, "Node didn't have enough resource: pods")
 		r.delete(run.DeleteOptions{}, "critical")
 		if result := r.apply(low); result.Err != nil {
@@ -81,7 +81,7 @@ func TestPreemptWatched(t *testing.T) {
 	})
 }
 
-// TestPreemptPlan checks that the plan lists the preempted pods, and changes nothing.
+// TestPreemptPlan checks that the plan lists the pods to preempt, and that `plan` changes nothing.
 func TestPreemptPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -105,7 +105,8 @@ func TestPreemptPlan(t *testing.T) {
 	})
 }
 
-// TestPriority: the priority class of the input determines the priority of the created pod.
+// TestPriority checks that the priority class in the input determines the priority of the created
+// pod.
 func TestPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -14,8 +14,8 @@ import (
 )
 
 // BenchmarkPrepare reads the facts, and plans and admits one pod on a host with a hundred pods.
-// Like a podrun process, it uses a socket. It must take at most 10 ms, because apply does this
-// under the node's lock.
+// Like a podrun process, it uses a socket. It must take at most 10 ms, because apply performs these
+// steps under the node's lock.
 //
 //	go test ./test/engine -run '^$' -bench Prepare
 func BenchmarkPrepare(b *testing.B) {
@@ -52,8 +52,8 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	// On a busy machine, CPU times are comparable, and wall times are not. The CPU time includes
-	// that of the fake runtime.
+	// On a busy machine, CPU times are comparable, whereas wall times are not. The CPU time
+	// includes that of the fake runtime.
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 	for _, result := range r.delete(run.DeleteOptions{}) {
 		if result.Err != nil {

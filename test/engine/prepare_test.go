@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// testFacts are the facts about a host that planning requires.
+// testFacts are the facts about a host that podrun needs for planning.
 var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 }}
@@ -39,8 +39,8 @@ func existingPod(t *testing.T, text, uid string) prepare.ExistingPod {
 	return prepare.ExistingPod{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
 }
 
-// TestRefusedMountIsToldOnce checks that admission reports the field and the fix, and does not
-// report in addition that the container cannot be planned. podrun must print the plan
+// TestRefusedMountIsToldOnce checks that admission reports a refused mount only once, with the
+// field and the fix, and not also as a container that cannot be planned. podrun must print the plan
 // nevertheless.
 func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
@@ -79,7 +79,7 @@ func TestChange(t *testing.T) {
 		pod  string
 		here []prepare.ExistingPod
 		want prepare.Change
-		// if it is not empty, the UID of the pod, in place of the existing pod's
+		// the UID of the pod, in place of the existing pod's; "" keeps the existing one
 		uid  string
 		old  int
 		diff []string

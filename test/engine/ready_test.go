@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// crashing are pods whose container exits again and again.
+// crashing returns pods whose container exits repeatedly.
 func crashing(policy string) string {
 	return podText("web", policy, "containers: [{name: app, image: registry.example/app:1}]")
 }
@@ -37,9 +37,8 @@ func (r *rig) applyReady(text string, timeout time.Duration) run.Result {
 	return results[0]
 }
 
-// TestCrashLoopIsNotReady covers a container that crashes soon after each start. podrun must
-// never report it as ready, whether or not its pod existed before, and the error must name the
-// exit.
+// TestCrashLoopIsNotReady covers a container that crashes soon after each start. podrun must never
+// report it as ready, even if its pod already existed, and the error must name the exit.
 func TestCrashLoopIsNotReady(t *testing.T) {
 	for _, goal := range []lifecycle.Goal{lifecycle.GoalReady, "condition=Ready", "condition=ContainersReady"} {
 		t.Run(string(goal), func(t *testing.T) {
@@ -56,9 +55,9 @@ func TestCrashLoopIsNotReady(t *testing.T) {
 	}
 }
 
-// TestLateExitIsNotReady covers a runtime that reports the exit of a container late, at a time at
-// which the container would already count as ready. podrun must not report it as ready, because that
-// requires a newer observation.
+// TestLateExitIsNotReady covers a runtime that reports the exit of a container so late that the
+// container would already count as ready. podrun must not report it as ready without a newer
+// observation.
 func TestLateExitIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -87,7 +86,7 @@ func TestReadyAfterCrash(t *testing.T) {
 		if ran := ready.Sub(c.StartedAt); ran <= 900*time.Millisecond || ran > 3*time.Second {
 			t.Errorf("reported as ready after it had run for %s; its previous run lasted 900 ms", ran)
 		}
-		// For every later command, the container has run long enough.
+		// For every later command, the container has already run long enough.
 		if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil || time.Since(ready) > time.Second {
 			t.Errorf("a later wait: %v after %s", result.Err, time.Since(ready))
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// attemptsOf lists the attempt numbers of the requested sandboxes.
+// attemptsOf lists the attempt numbers of the sandboxes that podrun requested.
 func attemptsOf(rt *critest.Runtime) []uint32 {
 	var out []uint32
 	for _, c := range rt.Calls() {
@@ -30,9 +30,9 @@ func attemptsOf(rt *critest.Runtime) []uint32 {
 	return out
 }
 
-// sameRequests checks that repeated requests for one attempt of a sandbox are identical. If
-// CRI-O has created a sandbox too late, it returns the sandbox for an identical request, and
-// otherwise removes it (test/timeout.bats).
+// sameRequests checks that repeated requests for one attempt of a sandbox are identical. CRI-O
+// returns a sandbox that it created too late for an identical request, and otherwise removes the
+// sandbox (test/timeout.bats).
 func sameRequests(t *testing.T, rt *critest.Runtime) {
 	t.Helper()
 	first := map[uint32]*runtimeapi.RunPodSandboxRequest{}
@@ -49,9 +49,9 @@ func sameRequests(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
-// TestSandboxInDoubt covers a runtime that responds too late. It also covers a runtime that has
-// reserved a name for an object that it does not list. podrun must make a new attempt only
-// after it has removed the old sandbox, and there must never be two.
+// TestSandboxInDoubt covers a runtime that responds too late, and a runtime that has reserved a
+// name for an object that it does not list. podrun must make a new attempt only after it has
+// removed the old sandbox, so that two sandboxes never exist at the same time.
 func TestSandboxInDoubt(t *testing.T) {
 	reserved := status.Error(codes.Unknown, `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`)
 	cni := status.Error(codes.Unknown, `failed to setup network for sandbox "abc": plugin type="bridge" failed (add)`)
@@ -60,7 +60,7 @@ func TestSandboxInDoubt(t *testing.T) {
 		fault    critest.Fault
 		attempts []uint32
 		changes  []string
-		err      []string // substrings of the error; nil for none
+		err      []string // substrings of the expected error; nil for no error
 	}{
 		// containerd#12438, #9947
 		{name: "it was made, and nobody told", fault: critest.Fault{When: critest.EffectThenHang, Times: 1}, attempts: []uint32{0, 1},
@@ -76,7 +76,7 @@ func TestSandboxInDoubt(t *testing.T) {
 			changes: []string{"RunPodSandbox", "RunPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
 		{name: "its name stays reserved", fault: critest.Fault{When: critest.Before, Err: reserved}, attempts: []uint32{0, 1, 2},
 			changes: []string{"RunPodSandbox", "RunPodSandbox", "RunPodSandbox"}, err: []string{"pod default/web", "create sandbox", "is reserved for"}},
-		// containerd keeps a record when its own rollback fails.
+		// containerd keeps a record if its own rollback fails.
 		{name: "its network failed, and a record is left", fault: critest.Fault{When: critest.After, Err: cni}, attempts: []uint32{0},
 			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"}, err: []string{"pod default/web", "create sandbox", `plugin type="bridge" failed`}},
 	} {
@@ -110,7 +110,7 @@ func TestSandboxInDoubt(t *testing.T) {
 	}
 }
 
-// TestContainerInDoubt does for a container what TestSandboxInDoubt does (containerd#4604,
+// TestContainerInDoubt covers the cases of TestSandboxInDoubt for a container (containerd#4604,
 // #13867).
 func TestContainerInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestKeepOnFailure(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReserveFails covers two pods, if podrun cannot write the state of the second: nothing of
-// the first one may remain.
+// TestReserveFails covers two pods. If podrun cannot write the state of the second one, no
+// leftovers of the first one may remain.
 func TestReserveFails(t *testing.T) {
 	r := newRig(t)
 	text := func(name string) string {
@@ -217,7 +217,8 @@ func TestVolumeFails(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestStartFails checks that podrun keeps the pod for a diagnosis, and that apply tries again.
+// TestStartFails checks that podrun keeps a pod that fails to start for diagnosis, and that the
+// next apply retries the start.
 func TestStartFails(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})

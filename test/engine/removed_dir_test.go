@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestF8DirectoryOfAHookedPodRemoved checks that after rm -r of a pod's directory, another
-// apply creates the missing files, and the pod runs (faults.md, F8).
+// TestF8DirectoryOfAHookedPodRemoved checks that another apply recreates the files, and that the
+// pod runs, after rm -r of the pod's directory (faults.md, F8).
 func TestF8DirectoryOfAHookedPodRemoved(t *testing.T) {
 	r := newRig(t)
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// version returns a pod with one container, which has an image and an argument. A change of the
+// version returns a pod with one container, with the given image and argument. A change of the
 // image is an update in place; a change of the argument is a replacement.
 func version(image, arg string) string {
 	return podText("web", "Always", "terminationGracePeriodSeconds: 20",
@@ -81,8 +81,8 @@ func TestUpdateInPlace(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestUpdateCutShort covers a checkpoint with the new version and a container with the old one:
-// the next apply of the same file must continue.
+// TestUpdateCutShort covers an interrupted update: the checkpoint contains the new version, and the
+// container has the old one. The next apply of the same file must complete the update.
 func TestUpdateCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -97,8 +97,8 @@ func TestUpdateCutShort(t *testing.T) {
 	})
 }
 
-// TestTypoCostsNoDowntime checks that if an image is not available, the old version continues
-// to run.
+// TestTypoCostsNoDowntime checks that the old version continues to run if the new image is not
+// available.
 func TestTypoCostsNoDowntime(t *testing.T) {
 	for name, text := range map[string]string{"update": version("tpyo:1", "one"), "replacement": version("tpyo:1", "two")} {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestTypoCostsNoDowntime(t *testing.T) {
 	}
 }
 
-// TestReplaceFails covers a replacement that fails after podrun has removed the old pod:
-// nothing of the new one may remain, and the next apply must start again.
+// TestReplaceFails covers a replacement that fails after podrun has removed the old pod. No
+// leftovers of the new pod may remain, and the next apply must create the pod.
 func TestReplaceFails(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -133,8 +133,8 @@ func TestReplaceFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceRefused checks that if the host refuses a pod, podrun changes nothing, not even
-// other pods of the same command.
+// TestReplaceRefused checks that podrun changes nothing, not even other pods of the same command,
+// if it refuses a pod.
 func TestReplaceRefused(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -147,7 +147,8 @@ func TestReplaceRefused(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceCountsTheOldAsGone: admission treats the resources and ports of the old pod as free.
+// TestReplaceCountsTheOldAsGone checks that admission treats the resources and ports of the old pod
+// as free.
 func TestReplaceCountsTheOldAsGone(t *testing.T) {
 	r := newRig(t)
 	text := func(arg string) string {
@@ -177,7 +178,8 @@ func TestReplaceSameUID(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceRunsTheOldHook checks that the hook and the grace period of the old pod apply.
+// TestReplaceRunsTheOldHook checks that a replacement uses the hook and the grace period of the old
+// pod.
 func TestReplaceRunsTheOldHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestReservationReleasedWhileReading covers another podrun that reads the host while a pod
-// starts: it must find the pod, either by its reservation or by its sandbox.
+// TestReservationReleasedWhileReading covers another podrun process that reads the host while a pod
+// starts. It must find the pod, either by its reservation or by its sandbox.
 func TestReservationReleasedWhileReading(t *testing.T) {
 	r := newRig(t)
 	e := r.engine()
@@ -26,7 +26,7 @@ func TestReservationReleasedWhileReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.rt.Fault("ListPodSandbox", critest.Fault{Match: func(proto.Message) bool {
-		// The sandbox appears immediately after the current list.
+		// The sandbox appears immediately after this list was read.
 		reservation.Release()
 		return false
 	}})()

@@ -14,13 +14,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// sized returns a pod with resources; policy is the resizePolicy for memory.
+// sized returns a pod with the given resources and the given resizePolicy for memory.
 func sized(cpu, memory, policy string) string {
 	return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, resources: {requests: {cpu: "+cpu+", memory: 16Mi}, limits: {cpu: 1, memory: "+memory+"}}, "+
 		"resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: "+policy+"}]}]")
 }
 
-// group reads the first existing file of the pod's cgroup.
+// group reads the first of the given files that exists in the pod's cgroup.
 func (r *rig) group(files ...string) string {
 	r.t.Helper()
 	for _, f := range files {
@@ -53,8 +53,8 @@ func (r *rig) resizeCalls() []string {
 	return r.rt.CallNames("UpdateContainerResources", "UpdatePodSandboxResources", "StopContainer", "StartContainer", "RunPodSandbox")
 }
 
-// TestResize checks that CPU and memory change without a restart, in the pod's cgroup and in
-// the container, upwards and downwards.
+// TestResize checks that CPU and memory can be increased and decreased without a restart, in the
+// pod's cgroup and in the container.
 func TestResize(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -95,7 +95,8 @@ func TestResize(t *testing.T) {
 	r.mustApply(sized("200m", "32Mi", "NotRequired"), run.OutcomeUnchanged)
 }
 
-// TestResizeRestarts: only the container whose resizePolicy requires it is restarted.
+// TestResizeRestarts checks that podrun restarts only the container whose resizePolicy requires a
+// restart.
 func TestResizeRestarts(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -119,8 +120,8 @@ func TestResizeRestarts(t *testing.T) {
 	}
 }
 
-// TestResizeBelowUsage covers a memory limit below the current usage: podrun must refuse it
-// before it changes anything, show that in the status, and retry it.
+// TestResizeBelowUsage covers a memory limit below the current usage: podrun must refuse the limit
+// before it changes anything, show the refusal in the status, and retry the resize.
 func TestResizeBelowUsage(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -193,8 +194,8 @@ func TestResizeInterrupted(t *testing.T) {
 	}
 }
 
-// TestServeResizes changes a file, which must resize the pod. If it requests more than this
-// host has now, the resize must be Deferred until resources are free.
+// TestServeResizes checks that a changed file resizes the pod. If the file requests more than this
+// host has at the moment, the resize must be Deferred until resources are free.
 func TestServeResizes(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		text := func(name, memory string) string {

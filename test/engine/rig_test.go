@@ -25,9 +25,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestMain hides all programs from the engine. These tests must not depend on this host's
-// firewall rules. And a process that one test starts inherits the locks of the other tests until
-// it executes its program.
+// TestMain hides all programs from the engine, for two reasons: these tests must not depend on this
+// host's firewall rules, and a process that one test starts inherits the locks of the other tests
+// until it executes its program.
 func TestMain(m *testing.M) {
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())
@@ -40,7 +40,7 @@ type rig struct {
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
 	keep     bool // apiClient keeps the pods
-	// a client of a socket of rt; if it is nil, rt's own client is used
+	// a client of a socket of rt; if it is nil, the engine uses rt's own client
 	client *cri.Client
 
 	mu       sync.Mutex
@@ -48,7 +48,7 @@ type rig struct {
 	warnings []string
 }
 
-// requireRoot skips a test that makes control groups and mounts if it does not run as root.
+// requireRoot skips a test that creates cgroups and mounts if it does not run as root.
 func requireRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -69,8 +69,8 @@ func newRig(t testing.TB, opts ...critest.Option) *rig {
 	return r
 }
 
-// memoryDir creates a directory in memory if possible. podrun syncs the files that it writes,
-// and these tests make it do so thousands of times.
+// memoryDir creates a directory in memory if possible. podrun syncs the files that it writes, and
+// these tests make it write thousands of files.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -88,7 +88,7 @@ func memoryDir(t testing.TB) string {
 // testSettings returns the settings of a host below a directory.
 func testSettings(dir string) nodeconfig.Settings {
 	s := nodeconfig.Default()
-	// The disks of this machine may be full.
+	// The thresholds are off, because the disks of this machine may be full.
 	s.EvictionHard = nil
 	s.RootDir = filepath.Join(dir, "root")
 	s.PodLogsDir = filepath.Join(dir, "logs")
@@ -114,8 +114,7 @@ func cgroupsOf(root string) []string {
 	return found
 }
 
-// removeCgroupRoot removes the remains of the cgroup root of a test that failed, or that kept
-// its pods.
+// removeCgroupRoot removes the leftovers in the cgroup root of a test that failed or kept its pods.
 func removeCgroupRoot(t testing.TB, root string) {
 	for _, dir := range cgroupsOf(root) {
 		var all []string
@@ -181,8 +180,8 @@ func (r *rig) apply(text string) run.Result {
 	return r.applyWithin(r.t.Context(), text, testTimeout)
 }
 
-// applyWithin applies one pod with a timeout. If podrun refuses the pod, applyWithin returns
-// that as a result.
+// applyWithin applies one pod with a timeout. If podrun refuses the pod, applyWithin returns the
+// refusal as a result.
 func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) run.Result {
 	r.t.Helper()
 	results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
@@ -280,7 +279,7 @@ func (r *rig) noLockHeld() {
 			continue
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		// The kernel may close the files of a killed process with a delay.
+		// The kernel may close the files of a killed process some time after its exit.
 		for range 200 {
 			if err == nil {
 				break
@@ -326,7 +325,7 @@ func (r *rig) emitted(reason, text string) bool {
 	return false
 }
 
-// kindOf returns the kind of the first problem.Error in an error; empty for none.
+// kindOf returns the kind of the first problem.Error in an error; or "" if there is none.
 func kindOf(err error) problem.Kind {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e.Kind

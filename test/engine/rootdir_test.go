@@ -16,9 +16,9 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// TestUIDDependsOnRootDir checks that the same file under two root directories defines two
-// pods, and that another spelling of a directory's path makes no difference. `plan` must
-// compute the same UIDs, also from recorded facts.
+// TestUIDDependsOnRootDir checks that the same file under two root directories defines two pods,
+// and that a different spelling of a directory's path does not matter. `plan` must compute the same
+// UIDs, even from recorded facts.
 func TestUIDDependsOnRootDir(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
@@ -62,8 +62,8 @@ func TestUIDDependsOnRootDir(t *testing.T) {
 	}
 }
 
-// TestUpgradeRootDirInUID covers a pod of an older podrun, whose UIDs did not depend on the
-// root directory. The pod must remain unchanged until it is replaced.
+// TestUpgradeRootDirInUID covers a pod of an older version of podrun, whose UIDs did not depend on
+// the root directory. The pod must remain unchanged until it is replaced.
 func TestUpgradeRootDirInUID(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -124,9 +124,9 @@ func (r *rig) deletesOne() {
 	}
 }
 
-// TestUIDOfAnotherRootDir covers a UID in a manifest whose cgroup belongs to a pod of another
-// root directory and runtime: podrun must refuse the pod before any side effect. Without the
-// UID, it is a different pod, and its removal must not affect the first one.
+// TestUIDOfAnotherRootDir covers a UID in a manifest whose cgroup belongs to a pod of another root
+// directory and runtime: podrun must refuse the pod before any side effect. Without the UID, the
+// manifest defines a different pod, whose removal must not affect the first one.
 func TestUIDOfAnotherRootDir(t *testing.T) {
 	a, b := twoRoots(t, false, withUID)
 	groups := a.groupsOf("u-1")
@@ -182,8 +182,8 @@ func TestSharedUIDOfOlderPodrun(t *testing.T) {
 	a.mustDelete()
 }
 
-// TestRootDirsOfOneRuntime covers a pod that another root directory has in the same runtime:
-// podrun must refuse the same manifest, and the same UID.
+// TestRootDirsOfOneRuntime covers a pod of another root directory in the same runtime. podrun must
+// refuse the same manifest and the same UID.
 func TestRootDirsOfOneRuntime(t *testing.T) {
 	plain := strings.Replace(withUID, ", uid: u-1", "", 1)
 	for _, tc := range []struct{ name, first, second, want string }{

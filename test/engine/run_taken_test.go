@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestRunRemovesPodOfFailedApply covers a run whose pod has ended, if another command takes over the
-// pod before the run removes it. The run must wait for that command. If the command fails without
-// having changed the pod, the run must remove the pod. Otherwise, it must keep the pod.
+// TestRunRemovesPodOfFailedApply covers a run whose pod has ended, and another command that takes
+// over the pod before the run removes it. The run must wait for that command. If the command fails
+// without having changed the pod, the run must remove the pod. Otherwise, it must keep the pod.
 func TestRunRemovesPodOfFailedApply(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"the apply fails": 15 * time.Second, "the apply succeeds": time.Minute} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 type lostChoice struct {
 	*rig
 	endpoint string
-	stop     func() // stops the runtime
+	stop     func() // a function that stops the runtime
 	notes    []string
 }
 
@@ -38,7 +38,7 @@ func newLostChoice(t *testing.T) *lostChoice {
 	return l
 }
 
-// runtime returns the Runtime of a command with this --runtime; "" for auto.
+// runtime returns the Runtime of a command with the given --runtime; "" means auto.
 func (l *lostChoice) runtime(wanted string) *run.Runtime {
 	s := l.settings
 	s.ContainerRuntimeEndpoint, s.Runtime = "", wanted
@@ -71,8 +71,7 @@ func (l *lostChoice) wantRecord(t *testing.T, want string) {
 	}
 }
 
-// TestLostChoiceIsRecovered checks that podrun chooses the runtime that has the pods'
-// sandboxes.
+// TestLostChoiceIsRecovered checks that podrun selects the runtime that has the pods' sandboxes.
 func TestLostChoiceIsRecovered(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -98,8 +97,8 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 	}
 }
 
-// TestLostChoiceWithAnEndpoint checks that a command with an endpoint treats a lost record like
-// none, and records the endpoint.
+// TestLostChoiceWithAnEndpoint checks that a command with an endpoint treats a lost record as
+// missing, and records the endpoint.
 func TestLostChoiceWithAnEndpoint(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -116,8 +115,8 @@ func TestLostChoiceWithAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestLostChoiceUndecided checks that if no responding runtime has the pods, the error names
-// the command that records the runtime again, and that this command works.
+// TestLostChoiceUndecided covers pods that no responding runtime has. The error must name the
+// command that records the runtime again, and this command must succeed.
 func TestLostChoiceUndecided(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()
@@ -170,7 +169,8 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 	}
 }
 
-// TestChoiceOfANewerPodrun checks that podrun neither recovers nor overwrites the record of a newer podrun.
+// TestChoiceOfANewerPodrun checks that podrun neither recovers nor overwrites the record of a newer version
+// of podrun.
 func TestChoiceOfANewerPodrun(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()

@@ -14,7 +14,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestPodsAreRemovedWithoutTheRuntime removes a pod whose runtime no longer exists.
+// TestPodsAreRemovedWithoutTheRuntime checks that podrun can remove a pod whose runtime no longer
+// exists.
 func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 	r := newRig(t)
 	if result := r.apply(one("Always")); result.Err != nil {
@@ -39,7 +40,7 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 	for _, dir := range cgroupsOf(r.settings.CgroupRoot) {
 		t.Errorf("%s is left", dir)
 	}
-	// Nothing remains that could be removed.
+	// There is nothing left to remove.
 	if err := runtime.RemoveStored(context.Background()); err != nil {
 		t.Error(err)
 	}

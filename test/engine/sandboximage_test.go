@@ -9,7 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestSandboxImageIsNamed uses containerd's error for an unavailable sandbox image.
+// TestSandboxImageIsNamed checks that the error names an unavailable sandbox image. It uses
+// containerd's error.
 func TestSandboxImageIsNamed(t *testing.T) {
 	for version, test := range map[string]struct{ text, key string }{
 		"1.6.20": {`failed to get sandbox image "r.example/pause:3.9": failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve reference "r.example/pause:3.9": r.example/pause:3.9: not found`,

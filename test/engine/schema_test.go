@@ -54,8 +54,8 @@ func (r *rig) keepAll(uid string) []string {
 
 var schemaLine = regexp.MustCompile(`(?m)^# podrun schema \d+\n`)
 
-// setVersion changes the version of a state file. 0 removes the version, as in files of podrun
-// releases that wrote none.
+// setVersion changes the version of a state file. The version "0" removes the line, as in files of
+// releases that did not write a version.
 func setVersion(t *testing.T, file string, version string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -76,7 +76,7 @@ func setVersion(t *testing.T, file string, version string) {
 }
 
 // TestSchemaOfBefore checks that state files without a version, as older podrun versions wrote
-// them, are read like current ones.
+// them, are read like current files.
 func TestSchemaOfBefore(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -144,8 +144,8 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	wantErr(t, result.Err, problem.Refused, mark, fmt.Sprintf("schema version %d", identity.Schema+1))
 }
 
-// TestSchemaOfANewerPodrun checks that a state file of a newer podrun blocks commands that
-// change the pod, and only these. It does not matter whether podrun can read its content.
+// TestSchemaOfANewerPodrun checks that a state file of a newer version of podrun blocks exactly the
+// commands that change the pod, even if podrun can read the content of the file.
 func TestSchemaOfANewerPodrun(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
 		for i := range 6 {

@@ -23,7 +23,7 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// secretive returns the manifests of a Secret and of a pod that has a variable from it, with
+// secretive returns the manifests of a Secret and of a pod with a variable from the Secret, with
 // the given restart policy.
 func secretive(name, policy string) string {
 	return podText(name, policy, "containers:", "- {name: "+name+", image: registry.example/app:1, env: [{name: K, valueFrom: {secretKeyRef: {name: s, key: k}}}]}") +
@@ -33,7 +33,7 @@ func secretive(name, policy string) string {
 // keepSecretsInMemory sets --secrets=memory.
 func (r *rig) keepSecretsInMemory() {
 	r.settings.Secrets = nodeconfig.SecretsInMemory
-	// If the test fails before podrun removes the secrets, this removes them.
+	// This removes the Secrets if the test fails before podrun removes them.
 	r.t.Cleanup(func() {
 		_ = unix.Unmount(r.layout().SecretsDir(), unix.MNT_DETACH)
 		_ = os.RemoveAll(r.layout().SecretsDir())
