@@ -79,7 +79,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestPauseImage reads the image as container tools do.
+// TestPauseImage checks that container tools can read the image.
 func TestPauseImage(t *testing.T) {
 	archive, err := pauseImage([]byte("program"), "arm64")
 	if err != nil {
@@ -108,8 +108,8 @@ func TestPauseImage(t *testing.T) {
 	}
 }
 
-// TestPauseName checks that a changed program has a new name, because a runtime that has the
-// image does not load it again.
+// TestPauseName checks that the image of a changed program has a new name, because podrun does not
+// load an image that the runtime already has.
 func TestPauseName(t *testing.T) {
 	program, err := os.ReadFile("../../embedded/bundle/pause/pause.c")
 	if err != nil {
@@ -162,9 +162,9 @@ PARTICULAR PURPOSE. See the GNU General Public License for more details.
 You should have received a copy of the GNU General Public License along with this
 program. If not, see <https://www.gnu.org/licenses/>.`
 
-// TestLicenses checks which texts are found. These are the texts in a package's directory, in
-// the parents of this directory and in the package's module, but not those of packages that are
-// not linked. Equal texts must be printed once.
+// TestLicenses checks that readLicenses finds the texts in a package's directory and in the parents
+// of this directory, up to the root of the module, but not those of packages that are not linked.
+// Equal texts must be printed once.
 func TestLicenses(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{

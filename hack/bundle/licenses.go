@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// allowed are the licenses whose terms are met if their texts and the versions of the modules
-// are included (MPL-2.0: the location of the source). Before another license is added, a person
-// must read it.
+// allowed are the licenses whose terms are met if their texts and the versions of the modules are
+// included (MPL-2.0: the location of the source). A person must read another license before adding
+// it.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
 
 // license contains a Go module with the texts of its license.
@@ -34,7 +34,7 @@ func readLicenses(packages, goroot string) ([]license, error) {
 	found := map[string]license{}
 	for _, line := range lines {
 		path, version, root, dir := line[0], line[1], line[2], line[3]
-		// This is a module of podrun.
+		// this is a module of podrun
 		if version == "" {
 			continue
 		}
@@ -125,7 +125,7 @@ func licenseText(licenses []license, libraries []library, lgpl []byte) []byte {
 	}
 	heading("Go modules that are linked into podrun-bundle and the programs in it")
 	fmt.Fprintf(&out, "%s\n", sources)
-	owners := map[string][]string{} // by text
+	owners := map[string][]string{} // modules and libraries, by text
 	for _, l := range licenses {
 		id := strings.TrimSpace(l.module.Path + " " + l.module.Version)
 		fmt.Fprintf(&out, "%s: %s\n", id, l.module.License)

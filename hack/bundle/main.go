@@ -1,11 +1,10 @@
-// Bundle packs the programs that hack/make-bundle has built into the archive that podrun-bundle
-// contains:
+// Bundle packs the programs that hack/make-bundle has built into the archive that podrun-bundle contains:
 //
 //	go run ./hack/bundle -stage DIR -arch amd64 -pause FILE -packages FILE -libraries FILE -out PREFIX
 //
-// It writes PREFIX.tar.zst and PREFIX.sum. PREFIX.sum has the SHA-256 digest of PREFIX.tar.zst, and the number of
-// bytes of the tar. Builds are reproducible: the files in the archive have no times and owners, and their order is
-// fixed. docs/bundle.md describes the content.
+// It writes PREFIX.tar.zst and PREFIX.sum. PREFIX.sum contains the SHA-256 digest of PREFIX.tar.zst, and the size
+// of the tar archive in bytes. Builds are reproducible: the files in the archive have no timestamps and owners,
+// and their order is fixed. docs/bundle.md describes the content.
 package main
 
 import (
@@ -87,7 +86,7 @@ func run(o options) error {
 	return write(o.out, files)
 }
 
-// readStage reads the programs, and returns them by the names that they have in the archive.
+// readStage reads the programs, and returns them by their names in the archive.
 func readStage(stage string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, dir := range []string{"bin", "cni"} {

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 )
 
-// pauseName is the name of the sandbox image. podrun reads it from versions.json. No registry
-// can have this name (RFC 2606). So if containerd has lost the image, it cannot pull another
-// one and run it as root. The tag changes when the program changes (embedded/bundle/pause).
+// pauseName is the name of the sandbox image. podrun reads it from versions.json. No registry can
+// have this name (RFC 2606), so a containerd that has lost the image cannot pull another one and
+// run it as root. The tag changes when the program changes (embedded/bundle/pause).
 const pauseName = "pause.podrun.invalid/pause:1"
 
 // pauseImage returns a docker-archive of pauseName. Its only file is the program. Like

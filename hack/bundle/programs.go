@@ -17,7 +17,7 @@ import (
 const bridgeCopy = "cni/bridge"
 
 // describe returns the programs, sorted by name, with the modules from which they were built. All
-// are Go programs; only runc is linked with C libraries.
+// of them are Go programs; only runc is linked with C libraries.
 func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]spdx.Program, error) {
 	known := map[string]string{}
 	for _, l := range licenses {
@@ -36,7 +36,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 			Name: path.Base(name), Version: info.Main.Version, License: known[info.Main.Path+"@"+info.Main.Version],
 			SHA256: digestOf(files[name]), Modules: spdx.Modules(info),
 		}
-		if info.Main.Version == "" || info.Main.Version == "(devel)" { // podrun-net
+		if info.Main.Version == "" || info.Main.Version == "(devel)" { // the program is podrun-net
 			p.Version, p.License = "devel", "Apache-2.0"
 		}
 		for i, m := range p.Modules {
@@ -61,7 +61,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 func versionsOf(programs []spdx.Program, libraries []library, compiler string) map[string]string {
 	out := map[string]string{"gcc": compiler}
 	for _, p := range programs {
-		if p.Name == "containerd-shim-runc-v2" { // its version is that of containerd
+		if p.Name == "containerd-shim-runc-v2" { // the version of the shim is that of containerd
 			continue
 		}
 		out[p.Name], out["go"] = p.Version, p.Modules[0].Version

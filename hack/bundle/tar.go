@@ -20,9 +20,9 @@ import (
 // memory. A window of twice this size would only reduce the archive from 18 MB to 17.5 MB.
 const window = 32 << 20
 
-// order is the order of the archive's directories. The files that describe the archive come
-// first, so that little must be decompressed to read them. containerd is the largest and comes
-// last, so that all other files are within one window.
+// order is the order of the archive's directories. The files that describe the archive are first,
+// so that a reader need not decompress much to read them. containerd, the largest file, is last, so
+// that all other files are within one window.
 var order = []string{archive.Sums, "share/", "images/", "cni/", "bin/runc", "bin/containerd-shim", "bin/"}
 
 func rank(name string) int {
@@ -30,7 +30,8 @@ func rank(name string) int {
 }
 
 // compress packs files (a map of names to contents) into a reproducible tar archive and compresses it.
-// digest is the SHA-256 digest of the result in hex. unpacked is the size of the tar in bytes.
+// The result digest is the SHA-256 digest of packed in hex. The result unpacked is the size of the tar
+// archive in bytes.
 func compress(files map[string][]byte) (packed []byte, digest string, unpacked int64, err error) {
 	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
@@ -66,7 +67,7 @@ func tarOf(names []string, files map[string][]byte) ([]byte, error) {
 	return plainTar(entries...)
 }
 
-// sums lists the SHA-256 of each file, as sha256sum does.
+// sums lists the SHA-256 digest of each file, in the format of sha256sum.
 func sums(files map[string][]byte) []byte {
 	var out bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -81,7 +82,7 @@ type entry struct {
 	content []byte
 }
 
-// plainTar returns a tar without times and owners.
+// plainTar returns a tar archive without timestamps and owners.
 func plainTar(entries ...entry) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

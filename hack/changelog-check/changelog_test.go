@@ -8,9 +8,9 @@ import (
 func TestCheck(t *testing.T) {
 	const good = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-02-01\n\n### Added\n\n- a\n\n## [0.1.0] - 2026-01-01\n\n### Fixed\n\n- b\n\n[0.2.0]: x\n[0.1.0]: x\n"
 	for name, tc := range map[string]struct {
-		old, new   string // in good
+		old, new   string // strings to replace in a valid changelog
 		tags, here []string
-		want       []string // empty: no problem
+		want       []string // expected problems; empty if there are none
 	}{
 		"good":              {},
 		"without tags":      {tags: nil, here: nil},

@@ -81,8 +81,8 @@ type version [3]int
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// check returns the problems of a changelog in a repository with these tags. here contains the
-// tags of the current commit.
+// check returns the problems of a changelog in a repository with the given tags. The argument here
+// contains the tags of the current commit.
 func check(text string, tags, here []string) []string {
 	var problems []string
 	complain := func(line int, format string, args ...any) {
@@ -165,8 +165,8 @@ func compare(versions []version, tags, here []string, unreleased int) []string {
 		}
 	}
 	for i, v := range versions {
-		// The newest section may have no tag: the commit that prepares a release adds the section,
-		// and the tag follows later.
+		// The newest section need not have a tag, because the commit that prepares a release adds
+		// the section before the release is tagged.
 		if i > 0 && !slices.Contains(tags, "v"+v.String()) {
 			problems = append(problems, fmt.Sprintf("release %s of CHANGELOG.md has no tag v%s", v, v))
 		}

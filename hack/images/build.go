@@ -34,8 +34,8 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 			return nil, err
 		}
 	}
-	// Each test that pulls has an image of its own. Tests share a runtime, and one test's pull
-	// must not make another test's image present.
+	// Each test that pulls uses a separate image, because tests share a runtime, and a test must
+	// not find its image present because of another test's pull.
 	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "credentials": "with credentials",
 		"listed": "and listed", "warm": "once", "volume": "as a volume"} {
 		if images["busybox:"+tag], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte(text+"\n"))}); err != nil {
@@ -82,7 +82,7 @@ func withLayers(base v1.Image, layers ...tree) (v1.Image, error) {
 	return base, nil
 }
 
-// withConfig changes the config of the image, and so its ID.
+// withConfig changes the config of the image, and thereby its ID.
 func withConfig(base v1.Image, change func(*v1.Config)) (v1.Image, error) {
 	file, err := base.ConfigFile()
 	if err != nil {
@@ -143,7 +143,7 @@ func busyboxTree(path string) (tree, error) {
 	}
 	runs := path
 	if architecture != runtime.GOARCH {
-		// Ask the busybox of this machine, which has the same commands.
+		// The busybox of this machine can be asked instead, because it has the same commands.
 		runs = "/bin/busybox"
 	}
 	list, err := exec.Command(runs, "--list-full").Output()

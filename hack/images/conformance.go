@@ -18,8 +18,8 @@ import (
 
 // conformance returns the images of Kubernetes' e2e tests that the node specs use, by the names
 // that test/conformance/repositories.yaml gives them. agnhost, nonewprivs and pause contain the
-// programs that test/conformance builds. The other images are stand-ins with the content that
-// the specs look at; nginx is a busybox, because the specs only change a pod's image to it.
+// programs that test/conformance builds. The other images are replacements with only the content
+// that the specs examine; nginx is a busybox, because the specs only change a pod's image to it.
 func conformance(bin, busybox string) (map[string]remote.Taggable, error) {
 	root, err := busyboxTree(busybox)
 	if err != nil {
@@ -29,7 +29,7 @@ func conformance(bin, busybox string) (map[string]remote.Taggable, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range root { // the specs' busybox has all commands in /bin
+	for _, e := range root { // the specs require all commands of busybox in /bin
 		if command := path.Base(e.header.Name); e.header.Typeflag == tar.TypeSymlink && path.Dir(e.header.Name) != "bin" {
 			root = append(root, link("bin/"+command, e.header.Linkname))
 		}
@@ -57,7 +57,7 @@ func conformance(bin, busybox string) (map[string]remote.Taggable, error) {
 	return images, addStandIns(images, bin, base)
 }
 
-// addStandIns adds the images that are a busybox with one change.
+// addStandIns adds the replacements that consist of busybox with one change.
 func addStandIns(images map[string]remote.Taggable, bin string, base v1.Image) error {
 	var err error
 	if images["e2e/nonroot:1.5"], err = withConfig(base, func(c *v1.Config) { c.User = "1234" }); err != nil {
@@ -80,7 +80,7 @@ func addStandIns(images map[string]remote.Taggable, bin string, base v1.Image) e
 	if images["e2e/nonewprivs:1.4"], err = withConfig(image, func(c *v1.Config) { c.Cmd = []string{"nnp"} }); err != nil {
 		return err
 	}
-	// A spec compares the hostname of glibc's resolver.
+	// A spec compares its output with the hostname that glibc's resolver returns.
 	hostname, err := hostProgram("hostname", "usr/bin/hostname")
 	if err != nil {
 		return err
@@ -89,8 +89,8 @@ func addStandIns(images map[string]remote.Taggable, bin string, base v1.Image) e
 	return err
 }
 
-// agnhostImage returns the image of most specs: Kubernetes' own agnhost, with bash, curl and nc
-// of this host. The registry that agnhost serves has the image pause.
+// agnhostImage returns the image of most specs: Kubernetes' own agnhost, with bash, curl and nc of
+// this host. The registry that agnhost serves contains the image pause.
 func agnhostImage(bin string, base, pause v1.Image) (v1.Image, error) {
 	agnhost, err := programFile(filepath.Join(bin, "agnhost"), "agnhost", 0o755)
 	if err != nil {
@@ -132,7 +132,7 @@ func agnhostImage(bin string, base, pause v1.Image) (v1.Image, error) {
 	return withConfig(image, func(c *v1.Config) { c.Entrypoint, c.Cmd = []string{"/agnhost"}, []string{"pause"} })
 }
 
-// registryTree returns an image as agnhost's registry reads it from files.
+// registryTree returns an image in the file layout that agnhost's registry reads.
 func registryTree(root, tag string, image v1.Image) (tree, error) {
 	digest, err := image.Digest()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// TestRegistryTree checks that the files of an image are where agnhost's registry looks for
-// them: the tag names a manifest, the manifest names the other files, and each is named after
-// its content.
+// TestRegistryTree checks that the files of an image are at the paths that agnhost's registry
+// reads: the tag names a manifest, the manifest names the other files, and the name of each file is
+// derived from its content.
 func TestRegistryTree(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "pause")
 	if err := os.WriteFile(program, []byte("p"), 0o755); err != nil {

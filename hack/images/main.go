@@ -1,17 +1,16 @@
-// Images builds the images of the tests and the examples and pushes them to a
-// registry:
+// Images builds the images of the tests and the examples and pushes them to a registry:
 //
 //	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -serve
 //	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR -conformance
 //
-// DIR contains the static programs pause and httpd. With -save, Images pushes nothing. It
-// writes the images that are loaded into a runtime in advance as docker-archives. They have
-// their names in the registry or, without -registry, the names in the examples. With -serve, it
-// runs the registry until it is killed. It prints a message when the images are available.
-// Builds are reproducible: if an image is built again, it has the same digest. With
-// -conformance, Images pushes the images of test/conformance instead (conformance.go).
+// DIR contains the static programs pause and httpd. With -save, Images does not push images. It
+// writes the images that a runtime must have in advance as docker-archives, with their names in the
+// registry or, without -registry, the names in the examples. With -serve, it runs the registry
+// until it is killed. It prints a message when the images are available. Builds are reproducible:
+// if an image is built again, it has the same digest. With -conformance, Images pushes the images
+// of test/conformance instead (conformance.go).
 //
 //	pause:3.9          the sandbox's process
 //	busybox:1.36       busybox and its links; sh is the command

@@ -17,8 +17,8 @@ var beforehand = []string{"pause:3.9", "busybox:1.36", "busybox:nonroot", "busyb
 
 // save writes each image of the variable beforehand to a separate docker-archive, because their
 // order in a common archive would vary. Without a registry, each image has the same content as the
-// image in the registry, but another ID. A runtime removes an image with all its names, so a test
-// that removes one of the two images would otherwise also remove the other.
+// image in the registry, but another ID, because a runtime removes an image with all its names: a
+// test that removes one of the two images would otherwise also remove the other.
 func save(dir, registry string, images map[string]remote.Taggable) error {
 	for _, ref := range beforehand {
 		tag, err := name.NewTag(strings.TrimPrefix(registry+"/"+ref, "/"), name.Insecure)

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// tree is the content of a layer. Parent directories may be omitted. They then belong to root
-// and have mode 0755.
+// tree is the content of a layer. Parent directories may be omitted; they belong to root and have
+// mode 0755.
 type tree []entry
 
 // entry is a file, directory or symbolic link. Its path does not begin with a slash.

@@ -73,7 +73,7 @@ func TestManPages(t *testing.T) {
 	if again := manual(t); !maps.EqualFunc(pages, again, bytes.Equal) {
 		t.Error("the pages are different the second time")
 	}
-	// Only podrun(1) may have the global flags.
+	// Only podrun(1) may contain the global flags.
 	for name, want := range map[string]bool{"podrun.1": true, "podrun-apply.1": false, "podrun-image-load.1": false} {
 		if got := bytes.Contains(pages[name], []byte(`\-\-cgroup\-root`)) || bytes.Contains(pages[name], []byte(`--cgroup-root`)); got != want {
 			t.Errorf("%s lists the global flags: %v", name, got)
@@ -104,7 +104,7 @@ func TestManPagesWidth(t *testing.T) {
 	}
 }
 
-// TestWrite checks that the pages of removed commands are removed.
+// TestWrite checks that write deletes the pages of removed commands.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "podrun-old.md"), nil, 0o644); err != nil {
@@ -130,7 +130,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestPlaceholdersOfFlags: words in angle brackets, which are HTML in Markdown, are in the man pages.
+// TestPlaceholdersOfFlags checks that the man pages contain words in angle brackets, which are HTML
+// in Markdown.
 func TestPlaceholdersOfFlags(t *testing.T) {
 	page := strings.NewReplacer(`\-`, "-", `\(hy`, "-").Replace(string(manual(t)["podrun-serve.1"]))
 	for _, want := range []string{"<root-dir>/serve/podrun.sock", "<root-dir>/serve/readonly.sock"} {

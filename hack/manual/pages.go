@@ -57,14 +57,13 @@ func markdownPages(root *cobra.Command) (map[string][]byte, error) {
 	return pages, err
 }
 
-// manPages returns the man pages by file name. They have no date, so that they are
-// reproducible.
+// manPages returns the man pages by file name. They contain no date, so that they are reproducible.
 func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	pages := map[string][]byte{}
 	err := visit(root, func(c *cobra.Command) error {
 		hideGlobalFlags(c)
 		c.Long = marked(c.Long)
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = escaped(f.Usage) }) // code in Markdown, but text in a man page
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = escaped(f.Usage) }) // the usage is code in Markdown, but text in a man page
 		var b bytes.Buffer
 		header := &doc.GenManHeader{Section: "1", Source: "podrun", Manual: "podrun manual", Date: &time.Time{}}
 		if err := doc.GenMan(c, header, &b); err != nil {
@@ -113,7 +112,7 @@ func marked(text string) string {
 	return b.String()
 }
 
-// escaped escapes angle brackets, which are HTML in Markdown: md2man drops them.
+// escaped escapes angle brackets, which are HTML in Markdown, because md2man drops HTML.
 func escaped(text string) string { return strings.ReplaceAll(text, "<", "\\<") }
 
 var (
@@ -137,9 +136,9 @@ func manOf(text, name, section, about string) []byte {
 	return undated(md2man.Render([]byte(head + text)))
 }
 
-// list converts a table, which may be wider than a terminal, to a list. Each row becomes a
-// term, and the row's cells follow it. If the first column has no name, each cell has the name
-// of its column before it.
+// list converts a table, which may be wider than a terminal, to a list. Each row becomes a term,
+// followed by the other cells of the row. If the first column has no name, the name of its column
+// precedes each cell.
 func list(table string) string {
 	var b strings.Builder
 	var columns []string

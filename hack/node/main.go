@@ -74,7 +74,7 @@ func (n node) wait(ctx context.Context) error {
 	last := errors.New("no answer yet")
 	for {
 		last = n.ready(ctx, last)
-		// If the first response lacks a service, the runtime will never offer the service.
+		// If the runtime reports Unimplemented, it will never offer the service.
 		if last == nil || status.Code(last) == codes.Unimplemented {
 			return last
 		}
@@ -86,8 +86,8 @@ func (n node) wait(ctx context.Context) error {
 	}
 }
 
-// ready returns nil if the runtime is ready, and otherwise the reason why it is not. If this call
-// times out, it returns last, which is the previous reason.
+// ready returns nil if the runtime is ready, and the reason otherwise. If the call times out, it
+// returns last, the previous reason.
 func (n node) ready(ctx context.Context, last error) error {
 	answer, err := n.runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if ctx.Err() != nil {
@@ -97,8 +97,8 @@ func (n node) ready(ctx context.Context, last error) error {
 		return err
 	}
 	for _, c := range answer.GetStatus().GetConditions() {
-		// containerd has further conditions, such as one about deprecation warnings. They do not
-		// concern readiness.
+		// containerd has further conditions, such as one about deprecation warnings. They are not
+		// relevant for readiness.
 		if !c.Status && (c.Type == "RuntimeReady" || c.Type == "NetworkReady") {
 			return fmt.Errorf("%s is false: %s: %s", c.Type, c.Reason, c.Message)
 		}
@@ -131,7 +131,7 @@ func (n node) pods(ctx context.Context) error {
 	return nil
 }
 
-// remove stops and removes every sandbox, whoever owns it. It removes a few at a time.
+// remove stops and removes every sandbox, regardless of its owner, a few at a time.
 func (n node) remove(ctx context.Context) error {
 	list, err := n.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {

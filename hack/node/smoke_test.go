@@ -18,8 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestSmoke runs a pod on the runtime of hack/runtime without podrun. It shows whether the test
-// runtime or podrun is broken.
+// TestSmoke runs a pod on the runtime of hack/runtime without podrun. If another test fails, it
+// shows whether the cause is the test runtime or podrun.
 func TestSmoke(t *testing.T) {
 	registry := os.Getenv("PODRUN_TEST_REGISTRY")
 	if registry == "" {
@@ -72,7 +72,7 @@ type pod struct {
 	ctx    context.Context
 	id     string
 	config *runtimeapi.PodSandboxConfig
-	// a port of the host, which leads to 8080 in the pod
+	// a port of the host, which is forwarded to 8080 in the pod
 	port int32
 }
 
@@ -85,7 +85,7 @@ func newPod(t *testing.T) *pod {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	// This limit is for all of them, on a busy host.
+	// This limit applies to all steps together, on a busy host.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)
 	p := &pod{
@@ -171,8 +171,8 @@ func (p *pod) wantExec(t *testing.T, id string, command []string, want string) {
 	}
 }
 
-// freePort returns a port below the kernel's ephemeral range. In that range, the server of
-// another test could get the same port, and its connections would reach the pod.
+// freePort returns a port below the kernel's ephemeral range. A server of another test could get
+// the same port in that range, and its connections would reach the pod.
 func freePort(t *testing.T) int32 {
 	t.Helper()
 	for range 1000 {

@@ -88,7 +88,7 @@ func concatenated(e ast.Expr) (text string, literals int, others []ast.Expr) {
 	return "%s", 0, []ast.Expr{e}
 }
 
-// block matches the beginning of a block of Markdown that does not continue the previous line.
+// block matches the beginning of a Markdown line that does not continue the previous line.
 var block = regexp.MustCompile(`^(#|\||<|>|[-*] |\d+\. )`)
 
 // ofMarkdown returns the sentences of a document, without its code blocks. It joins the lines of a

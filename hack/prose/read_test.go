@@ -14,8 +14,9 @@ func texts(sentences []sentence) (out []string) {
 	return out
 }
 
-// Comments, messages and documents must be found. Concatenated strings and wrapped lines must be
-// one sentence. Code blocks, struct tags, keys, and the messages of tests must not be found.
+// TestCollect checks that collect finds the sentences of comments, messages and documents.
+// Concatenated strings and wrapped lines must be one sentence. collect must not find code blocks,
+// struct tags, keys, and the messages of tests.
 func TestCollect(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{

@@ -67,7 +67,7 @@ func run(w io.Writer, b build, dir string) error {
 	return err
 }
 
-// readBinary adds the build information in a program.
+// readBinary adds the build information of a program to b.
 func (b *build) readBinary(path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

@@ -96,8 +96,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// TestUncommitted checks that if a checkout has changes, its statement does not name the
-// commit.
+// TestUncommitted checks that the statement of a checkout with changes does not name the commit.
 func TestUncommitted(t *testing.T) {
 	sum := strings.Repeat("0", 64)
 	text, err := statement(build{Version: "1", Go: "go1.26.0", Sums: map[string]string{"go.sum": sum, "embedded/bundle/go.sum": sum}, Files: []file{{"a", sum}}})
@@ -168,7 +167,7 @@ func TestVerify(t *testing.T) {
 		write(t, filepath.Join(dir, name), []byte(before))
 	}
 
-	// The other key signs only snapshots.
+	// The other key may sign only snapshots.
 	write(t, dir+"/allowed_signers", nil)
 	if out, err := shell(".", "hack/sign "+key+" "+dir); err == nil || !strings.Contains(out, "is not a key of release@podrun.dev") {
 		t.Errorf("a release is signed by an unknown key: %v, %s", err, out)

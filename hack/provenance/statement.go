@@ -21,23 +21,23 @@ const (
 	builderID = "https://podrun.dev/release/checkout/v1"
 )
 
-// build has the inputs of a release.
+// build contains the inputs of a release.
 type build struct {
 	Version string
 	// empty if the files differ from those of the commit
 	Commit  string
 	Archs   []string
-	Only    string // deb or rpm, if the release contains only these
-	Bundle  bool   // with podrun-bundle
+	Only    string // deb or rpm, if the release contains only packages of this format
+	Bundle  bool   // true if the release contains podrun-bundle
 	Go      string // version of the toolchain
-	Nfpm    string // PATH@VERSION
+	Nfpm    string // in the format PATH@VERSION
 	Modules []module
 	// SHA-256 digests of go.sum and embedded/bundle/go.sum, by path
 	Sums  map[string]string
 	Files []file
 }
 
-// module is a Go module that is linked into podrun. Its sum is as in go.sum.
+// module is a Go module that is linked into podrun. Its sum has the format of go.sum.
 type module struct{ path, version, sum string }
 
 // file is a file of the release and its SHA-256 digest in hex.

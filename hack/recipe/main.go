@@ -128,7 +128,7 @@ func writeStep(w io.Writer, where, command string, want []string) {
 	fmt.Fprintln(w, "END OF OUTPUT")
 }
 
-// quote quotes a text as one word for the shell.
+// quote quotes a text, so that it is one word for the shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // prelude makes the script end at the first command that fails, and print that command.

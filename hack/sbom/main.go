@@ -1,13 +1,13 @@
 // Sbom writes software bills of materials of podrun, as SPDX 2.3 in JSON.
 //
-// `make build` embeds a document (package sbom). It lists the modules that the build will link.
-// For podrun-bundle, the document includes the components of the embedded runtime, which
-// hack/bundle has listed:
+// `make build` embeds a document (package sbom). It lists the modules that the build will link. For
+// podrun-bundle, the document includes the components of the embedded runtime, which hack/bundle
+// has listed:
 //
 //	go run ./hack/sbom -embed -version 0.1.0 -arch arm64 -tags podrun_bundle
 //
-// For a release, Sbom derives the document from the build information of the finished binary. It
-// includes the digest of the binary:
+// For a release, Sbom derives the document from the build information of the finished binary. This
+// document includes the digest of the binary:
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
@@ -147,7 +147,7 @@ func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	texts := []map[string]string{nil} // the license files of each module
 	for _, line := range lines {
 		parts := strings.Split(line, "\t")
-		if len(parts) < 5 { // the standard library, or a package of podrun
+		if len(parts) < 5 { // the package belongs to the standard library or to podrun
 			continue
 		}
 		m := spdx.Module{Path: parts[0], Version: parts[1], Sum: parts[2]}
@@ -170,7 +170,7 @@ func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	return out, nil
 }
 
-// replace replaces a file that another build may be reading.
+// replace atomically replaces a file, because another build may be reading it.
 func replace(path string, content []byte) error {
 	temporary := path + "." + strconv.Itoa(os.Getpid())
 	if err := os.WriteFile(temporary, content, 0o644); err != nil {

@@ -41,7 +41,7 @@ func TestLinked(t *testing.T) {
 			t.Errorf("%s has no license", got[i].Path)
 		}
 		if i > 0 {
-			got[i].License = "" // the binary does not contain it
+			got[i].License = "" // the binary does not contain the license
 		}
 	}
 	if diff := cmp.Diff(spdx.Modules(info), got); diff != "" {
@@ -49,7 +49,7 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// TestDocument checks that the packages of an embedded runtime are joined, and that a document
+// TestDocument checks that the document includes the packages of an embedded runtime, and that it
 // is reproducible.
 func TestDocument(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "100")

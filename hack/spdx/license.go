@@ -59,7 +59,7 @@ func statesLicense(name string) bool {
 	return false
 }
 
-// Licenses returns the SPDX IDs of a module's texts, in order; none if the license is unknown.
+// Licenses returns the SPDX IDs of a module's texts, in order, or nil if the license is unknown.
 func Licenses(texts map[string]string) []string {
 	ids := map[string]bool{}
 	for name, text := range texts {

@@ -1,7 +1,7 @@
-// Package spdx describes programs in a software bill of materials in SPDX 2.3 format. It
-// describes each program, the Go modules that are linked into the program, and the program's
-// libraries. The documents are those of github.com/spdx/tools-golang. The whole package is pure.
-// podrun does not link it, but embeds its output (package sbom).
+// Package spdx describes programs in a software bill of materials in SPDX 2.3 format. It describes
+// each program, the Go modules that are linked into the program, and the program's libraries. It
+// uses the types of github.com/spdx/tools-golang. The whole package is pure. podrun does not link
+// it, but embeds its output (package sbom).
 package spdx
 
 import (
@@ -41,7 +41,7 @@ type Program struct {
 // Module is a Go module. "stdlib" is Go's standard library.
 type Module struct {
 	Path, Version string
-	Sum           string // as in go.sum: h1:…; empty if unknown
+	Sum           string // in the format of go.sum: h1:…; empty if unknown
 	License       string // SPDX expression; empty if unknown
 }
 
@@ -81,8 +81,7 @@ func Modules(info *debug.BuildInfo) []Module {
 	return out
 }
 
-// Add adds a program. If several programs use a module or library, it is still only one
-// package.
+// Add adds a program. A module or library that several programs use is only one package.
 func (d *Document) Add(p Program) {
 	program := pack("program", p.Name, p.Version, p.License)
 	program.PrimaryPackagePurpose = "APPLICATION"
@@ -137,7 +136,7 @@ func (d *Document) Join(other Document) {
 }
 
 // Print writes the document as JSON. Its namespace consists of subject and a hash of the content.
-// So two documents have the same namespace only if they have the same content.
+// Therefore two documents have the same namespace only if they have the same content.
 func (d Document) Print(w io.Writer, subject string) error {
 	content, err := stdjson.Marshal([]any{d.Packages, d.Relationships})
 	if err != nil {

@@ -45,8 +45,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestJoin checks that a module that is in both documents becomes one package. If one of them
-// has the license, the package must have it.
+// TestJoin checks that a module in both documents becomes one package. If one of the documents
+// contains the license, the package must contain it.
 func TestJoin(t *testing.T) {
 	module := Module{Path: "example.org/a", Version: "v1.0.0"}
 	d, other := New("d", time.Time{}), New("other", time.Time{})

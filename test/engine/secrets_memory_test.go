@@ -40,7 +40,7 @@ func (r *rig) keepSecretsInMemory() {
 	})
 }
 
-// loseSecrets has the effect that a reboot has on the memory.
+// loseSecrets removes the Secrets in memory, as a reboot does.
 func (r *rig) loseSecrets() {
 	r.t.Helper()
 	if _, err := os.Stat(r.layout().SecretPods()); err != nil {
@@ -59,9 +59,9 @@ func (r *rig) nothingInMemory() {
 	}
 }
 
-// TestServeAfterRebootReadsSecretsAgain covers pods whose Secrets were only in memory. serve
-// must apply the pod from its directory again, and start its containers with the Secrets. If
-// the directory of a pod cannot be read, the pod must wait for it.
+// TestServeAfterRebootReadsSecretsAgain covers pods whose Secrets were only in memory. serve must
+// apply the pod from its directory again, and start its containers with the Secrets. A pod whose
+// directory cannot be read must wait until the directory is readable.
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.end()
@@ -94,8 +94,8 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	})
 }
 
-// TestApplyAfterRebootWithoutSecrets checks that apply restarts the containers of a running
-// pod. It must leave a terminated pod as it is, because a terminated pod no longer needs its Secrets.
+// TestApplyAfterRebootWithoutSecrets checks that apply restarts the containers of a running pod, but
+// does not change a terminated pod, which no longer needs its Secrets.
 func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	for policy, want := range map[string]run.Outcome{"Always": run.OutcomeUpdated, "Never": run.OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 			r.keepSecretsInMemory()
 			text := secretive("app", policy)
 			if policy == "Never" {
-				r.rt.Script("app", critest.Behavior{}) // ends at once
+				r.rt.Script("app", critest.Behavior{}) // the container exits immediately
 			}
 			if _, err := r.engine().Apply(t.Context(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Wait: map[string]lifecycle.Goal{"Never": lifecycle.GoalCompleted}[policy]}); err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestServeRemoteSecretsInMemory(t *testing.T) {
 		c, ok := r.rt.Container(name)
 		return ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
-	// An older podrun with --secrets=disk has left a copy behind.
+	// A podrun process with --secrets=disk has left a copy behind.
 	stale := filepath.Join(r.layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(stale), 0o750), os.WriteFile(stale, []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)

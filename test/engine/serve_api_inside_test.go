@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// readFirst first reads the data that arrived together with the response.
+// readFirst is a connection that first returns the data that arrived together with the response.
 type readFirst struct {
 	net.Conn
 	r *bufio.Reader

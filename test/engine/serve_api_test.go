@@ -26,8 +26,8 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// TestServeAPISocketIsOutsideRootDir covers a volume that contains the root directory. It must
-// give no access to the API, because the socket is elsewhere. podrun's own commands must find
+// TestServeAPISocketIsOutsideRootDir covers a volume that contains the root directory. The volume
+// must not give access to the API, because the socket is elsewhere. podrun's own commands must find
 // the socket.
 func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	r := newRig(t)
@@ -56,8 +56,8 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	}
 }
 
-// TestServeAPIStatusSocket checks that monitoring can read the state of pods, and not the
-// content of their manifests.
+// TestServeAPIStatusSocket checks that monitoring can read the state of pods, but not the content
+// of their manifests.
 func TestServeAPIStatusSocket(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()

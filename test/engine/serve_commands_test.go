@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// commandsAfter is how long a supervisor of these tests may take to notice the effect of a
-// command. Without StateChanges, it polls every 2 s.
+// commandsAfter is how long a supervisor in these tests may take to detect the effect of a command.
+// Without StateChanges, it polls every 2 s.
 const commandsAfter = 5 * time.Second
 
 // TestServeStop checks that a stopped pod remains stopped until a command starts it, even after
@@ -49,8 +49,8 @@ func TestServeStop(t *testing.T) {
 	})
 }
 
-// TestServeDelete checks that after a delete, serve creates the pod again if a file defines it,
-// but not if a command applied it.
+// TestServeDelete checks that serve recreates a deleted pod if a file defines it, but not if a
+// command applied it.
 func TestServeDelete(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -72,8 +72,8 @@ func TestServeDelete(t *testing.T) {
 	})
 }
 
-// TestServeApplied checks that serve supervises pods of `podrun apply` with the definition that
-// a command applied last. It must apply a file again only when the file changes.
+// TestServeApplied checks that serve supervises pods of `podrun apply` with the definition that was
+// last applied by a command. It must apply a file again only when the file changes.
 func TestServeApplied(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.noError(s.applyAll(t.Context(), servedPod("web")))
@@ -115,8 +115,8 @@ func TestServeApplied(t *testing.T) {
 	})
 }
 
-// TestServeRestartInterrupted covers a restart that is interrupted before it has created the
-// pod again. If no file defines the pod, the supervisor must start it.
+// TestServeRestartInterrupted covers a restart that is interrupted before it has recreated the pod.
+// If no file defines the pod, the supervisor must start it.
 func TestServeRestartInterrupted(t *testing.T) {
 	for name, fault := range map[string]struct {
 		method string
@@ -148,7 +148,7 @@ func TestServeRestartInterrupted(t *testing.T) {
 	}
 }
 
-// TestServeRestartCommand: `podrun restart` recreates the pod once.
+// TestServeRestartCommand checks that `podrun restart` recreates the pod exactly once.
 func TestServeRestartCommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -157,7 +157,7 @@ func TestServeRestartCommand(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 2)
 		s.running("web")
-		// If the pod has terminated, it runs again.
+		// A terminated pod must run again.
 		s.rt.Script("job", critest.Behavior{After: time.Minute})
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]"))
 		time.Sleep(10 * time.Minute)
@@ -184,7 +184,7 @@ func TestServeRunPods(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.restart()
 		job := s.running("job")
-		// If a file defines a pod of the same name, it must wait until the command exits.
+		// A pod of the same name in a file must wait until the command exits.
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:2}]"))
 		time.Sleep(5 * time.Minute)
 		s.same(job)
@@ -251,8 +251,8 @@ func TestServeOutage(t *testing.T) {
 	})
 }
 
-// TestServeRemovedDuringOutage checks that it has no effect if a file is removed and restored
-// during an outage.
+// TestServeRemovedDuringOutage checks that removing and restoring a file during an outage has no
+// effect.
 func TestServeRemovedDuringOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -271,7 +271,7 @@ func TestServeRemovedDuringOutage(t *testing.T) {
 	})
 }
 
-// TestServeRestartAfterForce covers a restart that a ConfigMap has caused: it must not happen
+// TestServeRestartAfterForce covers a restart because of a changed ConfigMap. It must not happen
 // again when a command restarts the pod later.
 func TestServeRestartAfterForce(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -292,8 +292,8 @@ func TestServeRestartAfterForce(t *testing.T) {
 	})
 }
 
-// TestServeDeleteAgain checks that serve immediately creates a pod again that a command deletes
-// or restarts, no matter how often this happens, and reports no problem.
+// TestServeDeleteAgain checks that serve immediately recreates a pod that a command deletes or
+// restarts, regardless of how often this happens, and does not report a problem.
 func TestServeDeleteAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -321,6 +321,6 @@ func TestServeDeleteAgain(t *testing.T) {
 	})
 }
 
-// pollOfState is longer than the interval at which the supervisors of these tests look for
-// effects of commands.
+// pollOfState is longer than the interval at which the supervisors in these tests check for effects
+// of commands.
 const pollOfState = 2100 * time.Millisecond

@@ -30,8 +30,8 @@ func (s *serving) spoilWeb(how string) {
 	spoil(s.t, s.layout().Checkpoint(s.pod("web")[0].ID.UID), how)
 }
 
-// TestServeReplacesACorruptPod covers a pod whose checkpoint is corrupt: serve must create it
-// again from the file that defines it, and report that.
+// TestServeReplacesACorruptPod covers a pod whose checkpoint is corrupt: serve must recreate the
+// pod from the file that defines it, and report this.
 func TestServeReplacesACorruptPod(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestServeReplacesACorruptPod(t *testing.T) {
 	}
 }
 
-// TestServeRestoresACheckpoint covers a checkpoint that becomes corrupt while a supervisor
-// knows the definition. The supervisor must write it again, and the pod must continue to run,
+// TestServeRestoresACheckpoint covers a checkpoint that becomes corrupt while a supervisor has the
+// definition. The supervisor must write the checkpoint again, and the pod must continue to run,
 // even if no file defines it.
 func TestServeRestoresACheckpoint(t *testing.T) {
 	for _, filed := range []bool{true, false} {
@@ -106,7 +106,7 @@ func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
 		time.Sleep(time.Minute)
 		web := s.running("web")
 		path := s.layout().Checkpoint(s.pod("web")[0].ID.UID)
-		// This is a directory, which no file can replace.
+		// The path is a directory, which no file can replace.
 		s.noError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750)))
 		for _, name := range []string{"db", "app"} {
 			// This makes the supervisor read its state.
@@ -165,8 +165,8 @@ func TestServeReportsACorruptPod(t *testing.T) {
 	}
 }
 
-// TestServeKeepsAStoppedCorruptPod checks that a corrupt checkpoint is no reason to start a
-// stopped pod.
+// TestServeKeepsAStoppedCorruptPod checks that serve does not start a stopped pod because its
+// checkpoint is corrupt.
 func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -181,8 +181,8 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	})
 }
 
-// TestServeKeepsTheCorruptPodOfACommand covers a pod that a command applied after serve had
-// applied the pod's file: the unchanged file no longer defines the pod.
+// TestServeKeepsTheCorruptPodOfACommand covers a pod that a command applied after serve had applied
+// the pod's file. serve must not replace the pod from the unchanged file.
 func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -210,8 +210,8 @@ func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	})
 }
 
-// TestServeKeepsAnEndedCorruptPod checks that a corrupt checkpoint is no reason to run a
-// terminated pod again. It must run again only when its file changes.
+// TestServeKeepsAnEndedCorruptPod checks that serve does not run a terminated pod again because its
+// checkpoint is corrupt, but only when its file changes.
 func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		once := strings.Replace(servedPod("web"), "restartPolicy: Always", "restartPolicy: Never", 1)

@@ -49,9 +49,9 @@ func fillInodes(t *testing.T, path string) {
 	}
 }
 
-// TestServeEvictsOnAFullDisk covers a pod that fills its emptyDir to the last byte or inode, and
-// so fills the real disk of the root directory. serve must evict the pod, remove its data, keep
-// the other pod, and start the evicted pod again later.
+// TestServeEvictsOnAFullDisk covers a pod that fills its emptyDir, and thereby the real disk of the
+// root directory, to the last byte or inode. serve must evict the pod, remove its data, keep the
+// other pod, and start the evicted pod again later.
 func TestServeEvictsOnAFullDisk(t *testing.T) {
 	for signal, c := range map[string]struct {
 		size, low string

@@ -83,8 +83,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 				if n := s.warned("podrun delete"); n != 1 {
 					t.Errorf("%d warnings that the pod is kept: %q", n, s.warnings)
 				}
-				// From then on, the pod belongs to a command. When a file defines it again, it also belongs
-				// to that file.
+				// The pod now belongs to a command. When a file defines it again, it also belongs to that
+				// file.
 				s.files.write(file("web"), servedPod("web"))
 				time.Sleep(time.Minute)
 				s.files.remove(file("web"))
@@ -95,8 +95,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 	}
 }
 
-// TestServeDeletesItsPods covers commands that apply no definition of their own: they must not
-// separate a pod from its file.
+// TestServeDeletesItsPods covers commands that do not apply a definition. They must not separate a
+// pod from its file.
 func TestServeDeletesItsPods(t *testing.T) {
 	options := run.ApplyOptions{AllowKubelet: true}
 	for name, do := range map[string]func(t *testing.T, s *serving){
@@ -168,8 +168,8 @@ func TestServeMovedFile(t *testing.T) {
 	})
 }
 
-// olderOwner rewrites an owner record in the form of an older podrun, which does not support
-// origins.
+// olderOwner rewrites an owner record in the format of an older version of podrun, which does not
+// support origins.
 func (s *serving) olderOwner(name string) {
 	s.t.Helper()
 	path := s.layout().Owner(identity.Pod{Namespace: "default", Name: name})
@@ -190,8 +190,8 @@ func (s *serving) olderOwner(name string) {
 	}
 }
 
-// TestServeAfterADowngrade covers a pod that an older podrun applied while serve was not
-// running. The older podrun records no origins. If the pod's file was removed during that time,
+// TestServeAfterADowngrade covers a pod that an older version of podrun, which does not record
+// origins, applied while serve was not running. If the pod's file was removed during that time,
 // serve must keep the pod. If the file is removed later, serve must delete the pod.
 func TestServeAfterADowngrade(t *testing.T) {
 	for _, removed := range []bool{true, false} {
@@ -220,9 +220,9 @@ func TestServeAfterADowngrade(t *testing.T) {
 	}
 }
 
-// TestServeDeletesNoSuccessor covers a pod whose file was removed. After serve has decided to
-// delete the pod, and before it has the pod's lock, a command may apply another pod of the same
-// name.
+// TestServeDeletesNoSuccessor covers a command that applies another pod of the same name after
+// serve has decided to delete a pod whose file was removed, but before serve has acquired the pod's
+// lock. serve must not delete the new pod.
 func TestServeDeletesNoSuccessor(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

@@ -18,7 +18,7 @@ func slowPod(arg string) string {
 	return podText("web", "Always", "terminationGracePeriodSeconds: 8", "containers: [{name: web, image: registry.example/app:1, args: ["+arg+"]}]")
 }
 
-// besideServe are commands that act on a pod that a supervisor supervises.
+// besideServe contains commands that act on a supervised pod.
 var besideServe = map[string]func(ctx context.Context, s *serving) ([]run.Result, error){
 	"apply v1": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v1")) },
 	"apply v2": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v2")) },

@@ -28,7 +28,7 @@ const gib = int64(1 << 30)
 type usedNode struct {
 	mu    sync.Mutex
 	facts host.Facts
-	pods  map[string]*eviction.Usage // by name
+	pods  map[string]*eviction.Usage // usage of pods, by name
 	// if it is not nil, it modifies the facts
 	adapt func(host.Facts) host.Facts
 }
@@ -79,12 +79,12 @@ func uses(memory int64, container string) *eviction.Usage {
 	return &eviction.Usage{Memory: memory, Containers: map[string]eviction.ContainerUsage{container: {Memory: memory}}}
 }
 
-// pressureTest does what serveTest does, on a host whose resource usage the test sets.
+// pressureTest is serveTest on a host whose resource usage the test sets.
 func pressureTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t, opts...), files: newManifests(t, served), node: plentiful()}
-		// This machine has more memory available.
+		// The threshold is less than the available memory of this machine.
 		s.settings.EvictionHard = map[string]string{"memory.available": "100Mi"}
 		s.start()
 		test(t, s)
@@ -111,8 +111,9 @@ func (s *serving) wantEvicted(name, message string) {
 	}
 }
 
-// TestServeEvictsForMemory checks that serve evicts the pod that uses more than it requests.
-// The pod's status must show that, and serve must start it again after the transition period.
+// TestServeEvictsForMemory checks that serve evicts the pod that uses more than it requests. The
+// pod's status must show the eviction, and serve must start the pod again after the transition
+// period.
 func TestServeEvictsForMemory(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"), servedPod("db"))
@@ -188,8 +189,8 @@ func TestServeEvictionOutlivesServe(t *testing.T) {
 	})
 }
 
-// TestServeEvictionIsFinished covers a serve that exits while it is stopping an evicted pod:
-// the next serve must complete the stop, and must not start the pod.
+// TestServeEvictionIsFinished covers a serve process that exits while it is stopping an evicted
+// pod. The next one must complete the stop, and must not start the pod.
 func TestServeEvictionIsFinished(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionSoft = map[string]string{"memory.available": "1Gi"}
@@ -201,13 +202,13 @@ func TestServeEvictionIsFinished(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.node.memory(500 << 20)
 		time.Sleep(25 * time.Second)
-		// The soft threshold has a grace period.
+		// The soft threshold has a grace period, during which the pod runs.
 		s.running("db")
 		time.Sleep(20 * time.Second)
 		if !s.emitted("Evicted", "memory") {
 			t.Fatalf("not evicted: %q", s.reasons())
 		}
-		// The pod has a grace period, too.
+		// The pod also has a grace period.
 		s.running("db")
 		s.restart()
 		s.node.memory(4 * gib)
@@ -219,8 +220,8 @@ func TestServeEvictionIsFinished(t *testing.T) {
 	})
 }
 
-// TestServeEvictsOneAtATime checks that serve evicts one pod in each pass, by priority, until
-// the pressure has ended, and never a critical pod.
+// TestServeEvictsOneAtATime checks that serve evicts one pod in each pass, by priority, until the
+// pressure has ended, and that it never evicts a critical pod.
 func TestServeEvictsOneAtATime(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		for i, name := range []string{"app", "db", "web"} {
@@ -251,8 +252,8 @@ func TestServeEvictsOneAtATime(t *testing.T) {
 }
 
 // TestServeEnforcesLocalStorage checks that serve evicts a pod that exceeds the limit of an
-// emptyDir, or of its containers' disk usage. It must not evict others, and the node must have
-// no pressure.
+// emptyDir, or of its containers' disk usage. It must not evict other pods, and the node must not
+// be under pressure.
 func TestServeEnforcesLocalStorage(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		limited := podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]")
@@ -277,7 +278,7 @@ func TestServeEnforcesLocalStorage(t *testing.T) {
 		s.wantEvicted("web", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.")
 		s.running("app")
 		time.Sleep(5 * time.Minute)
-		s.running("db") // it is retried
+		s.running("db") // serve retries the pod
 	})
 }
 
@@ -294,13 +295,12 @@ func (s *serving) images() map[string]int64 {
 	return out
 }
 
-// TestServeRemovesImages simulates 2.5 h, or 24 h with PODRUN_TORTURE=1. Every 10 minutes, pods
-// are created with a new image and others are deleted, and the disk has space for 8 images. The
-// disk must never be full, and no image may be removed that is in use or belongs to a stopped
-// pod.
+// TestServeRemovesImages simulates 2.5 h, or 24 h with PODRUN_TORTURE=1. Every 10 minutes, pods are
+// created with a new image and others are deleted, and the disk has space for 8 images. The disk
+// must never be full, and serve must not remove images that are in use or belong to a stopped pod.
 func TestServeRemovesImages(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
-		// 8 of these belong to the rig.
+		// The disk has space for 16 images, 8 of which belong to the rig.
 		const size, slots = 6 * gib, 16
 		fullest := int64(0)
 		s.node.change(func(u *usedNode) {
@@ -343,18 +343,17 @@ func TestServeRemovesImages(t *testing.T) {
 	})
 }
 
-// TestServeReclaimsImagesFirst checks that serve evicts no pod if the removal of images
-// suffices.
+// TestServeReclaimsImagesFirst checks that serve does not evict a pod if removing images suffices.
 func TestServeReclaimsImagesFirst(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionHard = map[string]string{"imagefs.available": "15%"}
 		s.restart()
 		s.files.write(file("web"), servedPod("web"))
-		// Images that were just pulled may be about to be used.
+		// serve keeps images that were just pulled, because a pod may be about to use them.
 		time.Sleep(3 * time.Minute)
 		web := s.running("web")
 		s.node.change(func(u *usedNode) {
-			// These are 9 images of 10 GiB each, and 10 GiB of other data.
+			// There are 9 images of 10 GiB each, and 10 GiB of other data.
 			u.adapt = func(f host.Facts) host.Facts {
 				f.ImageFS.AvailableBytes = 90*gib - int64(len(s.images()))*10*gib
 				f.NodeFS = f.ImageFS
@@ -372,8 +371,8 @@ func TestServeReclaimsImagesFirst(t *testing.T) {
 	})
 }
 
-// TestServeLeavesAppliedPodsEvicted checks that if a command applied an evicted pod, the pod
-// remains Failed until a command restarts it.
+// TestServeLeavesAppliedPodsEvicted checks that an evicted pod that a command had applied remains
+// Failed until a command restarts it.
 func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.mustApply(servedPod("db"), run.OutcomeCreated)
@@ -390,7 +389,7 @@ func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 	})
 }
 
-// TestServeEvictsNoPodOfRun: serve does not evict a pod of podrun run.
+// TestServeEvictsNoPodOfRun checks that serve does not evict pods of podrun run.
 func TestServeEvictsNoPodOfRun(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("db", critest.Behavior{After: 5 * time.Minute})

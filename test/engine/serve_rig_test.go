@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// manifests are the manifest directories of a supervisor; the test writes them.
+// manifests simulates the manifest directories of a supervisor, which the test writes.
 type manifests struct {
 	t       testing.TB
 	changed chan struct{}
@@ -69,7 +69,7 @@ func (m *manifests) change(path string, f func(d *source.Dir, i int)) {
 	m.t.Fatalf("no directory of %s", path)
 }
 
-// load parses a file. The file may contain no pod.
+// load parses a file. The file need not contain a pod.
 func (m *manifests) load(path, text string) *manifest.Objects {
 	m.t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: path, Data: []byte(text)}}, manifest.Options{})
@@ -159,12 +159,12 @@ type serving struct {
 	files *manifests
 	end   func()
 	super *supervisor.Supervisor
-	// node is the resource usage of the host and its pods, for tests of evictions; it is nil in
+	// node is the resource usage of the host and its pods, for tests of evictions. It is nil in
 	// other tests.
 	node *usedNode
-	// evicted are the signals of evictions.
+	// evicted contains the signals of the evictions so far.
 	evicted []string
-	// host announces shutdowns; it is nil if the host does not.
+	// host announces shutdowns. It is nil if the host does not announce shutdowns.
 	host *fakeHost
 	// real makes the supervisor read the usage of this machine instead; it may be nil.
 	real func(*run.Engine) supervisor.Stats
@@ -193,7 +193,7 @@ func (s *serving) start() {
 	e := s.engine()
 	ready := make(chan struct{})
 	o := supervisor.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
-	// One goroutine calls this.
+	// Only one goroutine calls this function.
 	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) }
 	if s.node != nil {
 		o.Stats, o.Images = s.node, serve.Images(e)
@@ -213,7 +213,7 @@ func (s *serving) start() {
 	case err := <-done:
 		s.t.Fatalf("serve: %v", err)
 	}
-	// If the test fails before it calls s.end, this stops the supervisor.
+	// This stops the supervisor if the test fails before it calls s.end.
 	s.t.Cleanup(cancel)
 	s.end = func() {
 		s.t.Helper()
@@ -236,8 +236,8 @@ func (s *serving) restart() {
 	s.start()
 }
 
-// finish removes first all files and then the pods of commands, stops the supervisor, and
-// checks that nothing remains.
+// finish removes all files and then the pods of commands, stops the supervisor, and checks that
+// nothing remains.
 func (s *serving) finish() {
 	s.t.Helper()
 	for _, path := range s.paths() {
@@ -278,7 +278,7 @@ func (r *rig) noSourceLeft() {
 	}
 }
 
-// running returns the newest container with this name, which must run.
+// running returns the newest container with this name, and fails the test unless it is running.
 func (s *serving) running(name string) critest.Container {
 	s.t.Helper()
 	c, ok := s.rt.Container(name)
@@ -315,7 +315,7 @@ func (s *serving) starts(name string) []time.Time {
 	return out
 }
 
-// wantStarts checks how often containers with this name were started.
+// wantStarts checks the number of times that containers with this name were started.
 func (s *serving) wantStarts(name string, want int) {
 	s.t.Helper()
 	if got := len(s.starts(name)); got != want {

@@ -22,15 +22,15 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// fakeHost implements logind. It shuts the host down when the locks have been released.
+// fakeHost implements logind. It shuts down the host when the locks have been released.
 type fakeHost struct {
 	mu        sync.Mutex
 	preparing bool
 	delay     time.Duration
 	locks     int
-	// when the last lock was released
+	// time at which the last lock was released
 	released time.Time
-	broken   error     // error of new connections
+	broken   error     // error that connect returns
 	events   chan bool // events of the current connection; nil if there is none
 }
 
@@ -83,8 +83,8 @@ func (h *fakeHost) held() int {
 	return h.locks
 }
 
-// shutdownTest does what serveTest does, on a host that announces shutdowns. Its shutdown
-// periods are in seconds, by priority.
+// shutdownTest is serveTest on a host that announces shutdowns. Its shutdown periods are in
+// seconds, by priority.
 func shutdownTest(t *testing.T, periods map[int32]int64, test func(t *testing.T, s *serving)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,8 +104,8 @@ func ranked(name string, priority int, policy string) string {
 	return podText(name, policy, fmt.Sprintf("priority: %d", priority), "containers:", "- {name: "+name+", image: registry.example/app:1}")
 }
 
-// stops lists, for each container, when it received SIGTERM, in seconds after since, and its
-// grace period: "web 0s 5s".
+// stops lists, for each container, the time at which it received SIGTERM, relative to since, and
+// its grace period: "web 0s 5s".
 func (s *serving) stops(since time.Time) []string {
 	var out []string
 	for _, c := range s.rt.Calls() {
@@ -118,7 +118,7 @@ func (s *serving) stops(since time.Time) []string {
 	return out
 }
 
-// ended checks that no container with this name runs.
+// ended checks that no container with this name is running.
 func (s *serving) ended(name string) {
 	s.t.Helper()
 	for _, c := range s.rt.Containers() {
@@ -179,7 +179,7 @@ func TestServeShutdownOrder(t *testing.T) {
 		s.ended("web")
 		s.absent("late")
 
-		// If podrun restarts during a shutdown, it must start no pods.
+		// If podrun restarts during a shutdown, it must not start pods.
 		s.restart()
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 1)
@@ -235,8 +235,8 @@ func TestServeAfterReboot(t *testing.T) {
 	})
 }
 
-// TestServeWithoutShutdowns checks that serve takes no lock if there are no periods, until a
-// reload sets some. If the host cannot be queried, serve must report that once, and retry.
+// TestServeWithoutShutdowns checks that serve does not take a lock until a reload sets shutdown
+// periods. If serve cannot connect to logind, it must report this once, and retry.
 func TestServeWithoutShutdowns(t *testing.T) {
 	shutdownTest(t, nil, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -258,7 +258,7 @@ func TestServeWithoutShutdowns(t *testing.T) {
 		if s.host.held() != 1 || s.warned("logind delays a shutdown by at most 5s, but pods may take 30s to terminate") != 1 {
 			t.Errorf("%d locks, warnings %q", s.host.held(), s.warnings)
 		}
-		// This happens when the bus restarts.
+		// This happens when the message bus restarts.
 		close(s.host.events)
 		time.Sleep(2 * time.Minute)
 		if s.host.held() != 1 {

@@ -44,10 +44,9 @@ func TestServeAddAndRemove(t *testing.T) {
 	})
 }
 
-// TestServeKnowsTheSourceFirst checks that before a supervisor creates a new pod, it records
-// the file that defines it. Otherwise, if the supervisor is killed and the file is then
-// removed, the next one would keep the pod (the crash sweep's
-// serve/cri/ImageStatus/after#2/gone).
+// TestServeKnowsTheSourceFirst checks that a supervisor records the file that defines a new pod
+// before it creates the pod. Otherwise, if the supervisor is killed and the file is then removed,
+// the next supervisor would keep the pod (the crash sweep's serve/cri/ImageStatus/after#2/gone).
 func TestServeKnowsTheSourceFirst(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		time.Sleep(time.Minute)
@@ -79,8 +78,8 @@ func TestServeKnowsTheSourceFirst(t *testing.T) {
 }
 
 // TestServeReplacesWhileSourcesAreRead covers a read of the directories during the replacement of a pod, for
-// example because another file changes. The read must not end the replacement. Otherwise the supervisor
-// would delete the pod and create another one without its history and its events.
+// example because another file changes. The read must not end the replacement, because the supervisor would
+// then delete the pod and create another one without its history and events.
 func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -105,8 +104,8 @@ func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
 	})
 }
 
-// TestServeReplacementIsDeleted covers a command that deletes a pod while the supervisor replaces it. It also
-// covers a file that is removed during a replacement. Both must have an effect.
+// TestServeReplacementIsDeleted covers a command that deletes a pod while the supervisor is replacing it, and
+// a file that is removed during a replacement. Both must take effect.
 func TestServeReplacementIsDeleted(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("removed=%t", removed), func(t *testing.T) {
@@ -162,8 +161,8 @@ func TestServeUpdate(t *testing.T) {
 	})
 }
 
-// TestServeUnreachable checks that if a source cannot be read, it does not count as removed,
-// even after a restart of serve, which then does not know the previous content.
+// TestServeUnreachable checks that a source that cannot be read does not count as removed, even
+// after a restart of serve, which then does not have the previous content.
 func TestServeUnreachable(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -187,7 +186,7 @@ func TestServeUnreachable(t *testing.T) {
 		s.same(web)
 		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
 		time.Sleep(time.Minute)
-		// serve must not create the pod again until the source can be read.
+		// serve must not recreate the pod until it can read the source.
 		s.absent("web")
 		s.files.reach(served, true)
 		time.Sleep(2 * time.Second)
@@ -227,8 +226,8 @@ func TestServeBrokenFile(t *testing.T) {
 	})
 }
 
-// TestServeSameNameTwice checks that of two files with a pod of the same name, the first one
-// takes precedence, and that serve keeps the pod while one of them defines it.
+// TestServeSameNameTwice checks that the first of two files with a pod of the same name takes
+// precedence, and that serve keeps the pod while one of them defines it.
 func TestServeSameNameTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("b"), servedPod("web"))
@@ -246,8 +245,8 @@ func TestServeSameNameTwice(t *testing.T) {
 	})
 }
 
-// TestServeConfigMap checks that serve updates the files of volumes, and restarts the pod only
-// if the pod requests that.
+// TestServeConfigMap checks that serve updates the files of volumes, and restarts the pod only if
+// the pod requests a restart.
 func TestServeConfigMap(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -319,10 +318,10 @@ func TestServeImageLater(t *testing.T) {
 	})
 }
 
-// TestServeUpdateOfAMissingImage covers a command that gives a container another image while
-// the pull of the previous one is backing off. The command then fails to start the container.
-// The supervisor continues with the new definition. It must start the container with the new
-// image, and no longer wait for the previous one.
+// TestServeUpdateOfAMissingImage covers a command that gives a container another image while the
+// pull of the previous one is backing off. The command fails to start the container. The supervisor
+// then continues with the new definition, and must start the container with the new image instead
+// of waiting for the previous one.
 func TestServeUpdateOfAMissingImage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		text := podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]")
@@ -371,7 +370,7 @@ func TestServeRefused(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.same(first)
 		s.noError(s.delete(run.DeleteOptions{}, "second"), nil)
-		// Either pod may have the port now; no other pod terminates.
+		// Either pod may have the port at this time; no other pod terminates.
 		time.Sleep(time.Minute)
 		s.files.remove(file("b"))
 		time.Sleep(2 * time.Minute)

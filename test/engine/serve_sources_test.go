@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// TestServeReloadsSources checks that a reload reads the directories from the settings again.
-// If a directory is no longer a source, serve must keep its pods. If a URL is no longer a
-// source, serve must remove its copy.
+// TestServeReloadsSources checks that a reload reads the list of directories from the settings
+// again. serve must keep the pods of a directory that is no longer a source, and remove the copy of
+// a URL that is no longer a source.
 func TestServeReloadsSources(t *testing.T) {
 	r := newRig(t)
 	dirs := []string{filepath.Join(r.settings.RootDir, "a"), filepath.Join(r.settings.RootDir, "b")}
@@ -54,7 +54,7 @@ func TestServeReloadsSources(t *testing.T) {
 	eventually(t, "a warning", func() bool { return r.warned("source http://host.example/b") > 0 })
 	reload(dirs[1])
 	eventually(t, "db runs", runs("db"))
-	// This is longer than the wait for a removed file.
+	// This is longer than serve waits before it treats a file as removed.
 	time.Sleep(3 * time.Second)
 	if !runs("web")() {
 		t.Error("a pod was deleted because its directory is no source any more")

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// TestServeReloadsStrictSources checks that a reload applies a changed strictSources. With
-// true, serve must refuse files that another user owns, and keep their pods unchanged. With
-// false, it must read the files again.
+// TestServeReloadsStrictSources checks that a reload applies a changed strictSources. If it is
+// true, serve must refuse files that another user owns, and keep their pods unchanged. If it is
+// false, serve must read the files again.
 func TestServeReloadsStrictSources(t *testing.T) {
 	r := newRig(t)
 	dir := filepath.Join(r.settings.RootDir, "manifests")
@@ -27,7 +27,7 @@ func TestServeReloadsStrictSources(t *testing.T) {
 		if err := os.Chown(path+".new", owner, 0); err != nil {
 			t.Fatal(err)
 		}
-		// The file never has another owner.
+		// The rename ensures that serve never reads the file with another owner.
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// notice is how long a supervisor may take to notice an exit in the fake runtime. It lists the
-// containers every second, because these have no process.
+// notice is how long a supervisor may take to detect an exit in the fake runtime. Its containers
+// have no processes, so the supervisor lists them every second.
 const notice = 1100 * time.Millisecond
 
 // gaps returns the times between the starts of a container.
@@ -41,8 +41,8 @@ func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 	}
 }
 
-// TestServeCrashLoop checks the back-off: none before the first restart, then 10 s, doubling up
-// to 5 min. A run of 10 min resets it, and a restart of serve does not.
+// TestServeCrashLoop checks the back-off: none before the first restart, then 10 s, doubling up to
+// 5 min. A run of 10 min resets the back-off; a restart of serve does not.
 func TestServeCrashLoop(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarts of serve: %v", restarts), func(t *testing.T) {
@@ -67,12 +67,12 @@ func TestServeCrashLoop(t *testing.T) {
 }
 
 // TestServePolicies checks that serve restarts containers according to the policy, and that
-// containers that have terminated permanently remain so.
+// containers that have terminated permanently do not run again.
 func TestServePolicies(t *testing.T) {
 	for _, tc := range []struct {
 		policy string
 		code   int32
-		starts int // number of starts in an hour, for a container that runs for a minute at a time
+		starts int // number of starts in an hour, for a container whose runs take a minute
 	}{{"Never", 0, 1}, {"Never", 1, 1}, {"OnFailure", 0, 1}, {"OnFailure", 1, 14}, {"Always", 0, 14}, {"Always", 1, 14}} {
 		t.Run(fmt.Sprintf("%s, code %d", tc.policy, tc.code), func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -128,7 +128,7 @@ func TestServeBoot(t *testing.T) {
 	})
 }
 
-// TestServeProbes: the action of each kind of probe.
+// TestServeProbes checks the effect of each kind of probe.
 func TestServeProbes(t *testing.T) {
 	probed := func(kind string) string {
 		return podText("web", "Always", "terminationGracePeriodSeconds: 1", "containers:",
@@ -150,7 +150,7 @@ func TestServeProbes(t *testing.T) {
 				t.Errorf("events %q", s.reasons())
 			}
 			// After a long run, the first restart has no back-off, and the second one has 10 s. The
-			// first probe of a container is 1 s after its start.
+			// first probe of a container begins 1 s after its start.
 			time.Sleep(15 * time.Second)
 			answer(s, 0)
 			time.Sleep(time.Hour)
@@ -166,7 +166,7 @@ func TestServeProbes(t *testing.T) {
 			s.wantStarts("web", 2)
 			answer(s, 0)
 			time.Sleep(10 * time.Second)
-			// After a success, it does not run again.
+			// After a success, the startup probe does not run again.
 			answer(s, 1)
 			time.Sleep(time.Hour)
 			s.wantStarts("web", 2)
@@ -189,7 +189,7 @@ func TestServeProbes(t *testing.T) {
 			if ready() != "True" {
 				t.Errorf("ready: %s", ready())
 			}
-			// serve keeps the result.
+			// A restart of serve keeps the result.
 			s.restart()
 			if ready() != "True" {
 				t.Errorf("after a restart of serve ready: %s", ready())
@@ -242,7 +242,7 @@ func TestServeHooks(t *testing.T) {
 	})
 }
 
-// TestServeDeadline checks that activeDeadlineSeconds begin with the pod and continue through
+// TestServeDeadline checks that activeDeadlineSeconds count from the pod's start, regardless of
 // restarts of serve, and that pods that exceeded them remain terminated.
 func TestServeDeadline(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -328,8 +328,8 @@ func TestServeTwice(t *testing.T) {
 	})
 }
 
-// TestServeEnds checks that containers continue to run when serve exits, whatever it was doing,
-// and that the next serve continues to supervise them.
+// TestServeEnds checks that containers continue to run when serve exits, regardless of its current
+// action, and that the next serve process supervises them.
 func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for after := range 20 {

@@ -30,7 +30,7 @@ func newModelStory(policy string) *modelStory {
 
 func (s *modelStory) pass(d time.Duration) { s.at = s.at.Add(d) }
 
-// look makes the model check that actions that are due have happened.
+// look makes the model check that all due actions have happened.
 func (s *modelStory) look() {
 	var here []critest.Container
 	if s.run != nil && s.run.FinishedAt == 0 {
@@ -67,7 +67,7 @@ func TestModelBites(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy string
 		story  func(s *modelStory)
-		want   string // "" means that the model accepts it
+		want   string // the expected violation; "" means that the model accepts the story
 	}{
 		"the kubelet's delays": {"Always", func(s *modelStory) {
 			for i, d := range []time.Duration{second, 11 * second, 20 * second, 41 * second, 80 * second, 160 * second, 300 * second, 301 * second} {

@@ -23,7 +23,7 @@ func (s *simulation) outageFor(d time.Duration) {
 	}
 }
 
-// tick waits for one second.
+// tick waits for one second, and judges the state.
 func (s *simulation) tick() {
 	time.Sleep(time.Second)
 	if s.ends != nil && !time.Now().Before(s.until) {
@@ -32,7 +32,7 @@ func (s *simulation) tick() {
 	s.judge()
 }
 
-// restartAfter stops the supervisor and starts it again after a while.
+// restartAfter stops the supervisor, and starts it again after the given time.
 func (s *simulation) restartAfter(d time.Duration) {
 	s.model.goAway()
 	s.end()
@@ -85,8 +85,8 @@ func (s *simulation) toggle(dir string) {
 	if s.reachable(dir) {
 		for _, p := range s.model.pods {
 			// If a file was removed from a directory that is now unreachable, the file may still count
-			// as existing. If a file was added during an outage, a serve that starts then does not know
-			// it.
+			// as existing. If a file was added during an outage, a serve process that starts during the
+			// outage does not have its content.
 			unsettled := s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange
 			if n := len(p.changes); unsettled && (!p.wanted || n > 0 && p.changes[n-1].kind == "add") {
 				return

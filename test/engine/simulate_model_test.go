@@ -12,52 +12,54 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// model judges a supervisor only by docs/serve.md and the kubelet's rules. Its input is what
-// the simulation did, and what the runtime reports about containers. It shares no code with the
+// model judges a supervisor only by docs/serve.md and the kubelet's rules. Its inputs are the
+// actions of the simulation, and the runtime's reports about containers. It shares no code with the
 // supervisor.
 type model struct {
 	now func() time.Time
 
 	mu   sync.Mutex
 	pods map[string]*modelPod
-	// before this time, the model judges nothing: the supervisor or the runtime is unavailable, or was a
-	// moment ago
+	// the model judges nothing before this time, because the supervisor or the runtime is or recently
+	// was unavailable
 	blind time.Time
-	// how many of the supervisor and the runtime are unavailable now
+	// how many of the two, the supervisor and the runtime, are unavailable
 	away  int
 	left  time.Time // the time since which they are unavailable
 	wrong []string
 
 	sandboxes, starts, restarts, kills, backOffs, exits int
 	latestOf                                            string
-	// the largest time by which a restart came later than its back-off, without outages
+	// the maximum delay of a restart after the end of its back-off, except during outages
 	latest time.Duration
 }
 
 // modelPod is the expected state of a pod.
 type modelPod struct {
 	name    string
-	spec    simPod // the pod that should run
-	wanted  bool   // a file or command defines it
+	spec    simPod // the current definition of the pod
+	wanted  bool   // true if a file or command defines the pod
 	stopped bool
 	changes []change
 	since   time.Time // time of the last change
 	runs    map[string]*modelRun
-	// the time since which its liveness probe has failed; zero if it succeeds
+	// the time since which the pod's liveness probe has failed; zero if it succeeds
 	sick    time.Time
 	sandbox string // the newest sandbox; empty if there is none
-	// an app container was created in the sandbox, which means that the init containers had completed
+	// true if an app container was created in the sandbox, which means that the init containers had
+	// completed
 	grown bool
 }
 
-// change is an action of the simulation on a pod. After it, each container may be stopped or
-// recreated once although it has not exited by itself.
+// change is an action of the simulation on a pod. After the change, each container may be stopped
+// or recreated once although it has not exited by itself.
 type change struct {
 	kind string
 	at   time.Time
-	// when it ceases to apply, unless the supervisor or the runtime was unavailable in that time
+	// the time at which the change ceases to apply, unless the supervisor or the runtime was
+	// unavailable since
 	until time.Time
-	// the actions that it has already permitted: "kill a0", "start a0"
+	// the actions that the change has already permitted: "kill a0", "start a0"
 	used map[string]bool
 }
 
@@ -76,9 +78,9 @@ type modelRun struct {
 	noted bool
 }
 
-// These are time limits for a supervisor. It must notice an exit in the fake runtime, which it
-// lists every second, and act. It must act after a change, including a grace period of 5 s. And
-// it must act after an outage, during which it tries every 5 s.
+// The time limits within which a supervisor must act: after an exit in the fake runtime, which it
+// lists every second; after a change, including a grace period of 5 s; and after an outage, during
+// which it retries every 5 s.
 const (
 	simNotice = 1500 * time.Millisecond
 	simChange = 40 * time.Second
@@ -149,8 +151,8 @@ func (m *model) back() {
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 
-// allows reports whether a change to the pod is a reason to stop or create a container now. If it
-// is, allows marks the change as used for this purpose.
+// allows reports whether a change of the pod permits stopping or creating a container now. If so,
+// it marks the change as used for this action.
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
 		c := &p.changes[i]
@@ -208,7 +210,7 @@ func (m *model) restarted(p *modelPod, name string, last, next *modelRun) {
 		next.delay = 10 * time.Second
 	}
 	if next.sandbox != last.sandbox {
-		// Each container is started once in a new sandbox, and the pod may have a new one.
+		// The pod may have a new sandbox, in which each container is started once.
 		return
 	}
 	if !p.spec.restarts(name, last.code) && !m.allows(p, "again "+name) {
@@ -232,7 +234,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 	name := c.GetMetadata().GetName()
 	r := p.runs[name]
 	if r == nil || r.id != c.GetId() || !r.running {
-		// It was never started.
+		// The container was never started.
 		return
 	}
 	r.running, r.finished, r.code = false, time.Unix(0, c.GetFinishedAt()), c.GetExitCode()
@@ -249,7 +251,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 			m.fail(p, "%s was killed %s before its liveness probe could have failed 3 times", name, early)
 		}
 	case p.over():
-		// These are stops of leftovers of a terminated pod.
+		// These are the stops of a terminated pod's remaining containers.
 		m.kills++
 	case m.allows(p, "kill "+name):
 		m.kills++
@@ -265,7 +267,8 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 	}
 }
 
-// over reports whether a pod has terminated permanently, so that podrun restarts no container.
+// over reports whether a pod has terminated permanently, so that podrun does not restart its
+// containers.
 func (p *modelPod) over() bool {
 	if r := p.runs["init"]; r != nil && !r.running && r.code != 0 && !p.spec.restarts("init", r.code) {
 		return true
@@ -282,14 +285,14 @@ func (p *modelPod) over() bool {
 	return true
 }
 
-// waits reports whether a container waits for a sidecar before it that has exited.
+// waits reports whether a container waits for a preceding sidecar that has exited.
 func (p *modelPod) waits(name string) bool {
 	side := p.runs["side"]
 	return p.spec.side && !p.grown && name != "side" && side != nil && !side.running
 }
 
-// lacks describes a container of the pod that neither runs nor waits for its back-off. It
-// returns "" if there is none.
+// lacks describes a container of the pod that is neither running nor in back-off. It returns "" if
+// there is none.
 func (p *modelPod) lacks(now time.Time) string {
 	names := []string{"side"}
 	if !p.spec.side {

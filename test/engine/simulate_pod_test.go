@@ -13,7 +13,7 @@ type simPod struct {
 	policy            string
 	image, args, apps int
 	init, side, probe bool
-	// it has a volume of a ConfigMap, and restarts when the ConfigMap changes
+	// true if the pod has a volume of a ConfigMap, and restarts when the ConfigMap changes
 	config bool
 }
 

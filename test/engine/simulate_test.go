@@ -48,21 +48,21 @@ type simulation struct {
 	rand  *rand.Rand
 	model *model
 	slots []*slot
-	ends  func()    // ends an outage of the runtime; nil if the runtime is available
-	until time.Time // when the outage ends
+	ends  func()    // function that ends an outage of the runtime; nil if the runtime is available
+	until time.Time // time at which the outage ends
 	did   map[string]int
-	trace []string // the actions and their times
+	trace []string // the actions so far, with their times
 }
 
 // slot is a pod that is created and removed repeatedly.
 type slot struct {
 	name, path string // path is empty for the pod of a command
 	here       bool
-	file       simPod // the pod in its file
-	version    int    // of its ConfigMap
+	file       simPod // the pod's definition in its file
+	version    int    // version of the pod's ConfigMap
 	broken     bool
-	// applied is true if a command applied the pod after its file. The removal of the file then
-	// does not delete the pod. fileless is true if the file has been removed since.
+	// applied is true if a command applied the pod after serve had applied its file: the removal of
+	// the file then does not delete the pod. fileless is true if the file has been removed since.
 	applied, fileless bool
 }
 
@@ -176,8 +176,8 @@ func (s *simulation) note(do string) {
 	s.trace = append(s.trace, time.Now().Format("15:04:05")+" "+do)
 }
 
-// try executes an action and returns its description; it returns "" if the action is not
-// possible now.
+// try executes an action and returns its description; It returns "" if the action is currently not
+// possible.
 func (s *simulation) try() (do string) {
 	sl := s.slots[s.rand.IntN(len(s.slots))]
 	p := s.model.pods[sl.name]
@@ -203,8 +203,8 @@ func (s *simulation) try() (do string) {
 	case n < 14 && reachable:
 		do = "remove"
 		s.remove(sl)
-	// If a file becomes invalid during an outage, before it was applied, a serve that starts then
-	// does not know its content, so the pod is not expected.
+	// If a file becomes invalid during an outage, before serve has applied it, a serve process that
+	// starts during the outage does not have its content, so the pod is not expected.
 	case n < 17 && sl.here && sl.path != "" && !sl.fileless && reachable && s.ends == nil:
 		do = "break"
 		s.files.breakFile(sl.path)
@@ -268,7 +268,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 	return ""
 }
 
-// command runs a command that may make a container exit. The model checks what follows.
+// command runs a command that may make a container exit. The model checks the consequences.
 func (s *simulation) command(f func() ([]run.Result, error)) {
 	if _, err := f(); err != nil {
 		s.t.Error(err)
@@ -279,7 +279,8 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	for _, b := range s.rt.Sandboxes() {
 		if b.Ready && b.Config.GetMetadata().GetName() == sl.name {
 			s.model.change(sl.name, "lost sandbox", nil)
-			// The containers exit one by one, so one may be restarted before the sandbox is removed.
+			// The containers exit one after the other, so one of them may be restarted before the
+			// sandbox is removed.
 			s.model.change(sl.name, "lost containers", nil)
 			if _, err := s.rt.StopPodSandbox(s.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: b.ID}); err != nil {
 				s.t.Error(err)

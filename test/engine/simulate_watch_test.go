@@ -37,7 +37,7 @@ func (m *model) event(e *runtimeapi.ContainerEventResponse) {
 	}
 }
 
-// sandboxed processes the creation of a sandbox: the pod starts again in it.
+// sandboxed processes the creation of a sandbox, in which the pod starts again.
 func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
 	p := m.pods[b.GetMetadata().GetName()]
 	m.sandboxes++
@@ -54,7 +54,8 @@ func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
 			m.fail(p, "got sandbox %d while %s runs in another one", b.GetMetadata().GetAttempt(), name)
 		}
 		if b.GetMetadata().GetAttempt() == 0 {
-			// With attempt 0, the pod is a new one, and the run belongs to an earlier pod.
+			// Attempt 0 means that the pod is a new one, and that the run belongs to an earlier
+			// pod.
 			delete(p.runs, name)
 		}
 	}
@@ -74,7 +75,7 @@ func (s *eventSink) SetTrailer(metadata.MD)                          {}
 func (s *eventSink) SendMsg(any) error                               { return nil }
 func (s *eventSink) RecvMsg(any) error                               { return nil }
 
-// good reports whether no violation was found.
+// good reports whether the model has found no violation.
 func (m *model) good() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,8 +24,8 @@ func (r *rig) startCalls() string {
 const fiveContainers = `containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1},
   {name: c, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ["true"]}}}}, {name: d, image: registry.example/app:1}, {name: e, image: registry.example/app:1}]`
 
-// TestStartOrder checks that containers start in parallel if the setting or the pod requests
-// it. If a container has a postStart hook, the containers before it must start first.
+// TestStartOrder checks that containers start in parallel if the setting or the pod requests it.
+// Before a container with a postStart hook is started, the preceding containers must be started.
 func TestStartOrder(t *testing.T) {
 	annotated := func(order string) string {
 		return strings.Replace(podText("web", "Always", fiveContainers), "{name: web}", "{name: web, annotations: {podrun.dev/start-order: "+order+"}}", 1)
@@ -54,8 +54,8 @@ func TestStartOrder(t *testing.T) {
 	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet, strict or parallel")
 }
 
-// TestStartOrderFailure checks that if a container fails, the containers that start in parallel
-// with it still run, and that the next apply starts the failed one.
+// TestStartOrderFailure checks that containers still run if another container that starts in
+// parallel fails, and that the next apply starts the failed container.
 func TestStartOrderFailure(t *testing.T) {
 	for _, method := range []string{"CreateContainer", "StartContainer"} {
 		r := newRig(t)

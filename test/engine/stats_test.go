@@ -34,10 +34,9 @@ func (r *rig) foreignContainer() string {
 	return made.ContainerId
 }
 
-// TestStatsOfRuntimeFiles checks that the usage of a pod includes the files that the runtime
-// mounts into its containers. podrun must request only the containers of the pods that it
-// measures. If the runtime does not respond, it must print a warning, unless the container has
-// been removed.
+// TestStatsOfRuntimeFiles checks that the usage of a pod includes the files that the runtime mounts
+// into its containers. podrun must read only the containers of the pods that it measures. If the
+// runtime returns an error, podrun must print a warning, unless the container has been removed.
 func TestStatsOfRuntimeFiles(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]"), run.OutcomeCreated)

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// wantDeletion fails the test unless another process sees the grace period and the time at
-// which the deletion of the pod began.
+// wantDeletion fails the test unless the pod's status in another process shows the given grace
+// period and begin of the deletion.
 func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	r.t.Helper()
 	pod := r.got("web")
@@ -26,9 +26,9 @@ func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	return pod
 }
 
-// TestDeletedPodIsTerminating checks that until podrun has removed a deleted pod, every process
-// sees the deletion and its grace period, even if the delete was interrupted. When the
-// runtime's records are gone, the containers' states must still be known (issue 30).
+// TestDeletedPodIsTerminating checks that every process shows the deletion of a pod and its grace
+// period until podrun has removed the pod, even if the delete was interrupted. The containers'
+// states must remain known after the runtime's records have been removed (issue 30).
 func TestDeletedPodIsTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -47,7 +47,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 			results, _ := r.engine().Delete(ctx, r.known(), run.DeleteOptions{})
 			deleted <- results[0]
 		}()
-		// The pod stops for 10 s; then its sandbox is removed.
+		// The pod takes 10 s to stop; then podrun removes its sandbox.
 		for range 15 {
 			time.Sleep(time.Second)
 			if pod := r.wantDeletion(begun, 20); pod.Status.Phase != corev1.PodRunning {
@@ -69,7 +69,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		r.delete(run.DeleteOptions{Grace: &hour})
 		r.wantDeletion(begun, 5)
 		hang()
-		// This removes everything in the runtime.
+		// This removes all objects in the runtime.
 		for _, sb := range r.rt.Sandboxes() {
 			if err := r.engine().Client.RemovePodSandbox(t.Context(), sb.ID); err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		if pod.Status.Phase != corev1.PodRunning || s.RestartCount != 1 || s.State.Terminated == nil || s.State.Terminated.ExitCode != 143 {
 			t.Errorf("without the runtime's records: phase %s, restarts %d, %+v", pod.Status.Phase, s.RestartCount, s.State)
 		}
-		r.mustApply(text, run.OutcomeReplaced) // completes the removal
+		r.mustApply(text, run.OutcomeReplaced) // this completes the removal
 		if pod := r.got("web"); pod.DeletionTimestamp != nil || pod.Status.ContainerStatuses[0].RestartCount != 0 {
 			t.Errorf("applied again: deletionTimestamp %v, restarts %d", pod.DeletionTimestamp, pod.Status.ContainerStatuses[0].RestartCount)
 		}
@@ -88,8 +88,8 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 	})
 }
 
-// TestReplacedPodIsTerminating checks the same for a pod that a replacement or a restart
-// removes, until the new pod exists.
+// TestReplacedPodIsTerminating checks the same as TestDeletedPodIsTerminating for a pod that a
+// replacement or a restart removes, until the new pod exists.
 func TestReplacedPodIsTerminating(t *testing.T) {
 	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
 	for name, again := range map[string]func(r *rig) run.Result{

@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// unstartable are pods with a container that cannot be started. Each has the expected reason why
-// the container waits, and a substring of the message.
+// unstartable contains pods with a container that cannot be started, each with the expected reason
+// why the container waits, and a substring of the message.
 var unstartable = []struct {
 	name, reason, message string
 	spec                  []string
@@ -54,7 +54,8 @@ var unstartable = []struct {
 	},
 }
 
-// waitsFor fails the test unless another process reports this reason why a container waits.
+// waitsFor fails the test unless another process reports that a container waits for the given
+// reason.
 func (r *rig) waitsFor(reason, message string) {
 	r.t.Helper()
 	waiting := r.got("web").Status.ContainerStatuses[0].State.Waiting
@@ -88,7 +89,7 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 					t.Errorf("result: waiting %+v", w)
 				}
 				r.waitsFor(tc.reason, tc.message)
-				// By then, a back-off has expired.
+				// After this time, a back-off has expired.
 				time.Sleep(time.Minute)
 				r.waitsFor(tc.reason, tc.message)
 				if heal(); tc.fail == nil {

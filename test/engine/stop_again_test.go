@@ -18,13 +18,11 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// stopOutage makes the runtime refuse connections from the first StopContainer on, like a
-// containerd that restarts. It ends when the returned function is called. A call takes a
-// millisecond.
+// stopOutage makes the runtime refuse connections from the first StopContainer until the returned
+// function is called, like a restart of containerd. A call takes a millisecond.
 func (r *rig) stopOutage() (end func()) { return r.outageFrom(&runtimeapi.StopContainerRequest{}) }
 
-// outageFrom does what stopOutage does, but begins with the first request whose type is that of
-// first.
+// outageFrom is like stopOutage, but begins with the first request that has the type of first.
 func (r *rig) outageFrom(first proto.Message) (end func()) {
 	var begun atomic.Bool
 	refused := critest.Fault{When: critest.Before, Delay: time.Millisecond}
@@ -64,8 +62,8 @@ func pauses(rt *critest.Runtime, method string) []int {
 	return out
 }
 
-// While containerd was restarted, a delete used to try to stop a container 10,000 times per
-// second.
+// TestStopBacksOff checks that a delete does not try to stop a container 10,000 times per second
+// while containerd restarts, as it once did.
 func TestStopBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -103,8 +101,8 @@ func TestStopBackOffIsInterrupted(t *testing.T) {
 	})
 }
 
-// TestStopBackOffIsHurried checks that when podrun will soon be killed, it kills a container
-// immediately, without waiting for the next attempt.
+// TestStopBackOffIsHurried checks that podrun kills a container without waiting for the next
+// attempt if podrun will soon be killed.
 func TestStopBackOffIsHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -118,8 +116,8 @@ func TestStopBackOffIsHurried(t *testing.T) {
 			cancel()
 		})
 		_, _ = r.engine().Run(ctx, load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
-		// Here, podrun kills the container 1.5 s after hurry, when the pause that ends 7.1 s after
-		// the first attempt is over.
+		// podrun kills the container 1.5 s after hurry, at the end of the pause that ends 7.1 s
+		// after the first attempt.
 		if got, want := stopPauses(r.rt), []int{1, 2, 4, 8, 16, 20, 4}; !slices.Equal(got, want) {
 			t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
 		}
@@ -136,8 +134,9 @@ func TestStopBackOffIsHurried(t *testing.T) {
 	})
 }
 
-// If a stop failed late in the default grace period, podrun used not to retry it: the time
-// limit for retries, which started with the first stop, had passed.
+// TestStopThatFailsLateIsRetried covers a stop that fails late in the default grace period. podrun
+// once did not retry it, because the time limit for retries, which counted from the first stop, had
+// expired.
 func TestStopThatFailsLateIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -153,8 +152,8 @@ var sandboxCalls = map[string]proto.Message{
 	"RemovePodSandbox": &runtimeapi.RemovePodSandboxRequest{},
 }
 
-// If the runtime was restarted while a delete stopped or removed the sandbox, the delete used
-// to fail.
+// TestDeleteSandboxInOutage checks that a delete succeeds if the runtime restarts while the delete
+// is stopping or removing the sandbox. Such a delete once failed.
 func TestDeleteSandboxInOutage(t *testing.T) {
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {

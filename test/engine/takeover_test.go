@@ -54,8 +54,8 @@ func TestApplyAfterAKilledDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteTakesOverFromDelete checks that a second delete with a shorter grace period does
-// not wait for the first one.
+// TestDeleteTakesOverFromDelete checks that a second delete with a shorter grace period takes over
+// from the first one without waiting.
 func TestDeleteTakesOverFromDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -81,9 +81,9 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 	})
 }
 
-// TestLoserOfADeleteStopsNothing covers a delete from which another delete has taken over. It
-// must stop no container during the other's grace period, even if it cannot observe the pod
-// again.
+// TestLoserOfADeleteStopsNothing covers a delete from which another delete has taken over. It must
+// not stop containers during the grace period of the other delete, even if it cannot observe the
+// pod again.
 func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -94,7 +94,7 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 		time.Sleep(time.Minute + store.OwnerPoll/2)
 		grace := 10 * time.Minute
 		go func() { second <- r.delete(run.DeleteOptions{Grace: &grace}) }()
-		// The second one owns the pod, but the first one does not know that yet.
+		// The second delete owns the pod, but the first one has not detected this yet.
 		time.Sleep(store.OwnerPoll / 10)
 		r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before, Err: status.Error(codes.DeadlineExceeded, "slow"), Times: 1})
 		time.Sleep(time.Minute)
@@ -109,8 +109,8 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsForADelete covers an apply that starts while a delete is stopping the pod: it
-// must wait for the delete, and then create the pod again.
+// TestApplyWaitsForADelete covers an apply that starts while a delete is stopping the pod: it must
+// wait for the delete, and then recreate the pod.
 func TestApplyWaitsForADelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -158,8 +158,8 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 	})
 }
 
-// TestDeleteOnAReadOnlyRootDirectory covers a delete that cannot write any file: it must still
-// stop the pod and remove it from the runtime, and must report what remains.
+// TestDeleteOnAReadOnlyRootDirectory covers a delete that cannot write any file: it must still stop
+// the pod and remove it from the runtime, and must report the remaining files.
 func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 	for _, what := range []string{"read-only", "full"} {
 		t.Run(what, func(t *testing.T) {
@@ -261,8 +261,8 @@ func TestFailedHookOfALoser(t *testing.T) {
 	})
 }
 
-// TestStopOvertakenByDelete covers a stop from which a delete takes over: the stop must return
-// when the delete does, and nothing may remain.
+// TestStopOvertakenByDelete covers a stop from which a delete takes over: the stop must return when
+// the delete does, and no leftovers may remain.
 func TestStopOvertakenByDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -303,7 +303,7 @@ func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 	})
 }
 
-// TestSweepLeavesALiveOwner covers another command that sweeps while a delete removes a pod
+// TestSweepLeavesALiveOwner covers another command that sweeps while a delete is removing a pod
 // without a checkpoint. The delete must remove the whole pod.
 func TestSweepLeavesALiveOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -334,8 +334,8 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 	})
 }
 
-// TestApplyOvertakenByRun covers an apply whose pod was replaced by a run: it must not wait for
-// the run, which ends only when the pod has completed.
+// TestApplyOvertakenByRun covers an apply whose pod was replaced by a run. It must not wait for the
+// run, which ends only when the pod has completed.
 func TestApplyOvertakenByRun(t *testing.T) {
 	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
 		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// The number of termination logs of a container must not grow with its restarts. During the
-// next run, the status must still have the last termination message. podrun must also remove
-// the files of runs whose containers were removed.
+// TestTerminationLogsDoNotGrow checks that the number of a container's termination logs does not
+// grow with its restarts. During the next run, the status must still contain the last termination
+// message. podrun must also remove the files of runs whose containers were removed.
 func TestTerminationLogsDoNotGrow(t *testing.T) { synctest.Test(t, terminationLogsDoNotGrow) }
 
 func terminationLogsDoNotGrow(t *testing.T) {
@@ -55,10 +55,11 @@ func terminationLogsDoNotGrow(t *testing.T) {
 	r.mustDelete()
 }
 
-// If podrun was killed after it had created a container and before it started it, the container
-// counts as a restart. The kubelet does the same (startContainer in pkg/kubelet/kuberuntime):
-// it uses the count of the newest container plus 1, whatever its state is. The runtime may
-// still reserve the name, and the name of the log file has the attempt number.
+// TestCreatedContainerCountsAsARestart covers a podrun process that was killed after it had created
+// a container, and before it started it. The container must count as a restart, as in the kubelet
+// (startContainer in pkg/kubelet/kuberuntime), which uses the count of the newest container plus 1,
+// regardless of its state. The runtime may still reserve the container's name, and the name of the
+// log file contains the attempt number.
 func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	r := newRig(t)
 	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))

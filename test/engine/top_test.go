@@ -21,8 +21,8 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// topInterval is the time between the two samples from which podrun top computes rates. It
-// computes them because the runtime's own rates are 0.
+// topInterval is the time between the two samples from which podrun top computes rates. It computes
+// the rates because those of the runtime are 0.
 const topInterval = 1100 * time.Millisecond
 
 func TestTop(t *testing.T) {
@@ -57,7 +57,8 @@ func TestTop(t *testing.T) {
 	})
 }
 
-// TestTopOfServe queries the supervisor, whose second response contains rates.
+// TestTopOfServe checks that top reads the usage from the supervisor, whose second response
+// contains rates.
 func TestTopOfServe(t *testing.T) {
 	r := newRig(t, critest.UsesCPU(2))
 	dir := t.TempDir()
@@ -76,7 +77,7 @@ func TestTopOfServe(t *testing.T) {
 		return len(s.Pods) == 1 && len(s.Pods[0].Containers) == 1 && s.Pods[0].Containers[0].CPU.UsageNanoCores != nil
 	})
 	e := r.engine()
-	// Without this client, only the supervisor can be called.
+	// Without this client, podrun can call only the supervisor.
 	e.Client = nil
 	pods, err := serve.Top(t.Context(), e, run.Selector{})
 	if err != nil || len(pods) != 1 || pods[0].Window != 0 {
@@ -87,8 +88,8 @@ func TestTopOfServe(t *testing.T) {
 	}
 }
 
-// TestTopBesideDeadSandbox covers containerd 1.6, whose statistics fail for all pods while one
-// sandbox is not ready, or while a container is being removed.
+// TestTopBesideDeadSandbox covers containerd 1.6, which returns an error for the statistics of all
+// pods while one sandbox is not ready, or while a container is being removed.
 func TestTopBesideDeadSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.UsesCPU(1))
@@ -109,7 +110,7 @@ func TestTopBesideDeadSandbox(t *testing.T) {
 	})
 }
 
-// TestTopOnCRIO covers CRI-O before 1.37, which crashes if it is queried for the usage of pods
+// TestTopOnCRIO covers CRI-O before 1.37, which crashes if a client requests the usage of pods
 // while a container exits (cri-o/cri-o#10206).
 func TestTopOnCRIO(t *testing.T) {
 	for version, asked := range map[string]bool{"1.36.3": false, "1.37.0": true} {

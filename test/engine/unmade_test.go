@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// If the program of a container is missing, the container must terminate in the same way
-// whether the runtime fails to start it (containerd) or to create it (CRI-O).
+// TestMissingProgram checks that a container whose program is missing terminates in the same way if
+// the runtime fails to start it (containerd) and if the runtime fails to create it (CRI-O).
 func TestMissingProgram(t *testing.T) {
 	const pod = `apiVersion: v1
 kind: Pod

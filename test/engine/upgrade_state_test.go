@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// legacyState rewrites the state of a pod in the form of the previous release: three files of
+// legacyState rewrites the state of a pod in the format of the previous release: three files of
 // schema version 1.
 func (r *rig) legacyState(uid string) {
 	r.t.Helper()
@@ -132,7 +132,7 @@ func TestAdoptEndedPodOfBefore(t *testing.T) {
 }
 
 // TestAdoptProbedPodOfBefore checks that the probe results of the previous release, and their
-// times, apply to the pod until there are new ones.
+// times, apply to the pod until there are new results.
 func TestAdoptProbedPodOfBefore(t *testing.T) {
 	text := podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, readinessProbe: {exec: {command: ['true']}, periodSeconds: 5}}]")
 	ready := func(r *rig) string {
@@ -158,7 +158,7 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 			if err != nil || len(views) != 1 || views[0].KnownAt.Sub(probed).Abs() > time.Second || ready(r) != "True" {
 				t.Fatalf("get: %v, %+v; want Ready, known at %s", err, views, probed)
 			}
-			r.wantLegacy(uid, true) // nothing was written
+			r.wantLegacy(uid, true) // podrun has not written the state
 			r.mustApply(text, run.OutcomeUnchanged)
 			if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
 				t.Fatal(result.Err)
@@ -195,7 +195,7 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 }
 
 // TestAdoptResizingPodOfBefore checks that podrun completes a resize that the previous release
-// has begun, without a restart.
+// began, without a restart.
 func TestAdoptResizingPodOfBefore(t *testing.T) {
 	text := func(memory string) string {
 		return podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, resources: {limits: {memory: "+memory+"}}}]")
@@ -253,13 +253,13 @@ func TestAdoptResizingPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestStateIsOfItsSchema covers an older podrun, which supports versions up to 2. When this
-// podrun has written the state file, the older one must detect the file's version, and refuse to
-// change the pod.
+// TestStateIsOfItsSchema covers an older version of podrun, which supports schema versions up to 2.
+// When this version has written the state file, the older one must detect the file's version, and
+// refuse to change the pod.
 func TestStateIsOfItsSchema(t *testing.T) {
 	r := newRig(t)
 	uid := r.mustApply(withHook, run.OutcomeCreated).ID.UID
-	// Older versions of podrun use this name.
+	// Older versions of podrun use this path.
 	file := filepath.Join(r.layout().Pod(uid), "plugins/podrun.dev~status/status.json")
 	data, err := os.ReadFile(file)
 	if err != nil || !strings.HasPrefix(string(data), "# podrun schema 3\n{") {

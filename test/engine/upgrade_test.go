@@ -42,7 +42,7 @@ spec:
 {apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /}}}
 `
 
-// newDefaults are fields of everyDefault that are set by defaulting. A podrun that did not know
+// newDefaults are fields of everyDefault that are set by defaulting. A version of podrun without
 // these defaults wrote checkpoints without the fields.
 var newDefaults = []string{
 	"terminationGracePeriodSeconds", "enableServiceLinks", "schedulerName", "dnsPolicy", "serviceAccount", "terminationMessagePolicy",
@@ -50,7 +50,8 @@ var newDefaults = []string{
 	"imagePullPolicy", "volumeMode", "type", "persistentVolumeReclaimPolicy", "apiVersion of fieldRef",
 }
 
-// withoutDefault rewrites a checkpoint in the form of a podrun that did not know a default.
+// withoutDefault rewrites a checkpoint in the format of a version of podrun without the given
+// default.
 func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	t.Helper()
 	data, err := os.ReadFile(layout.Checkpoint(uid))
@@ -109,8 +110,8 @@ func dropField(value any, field string) (removed int) {
 	return removed
 }
 
-// TestUpgradeNewDefault checks that a new API default does not change a pod that an older
-// podrun created, whichever command acts on it.
+// TestUpgradeNewDefault checks that a new API default does not change a pod that an older version
+// of podrun created, regardless of the command that acts on the pod.
 func TestUpgradeNewDefault(t *testing.T) {
 	for _, field := range newDefaults {
 		t.Run(field, func(t *testing.T) {
@@ -145,8 +146,8 @@ func TestUpgradeNewDefault(t *testing.T) {
 	}
 }
 
-// TestUpgradeHostname checks that if the host gets another name (DHCP), its pods and their UIDs
-// remain unchanged.
+// TestUpgradeHostname checks that the pods and their UIDs do not change if the host gets another
+// name (DHCP).
 func TestUpgradeHostname(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -188,8 +189,9 @@ func TestUpgradeHostname(t *testing.T) {
 	}
 }
 
-// TestUpgradeGateOff covers a field whose feature gate was enabled in another Kubernetes
-// version. This version drops the field from a manifest. The field must make no difference.
+// TestUpgradeGateOff covers a field in a checkpoint whose feature gate was enabled in another
+// Kubernetes version. This version drops the field from a manifest, which must not count as a
+// change.
 func TestUpgradeGateOff(t *testing.T) {
 	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
 	is := load(t, text).Pods[0].Object

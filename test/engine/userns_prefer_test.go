@@ -40,7 +40,7 @@ func TestPreferUserNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec   string
 		change func(*prepare.Input)
-		own    bool   // the pod has its own user namespace
+		own    bool   // true if the pod must have its own user namespace
 		view   string // expected text in the plan
 	}{
 		"plain":                   {usernsPlain, nil, true, preferred},
@@ -88,9 +88,9 @@ func TestPreferUserNamespace(t *testing.T) {
 	}
 }
 
-// TestPreferUserNamespaceKeepsPods checks that a changed setting does not replace a pod, and
-// does not change a pod that is updated or restarted. A pod that is replaced because its
-// definition changed must count as new.
+// TestPreferUserNamespaceKeepsPods checks that a changed setting does not replace a pod, and does
+// not change a pod that is updated or restarted. A pod that is replaced because of a changed
+// definition must count as new.
 func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	set := func(mode string) prepare.Input {
 		in := prepare.Input{HostState: prepare.HostState{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
@@ -100,7 +100,7 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	plan := func(in prepare.Input, here []prepare.ExistingPod, text string) prepare.Target {
 		t.Helper()
 		in.Objects, in.Existing = load(t, text), here
-		// These facts are not sufficient for admission.
+		// These facts are sufficient for planning, but not for admission.
 		targets, _ := prepare.All(in)
 		return targets[0]
 	}
@@ -153,8 +153,8 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	}
 }
 
-// TestServeKeepsUserNamespaces checks that when the setting userNamespaces changes, serve and
-// apply do not change existing pods, and that new pods follow the setting.
+// TestServeKeepsUserNamespaces checks that serve and apply do not change existing pods when the
+// setting userNamespaces changes, and that the setting applies to new pods.
 func TestServeKeepsUserNamespaces(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

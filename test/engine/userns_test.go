@@ -55,9 +55,9 @@ func TestUserNamespace(t *testing.T) {
 	}
 }
 
-// TestUserNamespacesApart applies pods with user namespaces, in one command and in several.
-// Their ID ranges must not overlap, each pod must keep its range, and the range of a deleted
-// pod must be free again.
+// TestUserNamespacesApart applies pods with user namespaces, in one command and in several. Their
+// ID ranges must not overlap, each pod must keep its range, and the range of a deleted pod must
+// become free.
 func TestUserNamespacesApart(t *testing.T) {
 	r := newRig(t, critest.Version("containerd", "v2.0.0"),
 		critest.Handler("", &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}))
@@ -77,7 +77,7 @@ func TestUserNamespacesApart(t *testing.T) {
 	want["four"] = 65536
 	r.wantRanges(want)
 
-	// A plan that was made before another podrun took the range must be harmless.
+	// A plan that was made before another podrun process took the range must be harmless.
 	e := r.engine()
 	targets, _, err := e.Prepare(t.Context(), load(t, pod("five")), run.PrepareOptions{AllowKubelet: true})
 	if err != nil {

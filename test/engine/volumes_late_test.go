@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestVolumesAfterSandbox checks volumes that podrun creates while the runtime creates the
-// sandbox, so that a sandbox may exist without them. No container may start before they exist,
-// whichever command starts it.
+// TestVolumesAfterSandbox covers volumes that podrun creates while the runtime creates the sandbox,
+// so that a sandbox may exist without them. No command may start a container before the volumes
+// exist.
 func TestVolumesAfterSandbox(t *testing.T) {
 	r := newRig(t)
 	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"
@@ -32,7 +32,7 @@ func TestVolumesAfterSandbox(t *testing.T) {
 		}
 		return results[0].Err
 	}
-	// The second command finds a sandbox.
+	// The second command finds an existing sandbox.
 	for range 2 {
 		wantErr(t, apply(), problem.Runtime, "pod default/web", "volume data")
 		if n := r.callsTo("CreateContainer"); n != 0 {

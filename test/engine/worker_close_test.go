@@ -60,8 +60,8 @@ func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
 	}
 }
 
-// If a pod was resumed while the runtime did not respond, its journal used to remain open, with
-// two descriptors for each attempt of a supervisor.
+// TestFailedResumeClosesTheJournal covers a pod that a supervisor tries to resume while the runtime
+// does not respond. The pod's journal once remained open, with two descriptors for each attempt.
 func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r := newRig(t)
 	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
@@ -85,7 +85,7 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			var end func()
-			// This is called after podrun has read the checkpoint.
+			// podrun calls this function after it has read the checkpoint.
 			e.Facts = func(context.Context) (host.Facts, error) {
 				end = fault()
 				return facts, nil
@@ -109,7 +109,8 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// The puller must not keep the journal of a preempted pod, as it once did.
+// TestPreemptForgetsTheJournal checks that the puller does not keep the journal of a preempted pod,
+// as it once did.
 func TestPreemptForgetsTheJournal(t *testing.T) {
 	r := newRig(t)
 	r.settings.MaxPods = 1
@@ -126,7 +127,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// A pod that --continue skips must not keep a worker either.
+// TestRefusedPodIsForgotten checks that a pod that --continue skips does not keep a worker.
 func TestRefusedPodIsForgotten(t *testing.T) {
 	r := newRig(t)
 	e := r.sharedPuller()

@@ -15,9 +15,9 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// A container writes to the files that podrun and the runtime mount into it. All of them must
-// count, and an eviction must free as many as possible without losing the termination message
-// (class of CVE-2020-8557).
+// TestFilesThatContainersWriteCount covers a container that writes to the files that podrun and the
+// runtime mount into it. All of them must count as usage, and an eviction must free as many as
+// possible without losing the termination message (class of CVE-2020-8557).
 func TestFilesThatContainersWriteCount(t *testing.T) {
 	state := t.TempDir()
 	pressureTest(t, func(t *testing.T, s *serving) {

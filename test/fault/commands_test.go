@@ -11,17 +11,17 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// command is a command whose calls fail.
+// command is a podrun command into whose calls the test injects faults.
 type command struct {
 	name string
 	args []string
-	// state of the pod before the command: "" if it does not exist; running, exited or stopped
+	// required state of the pod: "" if it must not exist; running, exited or stopped
 	before string
-	// unbounded means that the command has no --timeout: only the limits of its calls end it.
+	// unbounded means that the command has no --timeout: only the time limits of its calls end it.
 	unbounded bool
 	// holds checks the state after the command has succeeded.
 	holds func(h *host, r result) error
-	then  string // the manifest for the next apply
+	then  string // the manifest that the next apply uses
 	// streams are the methods whose streams fail, in addition to the methods in calls (names as in
 	// critest).
 	streams []string
@@ -72,7 +72,7 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	if c.unbounded {
 		switch c.name {
 		case "logs -f":
-			// The container may have exited.
+			// the container may have already exited
 			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop()
 		case "attach":
 			ctx, cancel := context.WithCancel(ctx)
@@ -84,7 +84,7 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	return h.podrun(ctx, nil, append(slices.Clone(c.args), "--timeout", limit.String())...)
 }
 
-// exitAttached makes the container exit a while after the call of Attach, because the client
+// exitAttached makes the container exit some time after the call of Attach, because the client
 // opens the streams after that call.
 func (h *host) exitAttached(ctx context.Context) {
 	asked := func() bool {
@@ -95,7 +95,7 @@ func (h *host) exitAttached(ctx context.Context) {
 	}
 	select {
 	case <-time.After(3 * time.Second):
-		// The container may have exited.
+		// the container may have already exited
 		_ = h.rt.Exit("app", 0)
 	case <-ctx.Done():
 	}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortage is a host that lacks a resource that podrun requires, or that has too much of
-// something.
+// shortage describes a host on which a resource that podrun requires is missing or limited, or that
+// has an extreme configuration.
 type shortage struct {
 	name string
 	// before are shell commands that run before podrun, in separate network, mount and UTS
@@ -25,7 +25,7 @@ type shortage struct {
 	group  map[string]string // values of files of podrun's cgroup, by file name
 	refuse refusal
 	codes  []int // permitted exit codes of the command
-	// If rare is set, the shortage is tried only with PODRUN_TORTURE=1.
+	// If rare is set, the test tries the shortage only with PODRUN_TORTURE=1.
 	rare bool
 }
 
@@ -42,8 +42,8 @@ func shortages() []shortage {
 	for n := 4; n <= 40; n++ {
 		codes := failed
 		if n < 8 {
-			// The Go runtime itself needs two descriptors. Those that podrun inherits from the test's
-			// process count too.
+			// The Go runtime itself needs two descriptors. The descriptors that podrun inherits from
+			// the test's process also count.
 			codes = crashed
 		}
 		out = append(out, shortage{name: fmt.Sprintf("%d descriptors", n), before: fmt.Sprintf("ulimit -n %d", n), codes: codes, rare: n%9 != 5})
@@ -54,7 +54,7 @@ func shortages() []shortage {
 	for n := 200; n <= 1600; n *= 2 {
 		out = append(out, shortage{name: fmt.Sprintf("%d MiB of addresses", n), before: fmt.Sprintf("ulimit -v %d", n<<10), codes: crashed, rare: n != 800})
 	}
-	// The kernel repeatedly reads the program's pages.
+	// With so little memory, the kernel repeatedly reads the program's pages.
 	for n := 8; n <= 48; n += 8 {
 		limit := fmt.Sprint(n << 20)
 		out = append(out, shortage{name: fmt.Sprintf("%d MiB of memory", n), group: map[string]string{"memory.limit_in_bytes": limit, "memory.max": limit}, codes: crashed, rare: true})
@@ -75,9 +75,9 @@ func shortages() []shortage {
 	)
 }
 
-// TestHost runs apply and delete on hosts that lack a resource. The command must exit in time,
-// with a correct code and a message that names an object. When all resources are available, the
-// next commands must converge.
+// TestHost runs apply and delete on hosts with a shortage. The command must exit in time, with a
+// correct code and a message that names an object. When all resources are available, the next
+// commands must converge.
 func TestHost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -137,7 +137,7 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 	return r.code
 }
 
-// short runs a command on a host that lacks a resource.
+// short runs a command on a host with the shortage s.
 func (h *host) short(t *testing.T, s shortage, args ...string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -157,27 +157,27 @@ func (h *host) short(t *testing.T, s shortage, args ...string) result {
 	c.Path = "/bin/sh"
 	if len(s.group) == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS,
-			// This also makes the mounts private.
+			// This flag also makes the mounts private.
 			Unshareflags: syscall.CLONE_NEWNS}
 	}
 	return output(c)
 }
 
-// inGroup creates a cgroup with these values, and returns a shell script that enters it.
+// inGroup creates a cgroup with the given values, and returns a shell script that enters it.
 func (h *host) inGroup(t *testing.T, values map[string]string) (script string) {
 	for name, value := range values {
 		controller, _, _ := strings.Cut(name, ".")
 		for _, parent := range []string{"/sys/fs/cgroup/" + controller, "/sys/fs/cgroup"} {
 			dir := filepath.Join(parent, filepath.Base(h.dir))
 			if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err != nil {
-				continue // another cgroup version
+				continue // the file belongs to the other cgroup version
 			}
 			if os.Mkdir(dir, 0o755) == nil {
 				t.Cleanup(func() { removeGroup(t, dir) })
 			}
 			file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 			if err != nil {
-				continue // the same directory
+				continue // the directory was already added
 			}
 			if _, err := file.WriteString(value); err == nil {
 				script = "echo $$ >" + dir + "/cgroup.procs"

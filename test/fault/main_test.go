@@ -1,5 +1,5 @@
 // Package fault injects each kind of failure into each call that a podrun command makes to the
-// runtime. It checks how the command exits, and whether the next one recovers. It uses the fake
+// runtime. It checks how the command exits, and whether the next command recovers. It uses the fake
 // runtime over its socket, and runs podrun as a process.
 package fault
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now()))
 	}
-	// Skip the variables of the real runtime of the tests.
+	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && !strings.HasPrefix(name, "PODRUN_FAULT_") || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
@@ -60,9 +60,9 @@ type host struct {
 	rt  *critest.Runtime
 }
 
-// forPod is a pod that requires all kinds of calls to the runtime. It has init containers,
-// hooks, an image that is present and one that is not. podrun creates the container more before
-// its turn.
+// forPod is a pod that requires all kinds of calls to the runtime. It has init containers, hooks,
+// an image that is present and an image that is not. podrun creates the container called more
+// before its turn.
 const forPod = `apiVersion: v1
 kind: Pod
 metadata: {name: web, namespace: fault, annotations: {kubectl.kubernetes.io/default-container: app}}
@@ -179,7 +179,7 @@ func output(c *exec.Cmd) result {
 	return r
 }
 
-// runs checks that the pod runs in one sandbox.
+// runs checks that the pod runs in exactly one sandbox.
 func (h *host) runs() error {
 	ready := ""
 	for _, s := range h.rt.Sandboxes() {
@@ -202,7 +202,7 @@ func (h *host) runs() error {
 	return nil
 }
 
-// runsContainer reports whether a container with that name runs.
+// runsContainer reports whether a container with the given name is running.
 func (h *host) runsContainer(name string) bool {
 	return slices.ContainsFunc(h.running(), func(c critest.Container) bool { return c.Name == name })
 }
@@ -211,7 +211,7 @@ func (h *host) running() []critest.Container {
 	return slices.DeleteFunc(h.rt.Containers(), func(c critest.Container) bool { return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
-// stopped checks that no container of the pod runs.
+// stopped checks that no container of the pod is running.
 func (h *host) stopped() error {
 	if n := len(h.running()); n > 0 {
 		return fmt.Errorf("%d containers run", n)

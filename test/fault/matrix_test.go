@@ -38,8 +38,8 @@ var mishaps = []mishap{
 }
 
 // hits reports whether the mishap can be applied to a method. EffectThenHang does not apply to
-// streams and GetContainerEvents. exec and attach may run without end, and a runtime may send
-// no events, so one cannot distinguish a hang from normal operation.
+// streams and GetContainerEvents. exec and attach may run forever, and a runtime may send no
+// events, so a hang is indistinguishable from normal operation.
 func (m mishap) hits(method string) bool {
 	if m.fault.When == critest.EffectThenHang && (strings.HasSuffix(method, "Stream") || method == "GetContainerEvents") {
 		return false
@@ -47,15 +47,15 @@ func (m mishap) hits(method string) bool {
 	return m.fault.When != critest.Stale || method == "ListPodSandbox" || method == "ListContainers"
 }
 
-// cell is one command with failing calls of one method, and the command that follows.
+// cell is one command with failing calls of one method, and the next command.
 type cell struct {
 	profile
 	command
 	method string
 	mishap mishap
-	// every call of the method fails, and not only the first
+	// true if every call of the method fails, false if only the first one does
 	all  bool
-	next string // the command that follows: apply or delete
+	next string // the next command: apply or delete
 }
 
 func (c cell) String() string {
@@ -66,9 +66,9 @@ func (c cell) String() string {
 	return strings.Join([]string{c.profile.name, c.command.name, which + " " + c.method, c.mishap.name, c.next}, " | ")
 }
 
-// limit returns the command's --timeout. If a call fails only once and gets a response, the
-// command exits long before a long limit. A short limit would fail only if the machine is
-// overloaded.
+// limit returns the command's --timeout. If a call fails only once and gets a response, the command
+// exits long before the timeout, so limit returns a long one: a short timeout would expire only
+// because the machine is overloaded.
 func (c cell) limit() time.Duration {
 	if !c.all && !c.mishap.silent {
 		return slowLimit
@@ -129,23 +129,24 @@ func plan(ctx context.Context, p profile) ([]cell, error) {
 type verdict struct {
 	cell
 	first result
-	// the command exited late, with an incorrect code, or with a message that names no object
+	// a late exit, an incorrect code, or a message that does not name an object
 	wrong     string
-	lie       string // the command exited with 0, but did not reach its goal
-	diverged  string // the next command failed, or did not reach its goal
-	trouble   string // an error of the test itself
+	lie       string // the failed check, although the command exited with 0
+	diverged  string // the failure of the next command, or its failed check
+	trouble   string // a problem of the test itself
 	exercised bool
 }
 
-// sample is the distance between the cells of the short form, which differ for each profile. It
-// is a prime, so that all commands, methods and mishaps occur.
+// sample is the distance between the cells that the short form selects; the selection differs for
+// each profile. It is a prime number, so that the selection includes all commands, methods and
+// mishaps.
 const sample = 151
 
-// TestMatrix makes calls to the runtime fail: each method that a command calls, in each way,
-// once or each time. In all cases, the command must exit in time, with a correct code and a
-// message that names the object. The next apply must make the pod run in one sandbox, and the
-// next delete must leave nothing behind. With PODRUN_TORTURE=1, it tries all cells; otherwise
-// one in sample. PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
+// TestMatrix makes calls to the runtime fail: the first or every call of each method that a command
+// uses, in each way. In all cases, the command must exit in time, with a correct code and a message
+// that names the object. The next apply must make the pod run in one sandbox, and the next delete
+// must leave nothing behind. With PODRUN_TORTURE=1, it tries all cells; otherwise one in sample.
+// PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -178,7 +179,7 @@ func (c cell) long() bool {
 	return c.mishap.silent && c.all && (c.command.name == "run" || c.method == "StopPodSandbox" || c.method == "RemovePodSandbox")
 }
 
-// lanes is the number of cells that run in parallel. Cells mostly wait.
+// lanes is the number of cells that run in parallel. Cells spend most of their time waiting.
 const lanes = 24
 
 func sweep(t *testing.T, cells []cell) []verdict {
@@ -241,8 +242,9 @@ func try(ctx context.Context, c cell) verdict {
 	return v
 }
 
-// converge runs the next command, and returns what is wrong with the result. If the next
-// command is apply, converge then deletes the pod, which must leave nothing behind.
+// converge runs the next command, and describes the problem with its result, or returns "" if there
+// is none. If the next command is apply, converge then deletes the pod, which must leave nothing
+// behind.
 func (c cell) converge(ctx context.Context, h *host) string {
 	if c.next == "apply" {
 		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", "40s"); r.code != 0 {
@@ -261,18 +263,18 @@ func (c cell) converge(ctx context.Context, h *host) string {
 	return ""
 }
 
-// wrong returns what is wrong with the command's exit; "" if nothing is.
+// wrong describes the problem with the command's exit, or returns "" if there is none.
 func (c cell) wrong(r result) string {
 	most := c.limit() + afterwards
 	switch {
-	// serve has a time limit for each of its actions.
+	// serve has a time limit for each of its actions
 	case c.command.name == "serve":
 		if r.code != 0 {
 			return fmt.Sprintf("code %d", r.code)
 		}
 	case r.took > most:
 		return fmt.Sprintf("it took %v, more than %v", r.took.Round(time.Millisecond), most)
-	// This takes precedence over an expired limit.
+	// a failed cleanup takes precedence over an expired limit
 	case r.code == 125 && strings.Contains(r.err, ": clean up: "):
 	case !slices.Contains(c.codes(), r.code):
 		return fmt.Sprintf("code %d, want one of %v", r.code, c.codes())
@@ -282,9 +284,9 @@ func (c cell) wrong(r result) string {
 	return ""
 }
 
-// afterwards is how much longer than its limit a command may take. It is 5 s for the runtime's
-// last call, 30 s and the grace period for a rollback or the removal after run, 5 s for the last
-// call of that, and a margin for a busy machine.
+// afterwards is how much longer than its limit a command may take. It consists of 5 s for the
+// runtime's last call, 30 s and the grace period for a rollback or the removal after run, 5 s for
+// the last call of the latter, and a margin for a busy machine.
 const afterwards = 45 * time.Second
 
 // codes returns the codes with which the command may exit.
@@ -302,7 +304,7 @@ func (c cell) codes() []int {
 	switch c.method {
 	case "PullImage", "ImageStatus", "ListImages":
 		codes = append(codes, 123)
-	// A hook has failed, and podrun has killed its container.
+	// a hook has failed, and podrun has killed its container
 	case "ExecSync":
 		codes = append(codes, 1, 143)
 	}
@@ -322,7 +324,7 @@ func names(stderr string) bool {
 	return false
 }
 
-// last returns the last part of a text.
+// last returns the end of a text.
 func last(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-4):], "\n\t")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// check returns what is wrong with the codes of the commands and with the state of the pod at
-// the end. It returns "" if nothing is.
+// check describes the problem with the exit codes of the commands or with the final state of the
+// pod. It returns "" if there is none.
 func (v pairVerdict) check(h *host, harmed time.Time) string {
 	var wants []string
 	for i, m := range []member{v.first, v.second} {
@@ -53,11 +53,10 @@ func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 	return failed.ends || failed.goal == "runs" && done.goal != "runs"
 }
 
-// conflicts are the parts of error messages which report that another command has changed the
-// pod.
+// conflicts are the parts of error messages that report that another command has changed the pod.
 var conflicts = []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found", "not found", "has ended", "it has just exited", "is in CONTAINER_EXITED state", "timed out after"}
 
-// wrongEnd returns what is wrong with a command's exit.
+// wrongEnd describes the problem with a command's exit.
 func (v pairVerdict) wrongEnd(i int) string {
 	end := v.ends[i]
 	switch {
@@ -69,7 +68,7 @@ func (v pairVerdict) wrongEnd(i int) string {
 		return ""
 	case v.victim == i && (v.harm == frozen || v.harm == overdue) && strings.Contains(end.err, "the input did not end within --timeout"):
 		return ""
-	// The signal arrived before the command had installed its signal handler.
+	// the signal arrived before the command had installed its signal handler
 	case v.victim == i && v.harm == interrupted && (end.code == 130 || end.signal == syscall.SIGINT):
 		return ""
 	case end.code < 0:
@@ -80,8 +79,8 @@ func (v pairVerdict) wrongEnd(i int) string {
 	return ""
 }
 
-// state returns the state of the pod as seen from outside: runs, job runs, stopped, gone or
-// half. If an object exists twice, it returns "two …".
+// state returns the state of the pod as determined independently of podrun: runs, job runs,
+// stopped, gone or half. If an object exists twice, it returns "two …".
 func (h *host) state() string {
 	if h.runs() == nil {
 		return "runs"
@@ -92,7 +91,7 @@ func (h *host) state() string {
 			ready++
 		}
 	}
-	running := 0 // containers app and job
+	running := 0 // number of running containers among app and job
 	for _, c := range h.running() {
 		if c.Name != "early" {
 			running++

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// harm is how one of two commands is interrupted.
+// harm is the way in which one of two commands is interrupted.
 type harm string
 
 const (
@@ -37,8 +37,9 @@ type member struct {
 	// the state that the pod must have if the command is the first one
 	before string
 	// the state of the pod after the command has succeeded: runs, stopped or gone; "" means any
+	// state
 	goal string
-	// ends means that it may stop the pod's containers, even if it is interrupted.
+	// ends means that the command may stop the pod's containers, even if it is interrupted.
 	ends bool
 }
 
@@ -61,8 +62,8 @@ type pair struct {
 	nth           int    // index of the call among those of the method, from 0
 	harm          harm
 	victim        int // the interrupted command: 0 for the first one, 1 for the second one
-	// served means that a third process, `podrun serve`, supervises the pod. It never
-	// exits, so no command may wait for it.
+	// served means that a third process, `podrun serve`, supervises the pod. serve never exits, so
+	// no command may wait for it.
 	served bool
 }
 
@@ -79,22 +80,22 @@ const (
 	holdUp = 1500 * time.Millisecond
 	// lead is the time between the first call of the second command and the interruption.
 	lead = 100 * time.Millisecond
-	// pairLimit is the --timeout of a command. A command that may wait for the other one while the
-	// other is frozen has frozenLimit. A command that its deadline interrupts has shortLimit.
+	// pairLimit is the --timeout of a command. It is frozenLimit for a command that may wait while
+	// the other one is frozen, and shortLimit for a command that its deadline interrupts.
 	pairLimit, frozenLimit, shortLimit = 30 * time.Second, 6 * time.Second, time.Second
-	// pairSample is the distance between the cells of the short form. It is a prime, so that all
-	// commands, methods and harms occur.
+	// pairSample is the distance between the cells that the short form selects. It is a prime
+	// number, so that the selection includes all commands, methods and harms.
 	pairSample = 307
 )
 
-// TestPairsOfProcesses runs pairs of commands on one pod as processes. It interrupts either of
-// them at each call of the first one: with SIGKILL, with SIGINT, with SIGSTOP until the other
-// one has exited, or by its deadline. A model checks the state of the pod from outside, and the
-// codes. Another apply and a delete must then succeed. It complements test/engine.TestPairs
-// with cases that require processes. In some of the cells, `podrun serve` runs as a third
-// process. With PODRUN_TORTURE=1, it tries all cells; otherwise one in pairSample or in
-// PODRUN_FAULT_EVERY. PODRUN_FAULT_ONLY is a substring of the names of the selected cells, and
-// PODRUN_FAULT_ROUNDS is how often each is tried.
+// TestPairsOfProcesses runs pairs of commands on one pod as processes. It interrupts either of them
+// at each call of the first one: with SIGKILL, with SIGINT, with SIGSTOP until the other one has
+// exited, or by its deadline. A model checks the state of the pod, which the test determines
+// independently of podrun, and the exit codes. Another apply and a delete must then succeed. It
+// complements test/engine.TestPairs with cases that require processes. In some of the cells,
+// `podrun serve` runs as a third process. With PODRUN_TORTURE=1, it tries all cells; otherwise one
+// in pairSample or in PODRUN_FAULT_EVERY. PODRUN_FAULT_ONLY is a substring of the names of the
+// selected cells, and PODRUN_FAULT_ROUNDS is the number of times that each cell is tried.
 func TestPairsOfProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -182,19 +183,19 @@ func readsOnly(method string) bool {
 type ending struct {
 	result
 	at time.Time
-	// the signal that terminated it; 0 if none did
+	// the signal that terminated the command; 0 if none did
 	signal syscall.Signal
 }
 
 // pairVerdict is the result of a cell.
 type pairVerdict struct {
 	pair
-	reached   bool // the first command made the call
+	reached   bool // true if the first command made the call
 	ends      [2]ending
 	violation string
-	// the next command failed or did not reach its goal
+	// the failure of the next command, or its failed check
 	diverged string
-	trouble  string // an error of the test itself
+	trouble  string // a problem of the test itself
 }
 
 // tryPair runs one cell.
@@ -244,12 +245,12 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 	both := [2]*started{first, second}
 	v.trouble = p.harm.do(both[p.victim], both[1-p.victim])
 	v.ends = [2]ending{first.wait(), second.wait()}
-	// By then, the runtime has completed its late calls.
+	// After this time, the runtime has completed its late calls.
 	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond)))
 	v.violation = v.check(h, harmed)
 	// serve completes the work of an interrupted command.
 	if p.served {
-		// converges reports the error of the last check.
+		// converges reports the error of the last check
 		_ = until(ctx, converges, func() error {
 			if v.violation = v.check(h, harmed); v.violation != "" {
 				return errors.New(v.violation)
@@ -292,10 +293,10 @@ func (h *host) supervise(ctx context.Context) (end func(), err error) {
 	}()
 	end = func() {
 		late := time.AfterFunc(endsWithin, cancel)
-		// This has no effect if it has exited.
+		// this has no effect if serve has already exited
 		_ = c.Process.Signal(syscall.SIGTERM)
 		<-drained
-		// The command's state contains the result.
+		// the state of the process contains the result
 		_ = c.Wait()
 		late.Stop()
 		cancel()
@@ -347,7 +348,7 @@ func (h *host) start(ctx context.Context, p pair, which int) *started {
 			s.end = ending{result: result{code: -1, err: err.Error()}, at: time.Now()}
 			return
 		}
-		// The command's state contains the result.
+		// the state of the process contains the result
 		_ = s.cmd.Wait()
 		s.end = ending{result: result{code: s.cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String(), took: time.Since(from)}, at: time.Now()}
 		if ws, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
@@ -372,7 +373,7 @@ func (s *started) wait() ending {
 	return s.end
 }
 
-// do interrupts the victim. If it returns an error, the test itself has failed.
+// do interrupts the victim. It returns a problem of the test itself, or "".
 func (k harm) do(victim, other *started) (trouble string) {
 	signal := func(s syscall.Signal) {
 		if victim.cmd.Process == nil {

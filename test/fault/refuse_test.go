@@ -17,7 +17,7 @@ const refuseEnv = "PODRUN_FAULT_REFUSE"
 
 // refusal is a class of system calls that all fail with the same error.
 type refusal struct {
-	calls string // a key of refusedCalls; "" for none
+	calls string // a key of refusedCalls; "" refuses nothing
 	errno unix.Errno
 }
 
@@ -28,8 +28,8 @@ func (r refusal) env() []string {
 	return []string{fmt.Sprintf("%s=%s %d", refuseEnv, r.calls, int(r.errno))}
 }
 
-// refusedCall is a system call. It is refused if all the given bits are set in its argument
-// flag.
+// refusedCall is a system call. The kernel refuses it if all the given bits are set in the argument
+// with the index flag.
 type refusedCall struct{ number, flag, bits uint32 }
 
 var refusedCalls = map[string][]refusedCall{
@@ -40,8 +40,8 @@ var refusedCalls = map[string][]refusedCall{
 	"symlink": {{number: unix.SYS_SYMLINKAT}},
 }
 
-// refuse installs a seccomp filter, which makes the kernel refuse calls of this process from
-// now on. It serves to test errors such as EDQUOT, which no file system of the tests returns.
+// refuse installs a seccomp filter, which makes the kernel refuse calls of this process from now
+// on. It is for tests of errors such as EDQUOT, which no file system in the tests returns.
 func refuse(text string) error {
 	name, number, _ := strings.Cut(text, " ")
 	errno, err := strconv.ParseUint(number, 10, 16)
@@ -54,8 +54,8 @@ func refuse(text string) error {
 	}
 	var filter []unix.SockFilter
 	for _, c := range refusedCalls[name] {
-		// struct seccomp_data contains the number first, and from offset 16 on the arguments, 8 bytes
-		// each.
+		// struct seccomp_data begins with the number of the call. The arguments, of 8 bytes each,
+		// begin at offset 16.
 		filter = append(filter, load(0),
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: c.number, Jf: 3})
 		if c.bits == 0 {

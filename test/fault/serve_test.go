@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// converges is how long serve may take, after the fault has ended, to bring a pod into the
-// state that its file defines. Back-offs are 10 s, and each active call ends at its limit.
+// converges is how long serve may take, after the fault has ended, to bring a pod into the state
+// that its file defines. Back-offs last 10 s, and each active call ends at its time limit.
 const converges = 60 * time.Second
 
 // endsWithin is how long serve may take to exit after SIGTERM.
 const endsWithin = 10 * time.Second
 
-// serve runs `podrun serve` with the pod's file until the pod runs. It then removes the file,
-// waits until the pod is gone, and terminates serve. It clears the fault when the pod runs, or
-// after the limit. The code is -1 if one of these steps failed.
+// serve runs `podrun serve` with the pod's file until the pod is running. It then removes the file,
+// waits until the pod no longer exists, and terminates serve. It clears the fault when the pod is
+// running, or when limit has expired. The exit code in the result is -1 if one of these steps
+// failed.
 func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) result {
 	defer clear()
 	begun := time.Now()
@@ -36,13 +37,13 @@ func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) res
 	var out, stderr strings.Builder
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// As in the kubelet, a pull has no time limit of its own.
+	// As in the kubelet, pulls have no time limit by default.
 	c := h.process(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String(), "PODRUN_PULL_TIMEOUT=" + limit.String()}, "serve", filepath.Dir(source))
 	c.Stdout, c.Stderr = &out, &stderr
 	if err := c.Start(); err != nil {
 		return fail(err)
 	}
-	// The fault may prevent that.
+	// the fault may prevent the pod from running
 	_ = until(ctx, limit, h.runs)
 	clear()
 	var unmet error
@@ -57,9 +58,9 @@ func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) res
 	}
 	late := time.AfterFunc(endsWithin, cancel)
 	defer late.Stop()
-	// This has no effect if it has exited.
+	// this has no effect if serve has already exited
 	_ = c.Process.Signal(syscall.SIGTERM)
-	// The command's state contains the result.
+	// the state of the process contains the result
 	_ = c.Wait()
 	r := result{code: c.ProcessState.ExitCode(), out: out.String(), err: stderr.String(), took: time.Since(begun)}
 	if unmet != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// place is the position of a field in a decoded manifest. It consists of the field's parent,
-// and the key there, which is a string or an index.
+// place is the position of a field in a decoded manifest. It consists of the field's parent, and
+// the key in that parent, which is a string or an index.
 type place struct {
 	holder any
 	key    any
@@ -79,7 +79,7 @@ var values = map[reflect.Type][]any{
 	reflect.TypeFor[resource.Quantity]():                              {"2"},
 }
 
-// alternatives returns values that a field with the given value could have instead.
+// alternatives returns other values for a field that has the given value.
 func alternatives(l leaf, have any) []any {
 	if v, ok := others[strings.Replace(l.path, "spec.initContainers[]", "spec.containers[]", 1)]; ok {
 		return []any{v}
@@ -136,8 +136,8 @@ func (p place) get() any {
 	return p.holder.([]any)[p.key.(int)]
 }
 
-// matters reports whether a valid change of the field changes what podrun does. tried describes the last change that
-// it tried.
+// matters reports whether a valid change of the field changes podrun's actions. The result tried describes the last
+// change that it tried.
 func matters(t *testing.T, pod any, before string, l leaf) (does bool, tried string) {
 	t.Helper()
 	at := places(pod, l.path)

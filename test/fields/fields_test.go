@@ -79,7 +79,7 @@ func TestSupported(t *testing.T) {
 	t.Logf("%d of %d fields: changing them changes what podrun does", proven, len(leaves()))
 }
 
-// TestOthers tests the unsupported fields.
+// TestOthers checks the claims about fields that are not supported.
 func TestOthers(t *testing.T) {
 	for _, r := range rows {
 		if r.class == supported {
@@ -107,8 +107,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// idle checks that neither the presence nor the values of a row's fields affect what podrun
-// does, and that podrun prints no warning about them.
+// idle checks that neither the presence nor the values of a row's fields affect podrun's actions,
+// and that podrun does not print a warning about them.
 func idle(t *testing.T, r row, pod any, before outcome) {
 	t.Helper()
 	if says(before.problems.Warnings(), r.path, "") {
@@ -134,7 +134,7 @@ func idle(t *testing.T, r row, pod any, before outcome) {
 	}
 }
 
-// TestElsewhere checks that the tests that rows name exist.
+// TestElsewhere checks that the tests that the rows name exist.
 func TestElsewhere(t *testing.T) {
 	for _, r := range rows {
 		if r.test == "" {
@@ -196,7 +196,7 @@ func sidecars(t *testing.T) []any {
 	return out
 }
 
-// with returns a minimal pod to which a part of another one is added.
+// with returns a minimal pod with the given part added.
 func with(t *testing.T, part string) any {
 	t.Helper()
 	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c11"}, "spec": map[string]any{
@@ -213,7 +213,7 @@ func with(t *testing.T, part string) any {
 	return pod
 }
 
-// explained is podrun explain's output for fields.
+// explained is the file with the claims that podrun explain prints for fields.
 const explained = "../../internal/fielddoc/claims.txt"
 
 // TestPage checks that every field has a row, that every row has a field, and that the page has
@@ -261,7 +261,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// between replaces the text between two marks on a page.
+// between returns a page in which the text between two marks is replaced.
 func between(page, mark, text string) string {
 	re := regexp.MustCompile(`(?s)(<!-- ` + mark + ` -->\n).*?(<!-- /` + mark + ` -->)`)
 	return re.ReplaceAllStringFunc(page, func(whole string) string {

@@ -29,7 +29,7 @@ import (
 // gates enable fields that Kubernetes disables by default.
 var gates = map[string]bool{"ContainerStopSignals": true}
 
-// facts are the facts of a host that has all features that podrun supports.
+// facts returns the facts of a host with all features that podrun supports.
 func facts() host.Facts {
 	features := host.RuntimeHandler{RecursiveReadOnlyMounts: true, UserNamespaces: true}
 	return host.Facts{
@@ -90,7 +90,8 @@ func outcomeOf(t *testing.T, pod any) outcome {
 		}
 		view.Warnings = nil
 		for i := range view.Containers {
-			// The plan copies PostStart from the manifest. later returns what podrun does with it.
+			// The plan contains only a copy of PostStart from the manifest; later returns podrun's
+			// actions for it.
 			view.Containers[i].PostStart = nil
 		}
 		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unenforced(p.Pod)
@@ -125,7 +126,8 @@ func later(p *prepare.Plan, does map[string]any) {
 		}
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	// With 100 and above, only init containers have exited; their code is the number minus 100.
+	// A number of at least 100 means that only init containers have exited, with the number minus
+	// 100 as their exit code.
 	for _, code := range []int32{-1, 0, 1, 42, 142} {
 		for _, age := range []time.Duration{20 * time.Minute, 5 * time.Hour} {
 			started := map[string]bool{}
@@ -152,7 +154,7 @@ func later(p *prepare.Plan, does map[string]any) {
 	}
 }
 
-// says reports whether a list has a problem with that text about a field, its parent or
+// says reports whether a list contains a problem with the given text about a field, its parent or
 // its children.
 func says(l problem.List, path, text string) bool {
 	return slices.ContainsFunc(l, func(p problem.Problem) bool {

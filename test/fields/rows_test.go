@@ -4,14 +4,14 @@ package fields
 type class string
 
 const (
-	supported class = "supported" // a change of the field changes what podrun does
-	refused   class = "refused"   // an error before any side effect
-	warned    class = "warned"    // ignored with a warning
-	noEffect  class = "no effect" // no effect, as in a kubelet
-	leftOut   class = "left out"  // set by an API server in exported objects
+	supported class = "supported" // a change of the field changes podrun's actions
+	refused   class = "refused"   // podrun refuses the field before any side effect
+	warned    class = "warned"    // podrun ignores the field, with a warning
+	noEffect  class = "no effect" // podrun ignores the field, as a kubelet does
+	leftOut   class = "left out"  // an API server sets the field in exported objects
 )
 
-// row is the class of a field, and of all fields below it that have no row.
+// row contains the class of a field, and of all fields below it that have no row.
 type row struct {
 	path  string
 	class class

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// whole are structs that are a single value in a manifest.
+// whole contains the structs that are a single value in a manifest.
 var whole = []reflect.Type{
 	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
 	reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[metav1.LabelSelector](),
 }
 
-// leaf is a field with a value: spec.containers[].env[].name.
+// leaf is a field with a value, such as spec.containers[].env[].name.
 type leaf struct {
 	path string
 	of   reflect.Type
@@ -51,7 +51,7 @@ func walk(path string, t reflect.Type, out *[]leaf) {
 			case name != "":
 				walk(path+"."+name, f.Type, out)
 			default:
-				walk(path, f.Type, out) // inlined
+				walk(path, f.Type, out) // the field is inlined
 			}
 		}
 	default:

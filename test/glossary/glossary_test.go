@@ -59,8 +59,8 @@ func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` +
 // allowed lists places where a phrase is correct: "file: text around it". It has at most 20
 // entries.
 var allowed = []string{
-	"run/start/sandbox.go: can't get final child",             // of runc
-	"volume/emptydir.go: can't be used if container requests", // of the kubelet
+	"run/start/sandbox.go: can't get final child",             // a message of runc
+	"volume/emptydir.go: can't be used if container requests", // a message of the kubelet
 }
 
 const root = "../.."
@@ -107,7 +107,7 @@ func isAllowed(file, around string, used []bool) bool {
 }
 
 // documents passes on each line of the documents, except code. It omits texts of Kubernetes and
-// tables of other tools' commands, because they are not podrun's.
+// tables of other tools' commands, because podrun does not choose their words.
 func documents(t *testing.T, check func(place, file, text string)) {
 	t.Helper()
 	var pages []string

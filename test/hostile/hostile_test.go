@@ -1,5 +1,5 @@
-// Package hostile measures the resources that podrun's commands use to accept or reject input
-// that was crafted to be expensive. It runs podrun as a process to measure its memory.
+// Package hostile measures the resources that podrun's commands use to accept or reject input that
+// is designed to be expensive. It runs podrun as a process to measure its memory.
 package hostile
 
 import (
@@ -18,7 +18,8 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
-	// The podrun binary imports this package, so the test measures the same heap settings.
+	// The podrun binary imports this package, so the import makes the test use the same heap
+	// settings.
 	_ "github.com/podrun/podrun/internal/heap"
 )
 
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
-	// Skip the variables of the real runtime of the tests.
+	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
@@ -48,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limits are the limits for an input.
+// limits are the resource limits for an input.
 type limits struct {
 	time   time.Duration
 	memory int // peak resident set, in MB
@@ -66,8 +67,8 @@ func (in input) limits() limits {
 	return ofDocument
 }
 
-// commands are the commands that read manifests. None of them creates anything, because the
-// test does not measure the cost of accepted input.
+// commands are the commands that read manifests. None of them creates objects, because the test
+// does not measure the cost of running the input.
 var commands = [][]string{
 	{"plan"}, {"apply", "--dry-run=client"}, {"apply", "--dry-run=server"}, {"diff"}, {"delete"}, {"create", "--dry-run=client"}, {"run", "--dry-run=server"},
 }
@@ -78,7 +79,7 @@ type measured struct {
 	command string
 	code    int
 	took    time.Duration
-	memory  int // MB
+	memory  int // in MB
 	said    string
 }
 
@@ -96,9 +97,9 @@ func serveFake(t *testing.T) (base string) {
 	return base
 }
 
-// TestLimits runs each command with each input. With PODRUN_TORTURE=1, it tries all
-// combinations; otherwise it tries only plan, with some inputs. PODRUN_HOSTILE_ONLY selects
-// inputs whose names contain it.
+// TestLimits runs each command with each input. With PODRUN_TORTURE=1, it tries all combinations;
+// otherwise it tries only plan with some inputs. PODRUN_HOSTILE_ONLY selects inputs whose names
+// contain it.
 func TestLimits(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun plans nothing")
@@ -149,7 +150,7 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	c.WaitDelay = time.Second
 	c.Env = append(os.Environ(), childEnv+"="+memory, "CONTAINER_RUNTIME_ENDPOINT=unix://"+base+"/cri.sock", "PODRUN_CONFIG="+base+"/config.yaml", "PODRUN_EVICTION_HARD=",
 		"PODRUN_ROOT_DIR="+base+"/root", "PODRUN_POD_LOGS_DIR="+base+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+base+"/links", "PODRUN_ALLOW_KUBELET=true")
-	// This is the file of the previous command.
+	// This removes the file of the previous command.
 	os.Remove(memory)
 	var stderr strings.Builder
 	c.Stderr = &stderr
@@ -159,7 +160,7 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
-	// The file is missing if the process was killed; the exit code shows that.
+	// The file does not exist if the process was killed, which the exit code shows.
 	status, _ := os.ReadFile(memory)
 	if peak := vmHWM.FindSubmatch(status); peak != nil {
 		kb, err := strconv.Atoi(string(peak[1]))
@@ -193,7 +194,8 @@ func report(results []measured) {
 	}
 }
 
-// cost returns the greater of two fractions: each is the usage divided by its limit.
+// cost returns the greater of two fractions: the usage of memory and of time, each divided by its
+// limit.
 func cost(m measured) float64 {
 	most := m.input.limits()
 	return max(m.took.Seconds()/most.time.Seconds(), float64(m.memory)/float64(most.memory))

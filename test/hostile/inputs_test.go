@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// input is crafted to be expensive.
+// input is an input that is designed to be expensive.
 type input struct {
 	name string
-	// text is the content of a file or, if files is set, of each file in a directory.
+	// text returns the content of a file or, if files is set, of each file in a directory.
 	text  func() string
 	files int
 	// stream is set if the text has several documents, or exceeds the maximum size of one.
 	stream bool
-	gate   bool // included in the short test
+	gate   bool // true if the short form of the test includes the input
 }
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Never\n  containers:\n"
 
 const mapHead = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
 
-// each repeats a text with consecutive numbers.
+// each repeats a format n times with consecutive numbers.
 func each(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -51,7 +51,7 @@ func doubling(n int) string {
 
 const mib = 1 << 20
 
-// inputs are the inputs in faults.md (F3) and attacks.md (D8), and others.
+// inputs returns the inputs in faults.md (F3) and attacks.md (D8), and others.
 func inputs() []input {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i}]}\n---\n"
 	return []input{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestQuantities covers a quantity in the settings that has a huge exponent: podrun must reject
-// it immediately. Kubernetes' parser would take minutes, because it computes each digit.
+// TestQuantities checks that podrun immediately rejects a quantity in the settings that has a huge
+// exponent. Kubernetes' parser would take minutes, because it computes each digit.
 func TestQuantities(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun reads no pods")
@@ -24,7 +24,7 @@ func TestQuantities(t *testing.T) {
 		"evictionMinimumReclaim": {config: "evictionMinimumReclaim: {memory.available: \"1e-99999999\"}\n", pod: pod},
 		"containerLogMaxSize":    {config: "containerLogMaxSize: \"1e-99999999\"\n", pod: pod},
 		"kubeReserved":           {config: "kubeReserved: {memory: \"1e-99999999\"}\n", pod: pod},
-		// podrun does not use this field, but decodes it.
+		// podrun decodes this field, but does not use it.
 		"reservedMemory":    {config: "reservedMemory: [{numaNode: 0, limits: {memory: \"1e-99999999\"}}]\n", pod: pod},
 		"--system-reserved": {flags: []string{"--system-reserved=memory=1e-99999999"}, pod: pod},
 		"spaces":            {pod: list("resources", "      limits: {memory: \"1e-99999999 \"}\n")},

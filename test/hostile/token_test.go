@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// TestTokens checks that the credentials of a URL on the command line appear in no file and no
+// TestTokens checks that the credentials of a URL on the command line do not appear in any file or
 // message of podrun. Other users can read lock files and the logs of CI jobs.
 func TestTokens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun serve does not run")
 	}
 	base := serveFake(t)
-	const host = "https://127.0.0.1:1/pods.yaml" // refuses connections
+	const host = "https://127.0.0.1:1/pods.yaml" // this host refuses connections
 	const remote = "https://us3r:passw0rd@127.0.0.1:1/pods.yaml?token=t0ken#fragm3nt"
 	secrets := []string{"us3r", "passw0rd", "t0ken", "fragm3nt"}
 	said := func(where, text string) {
@@ -56,7 +56,7 @@ func TestTokens(t *testing.T) {
 		{remote}, {"apply", "--container-runtime-endpoint=" + remote, remote}, {"config", remote}, {"apply", "--config=" + remote, remote},
 	} {
 		c := podrun(t, base, args...)
-		out, _ := c.CombinedOutput() // most fail
+		out, _ := c.CombinedOutput() // most commands fail
 		said(strings.Join(args[:1], " ")+": ", string(out))
 	}
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// byHand lists pods that a standalone kubelet cannot run. For each, it has the lines that a
-// kubelet with an API server would produce, and the source of each line. The tests of the
-// recorded pods cover all other lines.
+// byHand contains pods that a standalone kubelet cannot run, with the lines that a kubelet with an
+// API server would produce, and the source of each line. The tests of the recorded pods cover all
+// other lines.
 var byHand = map[string]struct {
 	objects, pod string
 	want         []struct{ track, line, source string }
@@ -114,7 +114,7 @@ var byHand = map[string]struct {
 	},
 }
 
-// TestByHand runs the pods of byHand end to end.
+// TestByHand compares the lines of byHand with those that podrun produces.
 func TestByHand(t *testing.T) {
 	needsHost(t)
 	for name, test := range byHand {

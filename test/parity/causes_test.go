@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// cause is a reason why podrun's requests or files differ from the kubelet's. Its name is that in
-// docs/kubelet-differences.md.
+// cause is a reason why podrun's requests or files differ from the kubelet's. Its name is the same
+// as in docs/kubelet-differences.md.
 type cause struct {
 	name string
 	// goldens are the goldens that the cause affects; nil means any.
 	goldens []string
-	// lines are the differences that the cause explains, in the form of difference.String.
+	// lines are the differences that the cause explains, in the format of difference.String.
 	lines *regexp.Regexp
 }
 
@@ -23,8 +23,8 @@ type touch struct{ cause, golden string }
 
 const examples = "kubernetes__content__en__examples__pods__"
 
-// causes are all causes of differences. There must be at most eleven. A difference without a
-// cause is an error.
+// causes contains all causes of differences, of which there must be at most eleven. A difference
+// without a cause is an error.
 var causes = []cause{
 	{
 		name: "marks of static pods",
@@ -92,7 +92,7 @@ var causes = []cause{
 	},
 }
 
-// explained reports whether a cause explains a difference, and records which cause does.
+// explained reports whether a cause explains a difference, and records the cause.
 func (s *tally) explained(golden string, d difference) bool {
 	for _, c := range causes {
 		if (c.goldens == nil || slices.Contains(c.goldens, golden)) && c.lines.MatchString(d.String()) {

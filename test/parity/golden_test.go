@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// golden is the part of a recording that the plans of sandboxes and containers must
+// golden contains the part of a recording that the plans of sandboxes and containers must
 // reproduce.
 type golden struct {
 	Sandboxes  []struct{ Config map[string]any }
@@ -22,7 +22,7 @@ type golden struct {
 	Files      map[string]struct{ Text string }
 }
 
-// shared is the directory of the recordings and the recorded pods.
+// shared returns the directory of the recordings and the recorded pods.
 func shared(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("PODRUN_SHARED")
@@ -45,7 +45,7 @@ func recordings(t *testing.T, dir, set string) []string {
 	return files
 }
 
-// manifestOf returns the recorded pod. The goldens of the corpus are named after the pod's
+// manifestOf returns the recorded pod. The name of a golden of the corpus is that of the pod's
 // file, in lower case.
 func manifestOf(t *testing.T, dir, set, name string) string {
 	t.Helper()
@@ -66,8 +66,8 @@ func manifestOf(t *testing.T, dir, set, name string) string {
 	return ""
 }
 
-// readGolden reads a recording. It replaces words in angle brackets by this test's values if
-// they have the same value throughout the recording.
+// readGolden reads a recording. It replaces words in angle brackets with this test's values if such
+// a word has the same value throughout the recording.
 func readGolden(t *testing.T, file string, words *strings.Replacer) golden {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -98,8 +98,8 @@ func asRecorded(t *testing.T, m proto.Message) map[string]any {
 	return out
 }
 
-// containerAsRecorded makes variables readable. It sorts them by name, because the kubelet
-// sends them in random order.
+// containerAsRecorded is asRecorded for the config of a container. It makes variables readable, and
+// sorts them by name, because the kubelet sends them in random order.
 func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[string]any {
 	t.Helper()
 	out := asRecorded(t, config)
@@ -116,8 +116,8 @@ func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[s
 	return out
 }
 
-// flatten lists the leaves of a tree by path. Empty messages are leaves, too. It sorts DNS
-// options, as in the recordings, because the kubelet sends them in random order.
+// flatten lists the leaves of a tree by path. Empty messages are also leaves. It sorts DNS options,
+// as in the recordings, because the kubelet sends them in random order.
 func flatten(prefix string, v any, into map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -136,7 +136,7 @@ func flatten(prefix string, v any, into map[string]string) {
 		}
 	default:
 		if strings.HasSuffix(prefix, ".host_id") {
-			v = "<HOSTID>" // any free range
+			v = "<HOSTID>" // any free range is correct
 		}
 		into[prefix] = fmt.Sprint(v)
 	}

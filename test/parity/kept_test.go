@@ -36,7 +36,7 @@ func TestKept(t *testing.T) {
 }
 
 // keepReal stores the requests that the kubelet sent to a real containerd, for pods whose
-// containers behaved differently there than with the fake.
+// containers behaved differently than with the fake runtime.
 func keepReal(t *testing.T, name, manifest string, sent tracks) {
 	t.Helper()
 	fake := readKept(t, filepath.Join("testdata", name+".txtar"))

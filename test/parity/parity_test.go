@@ -44,7 +44,7 @@ func TestParity(t *testing.T) {
 					pod := readPod(t, manifestOf(t, dir, set, name))
 					g := readGolden(t, file, words(pod))
 					if len(g.Sandboxes) == 0 {
-						// The kubelet refused the pod and sent no requests to the runtime.
+						// The kubelet refused the pod, so it sent no requests to the runtime.
 						refused++
 						return
 					}
@@ -69,8 +69,8 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// words maps the words in angle brackets of the recording to this test's values. The name of a
-// static pod ends with the name of the node; in podrun it does not.
+// words maps the words in angle brackets of the recording to this test's values. Unlike in podrun,
+// the name of a static pod ends with the name of the node.
 func words(pod *corev1.Pod) *strings.Replacer {
 	name, _ := dns.Hostname(&corev1.Pod{ObjectMeta: pod.ObjectMeta}, "", false)
 	return strings.NewReplacer("<UID>", uid, "<POD>", pod.Name, "<POD:63>", name.Host,
@@ -92,7 +92,7 @@ func (g golden) kubelets() map[string]string {
 	return out
 }
 
-// containerField removes the name and the attempt from the field of a container.
+// containerField matches the name and the attempt in the field of a container.
 var containerField = regexp.MustCompile(`^container (\S+)/(\d+)\.`)
 
 // podruns lists the fields that podrun would send for the pod's sandbox and the

@@ -33,7 +33,7 @@ const (
 	logs   = "/pod-logs"
 )
 
-// facts are the facts of the recording host, according to the recordings' README. Its memory is
+// facts returns the facts of the recording host, according to the recordings' README. Its memory is
 // derived from the oom_score_adj of the Burstable containers.
 func facts() host.Facts {
 	return host.Facts{
@@ -131,8 +131,8 @@ func cgroupParent(pod *corev1.Pod) string {
 	return parent + "pod" + uid
 }
 
-// container returns the configuration of one attempt of a container. Data that is known only at
-// that time has the values of the recording's runtime and kubelet.
+// container returns the configuration of one attempt of a container. Data that is not known before
+// this attempt has the values of the recording's runtime and kubelet.
 func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.ContainerConfig {
 	t.Helper()
 	s := settings()
@@ -211,8 +211,8 @@ func tagged(image string) string {
 	return image + ":latest"
 }
 
-// imageOf returns an image as the recording's runtime has it: the image's user is part of its
-// name.
+// imageOf returns an image with the properties that the recording's runtime reports: the image's
+// user is part of its name.
 func imageOf(image string) *runtimeapi.Image {
 	switch {
 	case strings.Contains(image, "nonroot"):

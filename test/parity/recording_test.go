@@ -39,10 +39,10 @@ type podFile struct{ Mode, Own, Text, Link, FS string }
 // tracks are the lines of a recording that must be equal, in the same order on each track.
 // Concurrent calls are on different tracks:
 //
-//	calls              the calls that act on the pod, those about images left out
+//	calls              the calls that act on the pod, except those about images
 //	image NAME         the calls about one image
 //	requests           hooks, starts and stops, in order
-//	probes             ExecSync with a timeout: when it comes is a matter of time
+//	probes             ExecSync calls with a timeout, whose order depends on timing
 //	images, pulls      requests about images
 //	sandbox, container NAME/ATTEMPT, files, cgroup
 //	events [PATH]      the events of one container, or of the pod
@@ -139,7 +139,7 @@ func filesystem(fs string) string {
 	return fs
 }
 
-// compact writes a message on one line. It omits marks of static pods: they are in every
+// compact writes a message on one line. It omits the marks of static pods, which are in every
 // request about an image, where they are irrelevant.
 func compact(v any) string {
 	if m, ok := v.(map[string]any); ok {
@@ -159,8 +159,8 @@ func compact(v any) string {
 	return string(raw)
 }
 
-// dedupe treats calls as the recorder does: because the number of a client's retries depends on
-// timing, it keeps at most two equal calls, and no two adjacent ones.
+// dedupe drops repeated calls, as the recorder does, because the number of a client's retries
+// depends on timing: it keeps at most two equal calls, and no two adjacent ones.
 func dedupe(calls []string) []string {
 	var out []string
 	seen := map[string]int{}
@@ -173,10 +173,10 @@ func dedupe(calls []string) []string {
 	return out
 }
 
-// difference is a line that only one of the two sides has.
+// difference is a line that only the kubelet or only podrun has.
 type difference struct {
 	track, line string
-	podruns     bool // podrun has the line and the kubelet does not
+	podruns     bool // true if podrun has the line and the kubelet does not
 }
 
 func (d difference) String() string {

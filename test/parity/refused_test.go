@@ -9,9 +9,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// refusals are the pods that the kubelet refused, each with words of the kubelet's reason and
-// words of podrun's. If podrun's are empty, podrun runs the pod, as the kubelet would if the
-// pod were not a static pod (the cause "marks of static pods").
+// refusals are the pods that the kubelet refused, each with a part of the kubelet's reason and a
+// part of podrun's. If podrun's is empty, podrun runs the pod, as the kubelet would if the pod were
+// not a static pod (the cause "marks of static pods").
 var refusals = map[string]struct{ kubelets, podruns string }{
 	"21-hostpath-wrong-type": {"hostPath type check failed: /tmp/crioracle-host/file.txt is not a socket file", "hostPath type check failed: /tmp/crioracle-host/file.txt is not a socket file"},
 	"31-config-refs":         {"static pods may not reference configmaps", `configmap "cm" not found`},
@@ -63,7 +63,7 @@ func TestRefused(t *testing.T) {
 	t.Logf("%d pods are refused as the kubelet does, or as the page says", len(files))
 }
 
-// TestRefusedCorpus does the same with the corpus, and with -update stores the
+// TestRefusedCorpus is TestRefused for the pods of the corpus. With -update, it stores the
 // recordings.
 func TestRefusedCorpus(t *testing.T) {
 	needsHost(t)
@@ -106,7 +106,8 @@ func keepRefused(t *testing.T, name, manifest, said string) {
 	}
 }
 
-// compareRefusal runs a pod that the kubelet refused.
+// compareRefusal runs a pod that the kubelet refused, and compares podrun's reason with the
+// kubelet's.
 func compareRefusal(t *testing.T, name, manifest, said string) {
 	t.Helper()
 	want, known := refusals[name]

@@ -28,7 +28,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// settle is the time without acting calls after which the test removes the pod, as in the
+// settle is the time after the last acting call at which the test removes the pod, as in the
 // kubelet's recordings.
 const settle = 3 * time.Second
 
@@ -39,7 +39,7 @@ type rig struct {
 	world    world
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
-	images   map[string]string // names by ID
+	images   map[string]string // names of images, by ID
 	// UID of the pod, after the request for its sandbox
 	uid string
 
@@ -82,9 +82,8 @@ func newRig(t *testing.T, pod *corev1.Pod, w world) *rig {
 	return r
 }
 
-// addImages creates every image of the pod. Two kinds are exceptions: images named absent exist
-// only in a registry, and images named broken exist nowhere. The user of an image is part of
-// its name.
+// addImages creates every image of the pod, with two exceptions: images named absent exist only in
+// a registry, and images named broken do not exist. The user of an image is part of its name.
 func (r *rig) addImages(pod *corev1.Pod) {
 	names := []string{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -172,7 +171,7 @@ func (r *rig) script(pod *corev1.Pod) {
 	}
 }
 
-// engine is a podrun process on the host.
+// engine returns a podrun process on the host.
 func (r *rig) engine() *run.Engine {
 	return &run.Engine{Node: run.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
 		Emit: func(e event.Event) {
@@ -193,9 +192,9 @@ func (r *rig) engine() *run.Engine {
 // eventNoise is the part of an event in which two events of the same kind differ.
 var eventNoise = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9.]+m?s\b`)
 
-// live applies the pod as `podrun apply --wait=completed` does. It waits until no acting call
-// arrives any longer, and deletes the pod. It returns the requests and the created files. If
-// the pod could not be started, the error is apply's.
+// live applies the pod as `podrun apply --wait=completed` does. It waits until no further acting
+// call arrives, and deletes the pod. It returns the requests and the created files. If the pod
+// could not be started, it returns the error of apply.
 func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
@@ -259,21 +258,21 @@ var acting = map[string]bool{
 	"UpdateContainerResources": true, "ExecSync": true, "ImageStatus": true, "PullImage": true,
 }
 
-// ofSandboxImage reports whether a call queries the runtime's sandbox image. Such a call
-// concerns the host and not a pod.
+// ofSandboxImage reports whether a call requests the status of the runtime's sandbox image. Such a
+// call concerns the host, not a pod.
 func ofSandboxImage(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetImage().GetImage() == critest.SandboxImage
 }
 
-// detailed reports whether a call queries an image's configuration. Such a call reads a fact
-// for admission, and is not part of starting a container.
+// detailed reports whether a call requests an image's configuration. Such a call reads a fact for
+// admission, and is not part of starting a container.
 func detailed(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetVerbose()
 }
 
-// sent adds the requests to the runtime.
+// sent adds the requests to the runtime to a recording.
 func (r *rig) sent(rec *recording) {
 	rec.Containers = map[string][]any{}
 	calls := r.rt.Calls()
@@ -317,7 +316,7 @@ func (r *rig) sent(rec *recording) {
 				}{c.Method, m})
 			}
 			if c.Method == "ExecSync" && m["timeout"] != nil {
-				continue // a probe
+				continue // the call belongs to a probe
 			}
 		}
 		if c.Err != nil {
@@ -342,7 +341,7 @@ func sortAhead(calls []critest.Call) {
 }
 
 // sortStops sorts concurrent StopContainer calls by the names of the containers, because their
-// order varies. Calls that begin at the same instant are concurrent, however quickly they
+// order varies. Calls that begin at the same instant are concurrent, regardless of when they
 // return.
 func sortStops(calls []critest.Call) {
 	for i := 0; i < len(calls); i++ {
@@ -360,8 +359,8 @@ func sortStops(calls []critest.Call) {
 	}
 }
 
-// normal replaces image names, random names and the cgroup root by what the recordings have in
-// their place.
+// normal replaces image names, random names and the cgroup root with the corresponding words of the
+// recordings.
 func (r *rig) normal(v any) any {
 	switch v := v.(type) {
 	case string:

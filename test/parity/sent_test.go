@@ -44,9 +44,9 @@ func TestSent(t *testing.T) {
 	total.report(t)
 }
 
-// TestSentKeptReal does the same with the recordings of a real containerd in testdata. Only
-// these show that a sidecar gets two seconds if the app containers used the whole grace period,
-// because the fake's containers exit immediately.
+// TestSentKeptReal is TestSent for the recordings of a real containerd in testdata. Only these show
+// that a sidecar has two seconds to stop if the app containers used the whole grace period, because
+// containers of the fake runtime exit immediately.
 func TestSentKeptReal(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "real", "*.txtar"))
@@ -71,10 +71,10 @@ func TestSentKeptReal(t *testing.T) {
 	total.report(t)
 }
 
-// TestSentCorpus does the same with the pods of the corpus.
+// TestSentCorpus is TestSent for the pods of the corpus.
 func TestSentCorpus(t *testing.T) { sentSet(t, "corpus") }
 
-// TestSentReal does the same with the kubelet's requests to a real containerd.
+// TestSentReal is TestSent for the kubelet's requests to a real containerd.
 func TestSentReal(t *testing.T) { sentSet(t, "real") }
 
 func sentSet(t *testing.T, set string) {
@@ -86,7 +86,7 @@ func sentSet(t *testing.T, set string) {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		rec := readRecording(t, file)
 		if len(rec.Sandboxes) == 0 {
-			continue // TestRefused
+			continue // covered by TestRefused
 		}
 		t.Run(name, func(t *testing.T) {
 			total.compareSent(t, name, readPod(t, manifestOf(t, dir, set, name)), rec.tracks())
@@ -119,11 +119,11 @@ func readRecording(t *testing.T, file string) recording {
 	return rec
 }
 
-// tally is the score of a set of recordings, by section. A section is the first word of a
-// track's name.
+// tally is the score of a set of recordings, by section. The section is the first word of a track's
+// name.
 type tally struct {
 	set      string
-	ran      []string // goldens
+	ran      []string // names of the goldens that were compared
 	sections map[string]*score
 	seen     map[touch]bool
 }
@@ -170,7 +170,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 	podruns, words, refused := sentOf(t, pod, asText(t, pod), w)
 	if words == nil {
 		s.differs(t, name, difference{"pod", fmt.Sprintf("refused: %v", refused), true})
-		// If podrun does not refuse the pod, the test also compares its actions.
+		// podrun does not refuse this pod on a bare host, so the test can compare its actions.
 		if w.bare = false; name == invalidImage {
 			pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "invalid" })
 		}
@@ -213,7 +213,7 @@ func (s *tally) differs(t *testing.T, name string, d difference) {
 var hostValues = regexp.MustCompile(`oom_score_adj|hugepage_limits|^hugetlb|^memory\.swappiness|memory_swap_limit|size=\d+k|` +
 	`^etc-hosts text "# Kubernetes-managed hosts file \(host network\)|(CPU|MEM)[A-Z_]*=`)
 
-// recordedHere reports whether this host is like the host of the recording.
+// recordedHere reports whether this host has the same properties as the host of the recording.
 func recordedHere(t *testing.T) bool {
 	t.Helper()
 	memory, err := os.ReadFile("/proc/meminfo")
@@ -274,18 +274,19 @@ func asText(t *testing.T, pod *corev1.Pod) []byte {
 
 // world describes the behavior of a recording's runtime.
 type world struct {
-	// real makes containers behave as their commands specify, as in containerd. Without it, the
-	// names of the containers and the pod's annotation determine their behavior.
+	// If real is true, containers behave as their commands specify, as in containerd. Otherwise,
+	// the names of the containers and the pod's annotation determine their behavior.
 	real bool
 	// starts is the number of container starts after which the recording stops. 0 means that it
-	// stops when no acting call arrives any longer.
+	// stops when no further acting call arrives.
 	starts int
 	// bare means that the host has none of the pod's seccomp profiles, and that the runtime states
 	// in advance which images are present.
 	bare bool
 }
 
-// cutShort are the recordings of "real" that ended while the pod was still active.
+// cutShort contains the recordings of "real" that ended while the pod was still active, with the
+// number of container starts.
 var cutShort = map[string]int{"41-liveness-fails": 2}
 
 // sentOf runs the pod in a manifest.
@@ -307,8 +308,8 @@ func sentOf(t *testing.T, pod *corev1.Pod, text []byte, w world) (sent tracks, w
 	return sent, words, refused
 }
 
-// hostDir creates the files for the hostPath volumes. They are on a shared mount, as on a host
-// of containers.
+// hostDir creates the files for the hostPath volumes. They are on a shared mount, as on a host that
+// runs containers.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

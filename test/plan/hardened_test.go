@@ -18,10 +18,10 @@ import (
 )
 
 // TestHardened computes the plans of all pods in testdata/script with and without the hardened
-// profile, on a host that supports user namespaces. It compares the effect of the profile with
+// profile, on a host that supports user namespaces. It compares the outcomes with
 // testdata/hardened.txt: each pod runs with a user namespace, runs without one, or is refused. It
-// omits pods that this host refuses without the profile. If a pod is not in the file, for example
-// because its script is new, it may have any outcome.
+// omits pods that this host refuses without the profile. A pod that is not in the file, for example
+// because its script is new, may have any outcome.
 func TestHardened(t *testing.T) {
 	const wanted = "testdata/hardened.txt"
 	f := facts(t, &txtar.Archive{})
@@ -71,8 +71,8 @@ func TestHardened(t *testing.T) {
 	}
 }
 
-// outcomes returns the outcomes of the pods in a file of a script; none if it has no pods
-// or is invalid.
+// outcomes returns the outcomes of the pods in a file of a script; or nil if the file contains no
+// pods or is invalid.
 func outcomes(data []byte, f host.Facts, hardened nodeconfig.Settings) []string {
 	text := os.Expand(string(data), func(name string) string {
 		switch name {

@@ -1,5 +1,5 @@
-// Package plan has golden plans. Each file contains a pod, the facts of a host, and podrun's
-// plan including the CRI messages.
+// Package plan compares plans with golden files. Each file contains a pod, the facts of a host, and
+// podrun's plan including the CRI messages.
 package plan
 
 import (
@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write the plans that podrun makes now")
 
-// TestGolden compares the plan of the pod.yaml in each file in testdata with want.yaml.
-// The facts are those in facts.yaml of the directory, overridden by the file's own. The
+// TestGolden compares the plan of pod.yaml in each archive in testdata with want.yaml. The facts
+// are in facts.yaml of the directory, and the facts.yaml in the archive overrides them. The
 // settings are in kubelet.yaml.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")

@@ -30,7 +30,7 @@ spec:
 // an API server, which were derived manually from the kubelet's source.
 var references = map[string]struct {
 	manifest string
-	env      []string // as sent
+	env      []string // environment variables as sent to the runtime
 	// container path, path below the pod's directory, and ro if it is read-only
 	mounts   []string
 	files    []string // volume: mode path bytes
@@ -163,7 +163,7 @@ func (v view) env() []string {
 	return out
 }
 
-// mounts omits the mounts that every container has.
+// mounts returns the mounts of the container, except those that every container has.
 func (v view) mounts(dir string) []string {
 	var out []string
 	for _, m := range v.Containers[0].Config.Mounts {

@@ -12,14 +12,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// background is a running command.
+// background is a command that runs in the background.
 type background struct {
 	cmd            *exec.Cmd
 	stdout, stderr buffer
 	done           chan error
 }
 
-// buffer can be read while a command is writing to it.
+// buffer contains the output of a command. It can be read while the command is writing to it.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -38,13 +38,13 @@ func (b *buffer) String() string {
 }
 
 func (b *background) kill() {
-	// It may have exited.
+	// the command may have already exited
 	_ = b.cmd.Process.Kill()
 	<-b.done
 }
 
-// start NAME COMMAND [ARG...] starts a command in the background. Unlike after testscript's own
-// &, a script can wait for the command's output and check its exit code.
+// start NAME COMMAND [ARG...] starts a command in the background. Unlike with testscript's own &, a
+// script can wait for the command's output and check its exit code.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "start NAME COMMAND [ARG...]")
 	c, err := commandOf(ts, args[1], args[2:])
@@ -89,8 +89,8 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(started(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }
 
-// finish NAME CODE|SIGNAL waits until a command exits or a signal kills it. After that, stdout
-// and stderr are the command's output.
+// finish NAME CODE|SIGNAL waits until a command exits or a signal kills it. stdout and stderr then
+// contain the command's output.
 func finish(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
 	b := started(ts, args[0])

@@ -14,8 +14,8 @@ import (
 )
 
 // TestCIExamples runs the podrun commands of the examples in docs/ci.md for GitHub, GitLab and
-// Jenkins on a real runtime. It runs them in the order of each example and with its variables. In
-// this test, sudo is a script that runs its arguments.
+// Jenkins on a real runtime. It runs the commands of each example in order and with the example's
+// variables. In this test, sudo is a script that runs its arguments.
 func TestCIExamples(t *testing.T) {
 	blocks := namedBlocks(t, "docs/ci.md")
 	var gitlab map[string]struct {
@@ -92,8 +92,8 @@ func namedBlocks(t *testing.T, page string) map[string]string {
 	return out
 }
 
-// githubStep returns a command that does the same as the workflow's step, which uses the
-// action. The command uses the podrun of this test instead.
+// githubStep returns a command that is equivalent to the workflow's step, which uses the action.
+// The command uses the podrun binary of this test.
 func githubStep(t *testing.T, workflow string) string {
 	t.Helper()
 	var def struct {

@@ -33,8 +33,8 @@ import (
 	"github.com/podrun/podrun/internal/workflow/workflowtest"
 )
 
-// patience is the time limit for an event that a test expects. An emulated machine (test/guest)
-// is slower, and specifies a factor.
+// patience is the time limit for an event that a test expects. The guest (test/guest) is an
+// emulated machine, which is slower and specifies a factor.
 var patience = 2 * time.Minute * slowness
 
 var slowness = func() time.Duration {
@@ -74,14 +74,15 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"mounted":     mounted,
 }
 
-// want checks the number of arguments of a command, and whether the script negates the command.
+// want fails the script if a command has the wrong number of arguments, or if the script negates
+// the command.
 func want(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {
 	if neg || len(args) < n {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
-// exits CODE COMMAND [ARG...] runs a command that must exit with CODE.
+// exits CODE COMMAND [ARG...] runs a command, and fails unless the command exits with CODE.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "exits CODE COMMAND [ARG...]")
 	checkCode(ts, args[0], ts.Exec(args[1], args[2:]...))
@@ -94,7 +95,7 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 		got = exit.ExitCode()
 		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 			// If a signal terminates podrun before podrun handles signals, the code is 128 plus the
-			// signal, as in a shell.
+			// signal's number, as in a shell.
 			if got = 128 + int(w.Signal()); w.Signal() == signals[want] {
 				return
 			}
@@ -107,14 +108,14 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 	}
 }
 
-// as UID CODE COMMAND [ARG...] does what exits does, as another user.
+// as UID CODE COMMAND [ARG...] is exits for a command that another user runs.
 func as(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "as UID CODE COMMAND [ARG...]")
 	uid, err := strconv.ParseUint(args[0], 10, 32)
 	ts.Check(err)
 	c, err := commandOf(ts, args[2], args[3:])
 	ts.Check(err)
-	// Both directories were created only for the user that runs the tests.
+	// Only the user that runs the tests can access these directories by default.
 	ts.Check(os.Chmod(filepath.Dir(filepath.Dir(c.Path)), 0o711))
 	ts.Check(os.Chmod(filepath.Dir(of(ts).work), 0o711))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
@@ -146,9 +147,9 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 var faults = map[string]critest.When{"before": critest.Before, "after": critest.After, "hang": critest.Hang,
 	"effecthang": critest.EffectThenHang, "slow": critest.Slow, "late": critest.Late}
 
-// fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls of
-// the fake fail. none removes the faults of the method. before is an outage, during which podrun
-// may retry the call; error is an error of the call itself.
+// fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls of the
+// fake runtime fail. none removes the faults of the method. before simulates an outage, during
+// which podrun may retry the call; error is an error of the call itself.
 func fault(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
 	s, f := of(ts), critest.Fault{}
@@ -177,8 +178,8 @@ func fault(ts *testscript.TestScript, neg bool, args []string) {
 	s.faults[args[0]] = append(s.faults[args[0]], s.fake.Fault(args[0], f))
 }
 
-// calls [METHOD...] prints the fake's calls of these methods since the last use of calls.
-// Without a method, it prints the calls that change something.
+// calls [METHOD...] prints the calls of these methods to the fake runtime since the last use of
+// calls. Without a method, it prints the calls that make changes.
 func calls(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "calls [METHOD...]")
 	names := of(ts).fake.Changes()
@@ -193,7 +194,7 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// awaitcall METHOD waits until the fake is called.
+// awaitcall METHOD waits until podrun calls METHOD of the fake runtime.
 func awaitCall(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "awaitcall METHOD")
 	for deadline := time.Now().Add(patience); len(of(ts).fake.CallNames(args[0])) == 0; time.Sleep(5 * time.Millisecond) {
@@ -245,9 +246,10 @@ func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
-// lastPort is below the kernel's range of ephemeral ports (ip_local_port_range): another
-// process could use a port of that range when a pod requires it. It is also below the ports of
-// the recipes in the documents, 18080 and up, which run at the same time.
+// lastPort is the last port that freePort returned. It is below the kernel's range of ephemeral
+// ports (ip_local_port_range), because another process could use a port in that range when a pod
+// requires it. It is also below the ports of the recipes in the documents (from 18080), which run
+// at the same time.
 var lastPort atomic.Int32
 
 func init() { lastPort.Store(10000 + rand.Int32N(6000)) }
@@ -263,9 +265,9 @@ func freePort() (string, error) {
 	return "", errors.New("no free port")
 }
 
-// listen ADDRESS http|grpc|silent listens on a TCP address, or on the path of a unix socket,
-// until the script ends. With http, it responds with the script's files, and with "hello" at
-// /hook. With grpc, it serves gRPC without services. With silent, it does not respond.
+// listen ADDRESS http|grpc|silent listens on a TCP address, or on the path of a unix socket, until
+// the script ends. An http server responds with the script's files, and with "hello" at /hook. A
+// grpc server has no services. A silent server does not respond.
 func listen(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "listen ADDRESS http|grpc|silent")
 	network := "tcp"
@@ -305,7 +307,7 @@ func listen(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { l.Close() })
 }
 
-// jsonget FILE PATH prints a value of a JSON file: items.0.metadata.name.
+// jsonget FILE PATH prints a value in a JSON file. An example of PATH is items.0.metadata.name.
 func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "jsonget FILE PATH")
 	var v any
@@ -333,7 +335,7 @@ func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), string(data))
 }
 
-// longbackoff increases the back-off of failed images to what it would be after many failures.
+// longbackoff increases the back-off of failed images to the value after many failures.
 func longBackOff(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "longbackoff")
 	files, err := filepath.Glob(filepath.Join(ts.Getenv("PODRUN_ROOT_DIR"), "image-backoff", "*.json"))
@@ -419,8 +421,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b( \(\d+(\.\d+)?(ms|µs|s) including waiting\))?`), "<duration>"},
 }
 
-// stable FILE TO writes FILE to TO. It replaces values that differ between runs, and replaces
-// values of variables by the names of the variables.
+// stable FILE TO writes FILE to TO. It replaces values that differ between runs, and replaces the
+// values of variables with the names of the variables.
 func stable(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "stable FILE TO")
 	text := ts.ReadFile(args[0])
@@ -433,12 +435,12 @@ func stable(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
 
-// cgroup FILE UID prints a file in the pod's cgroup, from the hierarchy that has the file.
+// cgroup FILE UID prints a file in the pod's cgroup, from the hierarchy that contains the file.
 func readGroup(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "cgroup FILE UID")
 	for _, dir := range of(ts).groups() {
 		data, err := os.ReadFile(filepath.Join(dir, args[0]))
-		// In a slice's name, dashes only separate its levels.
+		// Dashes in a slice's name only separate its levels.
 		name := filepath.Base(dir)
 		if (strings.Contains(name, args[1]) || strings.Contains(name, strings.ReplaceAll(args[1], "-", "_"))) && err == nil {
 			fmt.Fprintf(ts.Stdout(), "%s", data)

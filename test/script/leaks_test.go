@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// checkLeaks fails a script that leaves objects of its pods behind. It removes these, so that
-// they do not affect the next run.
+// checkLeaks fails a script that leaves objects of its pods behind. It removes these objects, so
+// that they do not affect the next run.
 func (s *script) checkLeaks(t testscript.T) {
 	for _, b := range s.background {
 		b.kill()
@@ -39,7 +39,7 @@ func (s *script) checkLeaks(t testscript.T) {
 	s.client.Close()
 	failed, ok := t.(interface{ Failed() bool })
 	if len(left) == 0 || ok && failed.Failed() {
-		// A failed script has leftovers.
+		// a failed script may have leftovers
 		return
 	}
 	t.Log("left behind:\n\t" + strings.Join(left, "\n\t"))
@@ -53,8 +53,8 @@ func note(err error) []string {
 	return []string{err.Error()}
 }
 
-// leftOnRuntime lists the sandboxes that remain in the script's namespaces and of its root
-// directory. As text, it also lists all leftovers, including containers.
+// leftOnRuntime lists the remaining sandboxes of the script's namespaces and root directory. It
+// also returns descriptions of all leftovers, including containers.
 func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
 	all, err := s.client.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *script) leftInDirs() []string {
 func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
 
 // mounts lists the mount points below the script's directory and below the directory of its
-// Secrets, the last one first.
+// Secrets, in reverse order.
 func (s *script) mounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *script) groups() []string {
 			if err == nil && d.IsDir() {
 				found = append(found, path)
 			}
-			// Another process has removed it.
+			// another process has removed the directory
 			return nil
 		})
 		found = append(found, note(err)...)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLiveView checks that on a terminal, get -w and top -w are live views that keys can sort,
-// and that q, Ctrl-C and SIGTERM end them and restore the terminal.
+// TestLiveView checks that get -w and top -w are live views on a terminal, that keys sort them, and
+// that q, Ctrl-C and SIGTERM end them and restore the terminal.
 func TestLiveView(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
@@ -68,13 +68,13 @@ func TestLiveViewResizes(t *testing.T) {
 	w.run("get -w", "exit code 0")
 }
 
-// TestWatchWithoutTerminal checks that without a terminal, --watch prints lines without control
-// sequences.
+// TestWatchWithoutTerminal checks that --watch prints lines without control sequences if stdout is
+// not a terminal.
 func TestWatchWithoutTerminal(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root")
 	}
-	w := newTerminal(t, 80) // for its manifests
+	w := newTerminal(t, 80) // only the terminal's manifests are used
 	if out, code := w.race.run("", "apply", "-q", "--allow-kubelet", w.dir+"/web.yaml"); code != 0 {
 		t.Fatal(out)
 	}
@@ -96,7 +96,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 		if text := out.String(); !pattern.MatchString(text) {
 			t.Errorf("podrun %s: no %q in:\n%q", command, want, text)
 		}
-		// It may have exited.
+		// the process may have already exited
 		_ = c.Process.Signal(syscall.SIGINT)
 		if err := c.Wait(); c.ProcessState.ExitCode() != 130 {
 			t.Errorf("podrun %s: %v", command, err)
@@ -104,7 +104,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 	}
 }
 
-// signal sends a signal to the podrun in the terminal, which is the child of the terminal's
+// signal sends a signal to the podrun process in the terminal, which is the child of the terminal's
 // shell.
 func (w *terminal) signal(sig syscall.Signal) {
 	w.t.Helper()

@@ -64,8 +64,8 @@ func TestProcessesRaceForReservations(t *testing.T) {
 	}
 }
 
-// TestProcessesRaceForReservationsAgain does the same with existing pods. They are restarted,
-// or replaced with larger ones, and must be admitted one after the other.
+// TestProcessesRaceForReservationsAgain covers the same race for existing pods, which are restarted
+// or replaced with larger ones. podrun must admit them one after the other.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -116,8 +116,8 @@ func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	}
 }
 
-// TestProcessesInOppositeOrder checks that two commands with the same pods in opposite order do
-// not deadlock.
+// TestProcessesInOppositeOrder checks that two commands that name the same pods in opposite orders
+// do not deadlock.
 func TestProcessesInOppositeOrder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -137,7 +137,7 @@ func TestProcessesInOppositeOrder(t *testing.T) {
 			text = manifest("b", "a")
 		}
 		wg.Go(func() {
-			// With --force, each process has real work to do while it holds the locks.
+			// Because of --force, each process has real work to do while it holds the locks.
 			if out, code := r.run(text, "apply", "--force", "--allow-kubelet", "-"); code != 0 {
 				t.Errorf("process %d exited with %d:\n%s", i, code, out)
 			}
@@ -165,7 +165,7 @@ func newRace(t *testing.T) *race {
 		t.Fatal(err)
 	}
 	r := &race{t: t, runtime: critest.New(), program: filepath.Join(dir, "podrun")}
-	// This is podrun under that name, because of TestMain.
+	// TestMain makes the test binary act as podrun under this name.
 	if err := os.Symlink(self, r.program); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func (r *race) run(stdin string, args ...string) (output string, code int) {
 	// a multiple of patience, because many processes share the CPUs
 	const limit = 4
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit*patience)
-	if r.t.Context().Err() != nil { // in a cleanup
+	if r.t.Context().Err() != nil { // a cleanup function calls run
 		ctx, cancel = context.WithTimeout(context.Background(), limit*patience)
 	}
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestRecipes executes the steps in the documents (hack/recipe) on a real runtime. It does so
-// in a directory with the examples and an archive of busybox. Blocks that change the host's
-// services run in a guest instead.
+// TestRecipes executes the steps in the documents (hack/recipe) on a real runtime. The directory of
+// a script contains the examples and an archive of busybox. Blocks that change the host's services
+// run in a guest instead.
 func TestRecipes(t *testing.T) {
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),

@@ -28,9 +28,9 @@ import (
 // registryUser is the user of the private registries in scripts.
 const registryUser, registryPassword, registryToken = "puller", "pa55w0rd-of-puller", "t0ken-of-puller"
 
-// privateRegistries starts two proxies for the test registry. They are registries that require
-// credentials: $BASIC requires a password, and $TOKEN a token, which in turn requires a
-// password. The fake runtime has no registry; it has images that require the password.
+// privateRegistries starts two proxies for the test registry. The proxies require credentials:
+// $BASIC requires a password, and $TOKEN requires a token, which in turn requires a password. The
+// fake runtime does not use a registry, but has images that require the password.
 func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[string]string) error {
 	vars["REGISTRY_USER"], vars["REGISTRY_PASSWORD"] = registryUser, registryPassword
 	vars["ENCODED_AUTH"] = base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
@@ -53,12 +53,12 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err error) {
 	var l net.Listener
 	for tries := 0; l == nil; tries++ {
-		// This is a port for which hack/crio configures CRI-O.
+		// hack/crio configures CRI-O for these ports.
 		port, err := freePort()
 		if err != nil {
 			return "", err
 		}
-		// Another process may have just taken the port.
+		// Another process may have taken the port since.
 		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err != nil && tries == 10 {
 			return "", err
 		}
@@ -120,9 +120,9 @@ func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(tarball.WriteToFile(ts.MkAbs(args[2]), as, image))
 }
 
-// saveOCI IMAGE NAME DIR [PLATFORM] writes an image from a registry to an OCI layout with
-// another name. The layout's index lists platforms that the layout does not contain. If
-// PLATFORM is given, the layout labels the image as one for that platform.
+// saveOCI IMAGE NAME DIR [PLATFORM] writes an image from a registry to an OCI layout with another
+// name. The layout's index lists platforms that the layout does not contain. If PLATFORM is given,
+// the layout states that the image is for this platform.
 func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: saveoci IMAGE NAME DIR [PLATFORM]")
@@ -142,7 +142,7 @@ func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: is}})
 	dir, err := layout.Write(ts.MkAbs(args[2]), empty.Index)
 	ts.Check(err)
-	// The layout does not contain this variant for another machine.
+	// The layout does not contain this image, which is for another machine.
 	other, err := random.Image(10, 1)
 	ts.Check(err)
 	more := mutate.AppendManifests(index, mutate.IndexAddendum{Add: other, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}})

@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/internal/heap"
 )
 
-// TestMain lets scripts run podrun as a separate process: it is the test binary, started under
-// the name podrun.
+// TestMain lets scripts run podrun as a separate process: if the test binary is started under the
+// name podrun, it acts as podrun.
 func TestMain(m *testing.M) {
 	// In a guest, testdata is in the directory of the test binary.
 	if _, err := os.Stat("../../go.mod"); err == nil && filepath.Base(os.Args[0]) != "podrun" {
@@ -63,8 +63,8 @@ func TestScripts(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
-			// Do not do this after each script, because another script may be creating a cgroup below
-			// it.
+			// This must not happen after each script, because another script may be creating a cgroup
+			// below it.
 			t.Cleanup(func() {
 				for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
 					dirs, err := filepath.Glob(pattern + h.cgroupRoot)
@@ -81,8 +81,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestScriptsOnRuntime runs the same scripts with a real runtime, containerd or CRI-O. `make
-// test`, hack/with-runtime or `hack/crio up` set the environment for that.
+// TestScriptsOnRuntime runs the same scripts with a real runtime, containerd or CRI-O. `make test`,
+// hack/with-runtime or `hack/crio up` set the environment for this.
 func TestScriptsOnRuntime(t *testing.T) {
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
@@ -101,7 +101,7 @@ func TestScriptsOnRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.profile.Name = v.GetRuntimeName()
-	// in parallel with the scripts on the fake
+	// in parallel with the scripts on the fake runtime
 	t.Parallel()
 	testscript.Run(t, h.params())
 }
@@ -134,17 +134,17 @@ func TestScriptsOnEmbedded(t *testing.T) {
 	t.Run("script", func(t *testing.T) { testscript.Run(t, h.params()) })
 }
 
-// harness is the state that the scripts of one run share. Without an endpoint, each
-// script gets a fake runtime.
+// harness is the state that the scripts of one run share. If there is no endpoint, each script gets
+// a fake runtime.
 type harness struct {
-	// profile of the fake; on a real runtime, it has only the name
+	// profile of the fake runtime; for a real runtime, only the name is set
 	profile                    critest.Profile
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 }
 
 // smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only
-// these run on real runtimes. `make test-scripts` runs all.
+// these scripts run on real runtimes. `make test-scripts` runs all of them.
 var smoke = []string{
 	"apply-hello", "configmap", "container-ids", "create", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run", "run-image",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
@@ -163,8 +163,8 @@ func (h *harness) params() testscript.Params {
 	return p
 }
 
-// condition evaluates the conditions [fake], [real], [crio] and [cgroup1]. [crio] is true on
-// CRI-O, and on the fake with CRI-O's profile; [cgroup1] is true on cgroup v1.
+// condition evaluates the conditions [fake], [real], [crio] and [cgroup1]. [crio] is true on CRI-O,
+// and on the fake runtime with CRI-O's profile; [cgroup1] is true on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
@@ -190,15 +190,15 @@ type script struct {
 	background map[string]*background
 	// functions that end the faults, by method
 	faults map[string][]func()
-	words  *strings.Replacer // replaces ${NAME} in the archive
+	words  *strings.Replacer // replaces ${NAME} in the script's files
 }
 
 type scriptKey struct{}
 
 func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-// setup prepares a runtime, directories and variables for a script. The pods use a namespace
-// with the script's name, by which checkLeaks finds leftovers.
+// setup prepares a runtime, directories and variables for a script. The namespace of the pods
+// contains the script's name, so that checkLeaks can find leftovers.
 func (h *harness) setup(env *testscript.Env) error {
 	s := &script{
 		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir,
@@ -249,8 +249,8 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
-	// LIMIT is enough for three operations, even on a busy machine: to start the first container
-	// of a pod, to run a command in one, and for a pull to fail.
+	// LIMIT is sufficient, even on a busy machine, for each of three operations: starting the first
+	// container of a pod, running a command in a container, and a failing pull.
 	vars["LIMIT"] = (4 * time.Second * slowness).String()
 	// No registry listens at DOWN.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
@@ -264,13 +264,13 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 	return vars, nil
 }
 
-// stuckRegistry starts a registry that never responds. It stops with the script.
+// stuckRegistry starts a registry that never responds, until the script ends.
 func stuckRegistry(env *testscript.Env) (address string, err error) {
 	return serveHTTP(env, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 }
 
-// serveFake serves a fake runtime on a socket. The runtime has the images that hack/images
-// builds for a real one.
+// serveFake serves a fake runtime on a socket. The fake runtime has the images that hack/images
+// builds for real runtimes.
 func (s *script) serveFake(env *testscript.Env, vars map[string]string, p critest.Profile) error {
 	rt := critest.New(critest.As(p))
 	busybox := func(tag string) critest.Image {
@@ -296,8 +296,8 @@ func (s *script) serveFake(env *testscript.Env, vars map[string]string, p crites
 	return nil
 }
 
-// fillIn replaces ${NAME} in the script's files, but only the names in vars, because other
-// dollar signs are for containers.
+// fillIn replaces ${NAME} in the script's files if NAME is in vars, because other dollar signs are
+// for the shells of containers.
 func (s *script) fillIn(vars map[string]string) error {
 	var pairs []string
 	for name, value := range vars {

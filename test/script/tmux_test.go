@@ -69,8 +69,8 @@ func TestTerminalWidths(t *testing.T) {
 	})
 }
 
-// TestPruneAsks checks that on a terminal, image prune lists the images and removes them only
-// after a yes. After any other answer, the end of the input or Ctrl-C, it must keep them.
+// TestPruneAsks checks that image prune, on a terminal, lists the images and removes them only if
+// the user answers yes. After any other answer, the end of the input or Ctrl-C, it must keep them.
 func TestPruneAsks(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
@@ -90,7 +90,7 @@ func TestPruneAsks(t *testing.T) {
 		{[]string{"C-c"}, "exit code 130", true},
 		{[]string{"y", "Enter"}, `unused:1 removed[\s\S]* freed\s+exit code 0`, false},
 	} {
-		// Run the same command line again.
+		// The next call must run the same command line again.
 		w.last = ""
 		screen := w.run("image prune --all", `\[y/N\]`)
 		w.contains(screen, unused, "5.0MB", "Remove 2 images, ")
@@ -114,7 +114,7 @@ type terminal struct {
 	width int
 	env   []string
 	began bool
-	last  string // the current command line, or the last one
+	last  string // the current or last command line
 }
 
 func newTerminal(t *testing.T, width int) *terminal {
@@ -148,8 +148,8 @@ func (w *terminal) tmux(args ...string) string {
 }
 
 // run runs podrun in the terminal until the screen matches. If the command line is the same as
-// before, run does not start it again, and continues to wait. It returns the screen without
-// line breaks that the terminal made, and fails if the terminal made any.
+// before, run does not start it again, and continues to wait. It returns the screen, and fails if
+// the terminal has wrapped a line.
 func (w *terminal) run(line, until string) string {
 	w.t.Helper()
 	if w.last != line {

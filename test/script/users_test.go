@@ -69,8 +69,8 @@ func shellWords(line string) []string {
 	return append(words, word.String())
 }
 
-// TestUsersLines covers commands that podrun does not have: podrun must print in one line what
-// to use instead, and docs/kubectl-users.md must list them all.
+// TestUsersLines covers commands that podrun does not have. podrun must print a one-line
+// alternative, and docs/kubectl-users.md must list all of them.
 func TestUsersLines(t *testing.T) {
 	dir := t.TempDir()
 	rt := critest.New()
@@ -137,7 +137,7 @@ func suggestionFor(t *testing.T, line string) string {
 	if code != cmd.ExitUsage || out.Len() > 0 || !ok || strings.Contains(hint, "\n") || strings.Contains(said, "\n") {
 		t.Errorf("podrun %s: exit code %d, %q %q; want %d, an error and a hint of one line each", line, code, out.String(), text, cmd.ExitUsage)
 	}
-	// The error itself is the answer.
+	// The error itself is the suggestion.
 	if strings.HasPrefix(hint, "see '") {
 		hint = strings.TrimPrefix(said, "podrun: ")
 	}

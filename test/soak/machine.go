@@ -20,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// uptime returns the machine's uptime. The containers read the same value.
+// uptime returns the machine's uptime, which the containers also record.
 func uptime() (time.Duration, error) {
 	data, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -30,12 +30,12 @@ func uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// supervisor is a `podrun serve` process that the soak kills and starts again.
+// supervisor is a `podrun serve` process that the soak repeatedly kills and restarts.
 type supervisor struct {
 	podrun, manifests string
 	log               *os.File
 	cmd               *exec.Cmd
-	// closed when cmd has exited; err is then cmd's result
+	// closed when cmd has exited, after err is set to its result
 	ended chan struct{}
 	err   error
 }
@@ -56,8 +56,8 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// kill kills the process with SIGKILL and starts it again. It returns an error if the
-// process had already exited.
+// kill kills the process with SIGKILL and restarts it. It returns an error if the process had
+// already exited.
 func (s *supervisor) kill() error {
 	select {
 	case <-s.ended:
@@ -71,8 +71,8 @@ func (s *supervisor) kill() error {
 	return s.start()
 }
 
-// stop terminates the process with SIGTERM, if the process has been started. It does not count
-// this as a failure.
+// stop terminates the process with SIGTERM, if the process has been started. The resulting exit is
+// not a failure.
 func (s *supervisor) stop() error {
 	if s.cmd == nil {
 		return nil
@@ -201,7 +201,7 @@ func (p place) shims() ([]string, error) {
 	for _, path := range found {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has exited
+			continue // the process has exited
 		}
 		args := strings.Split(string(data), "\x00")
 		if strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") && slices.Contains(args, p.socket) {
@@ -217,7 +217,7 @@ func (p place) groups() []string {
 	for _, base := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		for _, root := range []string{p.cgroup, p.cgroup + ".slice"} {
 			for _, below := range []string{"/*/pod*", "/*/*/pod*", "/*/*-pod*.slice", "/*/*/*-pod*.slice"} {
-				// The patterns are valid.
+				// the patterns are valid, so Glob returns no error
 				found, _ := filepath.Glob(base + root + below)
 				out = append(out, found...)
 			}

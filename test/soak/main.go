@@ -1,13 +1,12 @@
-// Soak lets `podrun serve` supervise pods on the test runtime while it repeatedly kills podrun
-// and the runtime. It checks every start of every container with a model of the container's
-// restart policy and back-off (model.go). The model is written from docs/serve.md. Its input is
-// the records that the containers write. At the end, Soak removes the manifests, and nothing
-// may remain.
+// Soak lets `podrun serve` supervise pods on the test runtime while it repeatedly kills podrun and
+// the runtime. It checks every start of every container with a model of the container's restart
+// policy and back-off (model.go). The model implements docs/serve.md. Its inputs are the records
+// that the containers write. At the end, Soak removes the manifests, and no leftovers may remain.
 //
 //	make soak                               30 pods, 20 minutes
 //	make soak SOAK_PODS=6 SOAK_MINUTES=1    the short form
 //
-// Its exit code is 1 if the model finds a violation or something remains.
+// Its exit code is 1 if the model finds a violation, or if leftovers remain.
 package main
 
 import (
@@ -60,7 +59,7 @@ func main() {
 	}
 }
 
-// run executes the soak. It always removes everything that the soak created.
+// run executes the soak. It always removes all objects that the soak created.
 func (o *options) run(ctx context.Context) (err error) {
 	if o.place, err = placeFromEnv(); err != nil {
 		return err
@@ -112,7 +111,7 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	if err != nil {
 		return err
 	}
-	// Keep this to examine a verdict later.
+	// These times allow a later examination of a verdict.
 	times := fmt.Sprintf("podrun serve: %s\ncontainerd: %s\n", kills, crashes)
 	if err := os.WriteFile(filepath.Join(o.dir, "kills"), []byte(times), 0o600); err != nil {
 		return err
@@ -181,7 +180,7 @@ func (o *options) killing(ctx context.Context, s *supervisor) (kills, crashes []
 	}
 }
 
-// judgeAll judges every container by its record.
+// judgeAll checks the record of every container against the model.
 func (o *options) judgeAll(pods []soakPod, kills, crashes []time.Duration) error {
 	now, err := uptime()
 	if err != nil {

@@ -73,12 +73,12 @@ const tolerance = 50 * time.Millisecond
 // verdict is the model's verdict on one container.
 type verdict struct {
 	starts int
-	// for each restart, how long after the end of its back-off it happened
+	// for each restart, the time between the end of its back-off and the restart
 	late []time.Duration
-	// If podrun or the runtime is killed during StartContainer, the runtime undoes the start, or
-	// does not record it. If the program had already started, its record contains the start but
-	// not the end: the start is hidden. Otherwise, the start is cut. Both count as runs with a
-	// back-off.
+	// hidden and cut count starts during which podrun or the runtime was killed, so that the
+	// runtime undid the start or did not record it. If the program had already started, its record
+	// contains the start but not the end: the start is hidden. Otherwise, the start is cut. Both
+	// count as runs with a back-off.
 	hidden, cut int
 	faults      []string
 }
@@ -91,14 +91,14 @@ func (v *verdict) fault(format string, args ...any) {
 type conditions struct {
 	policy string
 	now    time.Duration
-	// the maximum delay of a restart, including all times during which podrun or the runtime is down
+	// the maximum delay of a restart, including the time during which podrun or the runtime is down
 	slack time.Duration
 	// crashes are the times at which the runtime was killed. kills are the times at which podrun
 	// was killed.
 	crashes, kills []time.Duration
 }
 
-// judge compares the runs of a container with its restart policy and the back-off.
+// judge checks the runs of a container against its restart policy and the back-off.
 func judge(runs []run, c conditions) verdict {
 	v := verdict{starts: len(runs)}
 	if len(runs) == 0 {
@@ -121,7 +121,7 @@ func judge(runs []run, c conditions) verdict {
 	return v
 }
 
-// judgeRestart judges the start after the i-th run.
+// judgeRestart checks the start after the i-th run.
 func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) {
 	restart := i + v.cut + 1
 	due := r.end + delayBefore(restart)
@@ -159,16 +159,15 @@ func (c conditions) again(r run) bool {
 // interrupt the start, or prevent podrun from observing it.
 const startTime = 5 * time.Second
 
-// hidden reports whether a kill may have terminated a program that had started. This is
-// possible if the kill was during StartContainer and after the start of the program. An earlier
-// kill is no excuse.
+// hidden reports whether a kill may have terminated a program that had started. This is possible
+// only if the kill was during StartContainer and after the start of the program.
 func (c conditions) hidden(r run) bool {
 	return slices.ContainsFunc(slices.Concat(c.kills, c.crashes), func(at time.Duration) bool {
 		return at > r.start-tolerance && at < r.start+startTime
 	})
 }
 
-// cut reports whether a kill may have cut a start that was due, and returns the time of the
+// cut reports whether a kill may have interrupted a start that was due, and returns the time of the
 // kill.
 func (c conditions) cut(due time.Duration) (at time.Duration, was bool) {
 	for _, at := range slices.Concat(c.kills, c.crashes) {

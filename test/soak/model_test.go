@@ -21,7 +21,7 @@ func TestJudge(t *testing.T) {
 		now                  int
 		// the time at which podrun and the runtime are killed; 0 if they are not
 		kill        int
-		fault       string // substring of the only fault; "" if there is none
+		fault       string // substring of the only expected fault; "" if there is none
 		hidden, cut int
 	}{
 		{"healthy", "start 5\n", "Always", 900, 0, "", 0, 0},

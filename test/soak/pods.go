@@ -9,7 +9,7 @@ import (
 type subject struct {
 	pod, container string
 	policy         string // "Always", "OnFailure" or "Never"
-	// the total number of starts; 0 if the back-off determines it
+	// the expected number of starts; 0 if the back-off determines it
 	starts int
 }
 
@@ -19,7 +19,7 @@ type soakPod struct {
 	subjects   []subject
 }
 
-// Scripts of containers. Each container writes to its own file when it starts and ends. It uses
+// Scripts of containers. Each container writes to its own file when it starts and ends. It records
 // the machine's uptime, which neither podrun nor the runtime can change.
 const (
 	noteStart = `read u _ </proc/uptime; echo start $u >>/out/%[1]s; `
@@ -34,7 +34,7 @@ func exiting(container string, seconds, code int) string {
 	return fmt.Sprintf(noteStart+"sleep %[2]d; code=%[3]d; "+noteEnd, container, seconds, code)
 }
 
-// failing returns a script that fails until it has been started as often as the given number.
+// failing returns a script that fails until it has been started the given number of times.
 func failing(container string, starts int) string {
 	return fmt.Sprintf(noteStart+`sleep 2; code=1; [ $(grep -c start /out/%[1]s) -lt %[2]d ] || code=0; `+noteEnd, container, starts)
 }

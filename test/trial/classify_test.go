@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// class is a rating of the result of a command from the user's point of view.
+// class rates the result of a command from the user's point of view.
 type class string
 
 const (
 	works class = "works" // the command did what was expected
 	// podrun refused the command, and its message contains the command to type
 	helpful class = "helpful"
-	// podrun refused the command and offered no help
+	// podrun refused the command without help
 	bare class = "bare"
 	// the result is wrong, or the message is misleading
 	confusing class = "confusing"
@@ -34,9 +34,9 @@ type mark struct {
 	output string // fingerprint of the output that the reader rated
 }
 
-// judge returns the class of a command's result. If a reader marked this output, it is the mark.
-// Otherwise, it is the class that follows from the exit code and the messages. If none follows,
-// it is the class of the first trial. Only a reader can change that.
+// judge returns the class of a command's result: the mark, if a reader marked this output;
+// otherwise the class that the exit code and the messages imply; or else the class of the first
+// trial, which only a reader can change.
 func judge(c command, r result, m mark) class {
 	errors := messages(r.output)
 	switch {
@@ -58,8 +58,8 @@ func judge(c command, r result, m mark) class {
 // of them.
 var unknown = regexp.MustCompile(`^podrun: (unknown (shorthand )?flag|"[^"]*" is not a command)`)
 
-// refused reports whether podrun refused to do what the command requests. The exit codes for usage,
-// definitions and admission show that, and so does a message about the command line itself.
+// refused reports whether podrun refused to execute the command. This is the case if the exit code
+// is one for usage, definitions or admission, or if a message is about the command line itself.
 func refused(r result, errors []string) bool {
 	return r.code == 120 || r.code == 121 || r.code == 122 || strings.Contains(strings.Join(errors, "\n"), "unknown ")
 }
@@ -72,8 +72,8 @@ func messages(output string) []string { return message.FindAllString(output, -1)
 // pointsAtHelp matches a hint that only refers to the help, and therefore fits every command.
 var pointsAtHelp = regexp.MustCompile(`hint: see 'podrun[a-z -]* --help'\s*$`)
 
-// anyBare reports whether one of the messages offers no help: it has no remedy in parentheses, and no hint of
-// its own.
+// anyBare reports whether one of the messages offers no help: it contains neither a remedy in parentheses nor
+// a specific hint.
 func anyBare(errors []string) bool {
 	for _, e := range errors {
 		own := pointsAtHelp.ReplaceAllString(e, "")
@@ -87,7 +87,7 @@ func anyBare(errors []string) bool {
 var (
 	identifiers = regexp.MustCompile(`\b[0-9a-f]{8,64}\b`)
 	numbers     = regexp.MustCompile(`[0-9]+`)
-	// suffixes are those of metadata.generateName, whose alphabet has no vowels.
+	// suffixes matches the suffixes of metadata.generateName, whose alphabet has no vowels.
 	suffixes = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 )
 

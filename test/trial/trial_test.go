@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { binary.Main(m, &program) }
 
 // Environment variables of `make trial`.
 const (
-	enabled = "PODRUN_TRIAL" // runs the trial
+	enabled = "PODRUN_TRIAL" // enables the trial
 	// a list of IDs, separated by commas: the trial runs only these, and does not compare the counts
 	only = "PODRUN_TRIAL_ONLY"
 	// the file to which the trial writes one line for each command, with the fingerprint for
@@ -36,9 +36,9 @@ const (
 // maxReported is the number of bytes of a command's output in the report.
 const maxReported = 2000
 
-// commandsFile is data of a third party, which is not part of the project. It is in a directory that contains
-// the checkout; for a worktree, this may be several levels above it. ownCommands is a
-// file of this project with additional commands, which the trial runs after those of commandsFile.
+// commandsFile is data of a third party, which is not part of the project. It is in a parent directory of the
+// checkout, which may be several levels above a worktree. ownCommands is a file of this project with
+// additional commands, which the trial runs after those of commandsFile.
 const (
 	commandsFile = "shared/research/commands.tsv"
 	ownCommands  = "testdata/commands.tsv"
@@ -55,23 +55,24 @@ type command struct {
 	class              class // its class in the first trial
 }
 
-// result is what a command printed.
+// result is the result of a command.
 type result struct {
 	code   int
 	output string
 }
 
-// The limits for the number of commands in each class. If a commit relaxes a limit, it must explain why.
-// On 2026-11-27, 553 of 925 commands worked, 371 were refused with help, 1 was refused without help, and none
-// was confusing. On a busy machine, the output of a few commands differs from the marked one.
+// The limits for the number of commands in each class. If a commit relaxes a limit, it must explain why. On
+// 2026-11-27, 553 of 925 commands worked, 371 were refused with help, 1 was refused without help, and none
+// was confusing. On a busy machine, the output of a few commands differs from the output that a reader
+// marked.
 const (
 	minWorks     = 545
 	maxBare      = 3
 	maxConfusing = 3
 )
 
-// TestTrial runs all commands of the trial, and counts their classes. It runs them in their order, because they
-// act on the same pods.
+// TestTrial runs all commands of the trial, and counts their classes. It runs them in the order of the list,
+// because they act on the same pods.
 func TestTrial(t *testing.T) {
 	switch {
 	case os.Getenv(enabled) == "":
@@ -107,7 +108,7 @@ func TestTrial(t *testing.T) {
 		}
 		w.before(t, c.id)
 		r := result{code: c.code}
-		// t1, t2 and so on were typed into a terminal. Only their marks count.
+		// The commands t1, t2 and so on were typed into a terminal. Only their marks count.
 		if !strings.HasPrefix(c.id, "t") {
 			r = w.run(t, c.line)
 		}
@@ -125,7 +126,8 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// above returns the path of a file in the nearest parent of the working directory that contains it.
+// above finds a file in the nearest parent of the working directory that contains it, and returns
+// its path.
 func above(name string) (path string, ok bool) {
 	dir, err := os.Getwd()
 	for err == nil && dir != filepath.Dir(dir) {
@@ -183,7 +185,7 @@ func reportFile(t *testing.T) *os.File {
 	return f
 }
 
-// run runs a command as the shell of a user would, but without a terminal.
+// run runs a command in a shell, as a user does, but without a terminal.
 func (w *workspace) run(t *testing.T, line string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	defer cancel()
@@ -203,7 +205,7 @@ func (w *workspace) run(t *testing.T, line string) result {
 		t.Fatalf("%s: %v", line, err)
 	}
 	if shell.Process != nil {
-		// These are background jobs of the line.
+		// This kills background jobs of the line.
 		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
 	}
 	return result{code, w.plain(output.String())}

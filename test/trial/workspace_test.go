@@ -108,7 +108,7 @@ func newWorkspace(t *testing.T) *workspace {
 			t.Error(err)
 		}
 	})
-	// The trial began without images, and without pods.
+	// The trial began without images and pods.
 	w.run(t, "podrun delete -A --all --now; podrun image prune --all --force || podrun image prune")
 	return w
 }
@@ -123,13 +123,14 @@ func (w *workspace) write(t *testing.T, name string, data []byte) {
 	}
 }
 
-// setupTimeout ends a setup that waits for something that a previous command removed.
+// setupTimeout limits the time of a setup, which may wait for an object that a previous command
+// removed.
 const setupTimeout = time.Minute
 
 // loadImage loads the image of the pods.
 const loadImage = "podrun image load -q $PODRUN_TEST_ARCHIVES/busybox-1.36.tar"
 
-// before runs the setup of a command. The processes of the setup may outlive it.
+// before runs the setup of a command. The processes that the setup starts may outlive it.
 func (w *workspace) before(t *testing.T, id string) {
 	line, ok := setup[id]
 	if !ok {

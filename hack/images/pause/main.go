@@ -17,7 +17,7 @@ func main() {
 		if s != unix.SIGCHLD {
 			return
 		}
-		// One SIGCHLD may be for several children that have exited.
+		// One SIGCHLD may stand for several children that have exited.
 		for {
 			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
 				break

@@ -1,5 +1,5 @@
-// Nftables prints a line for each nftables table of the host. It is for guests that lack nft:
-// the checks in test/guest use it to find leftovers.
+// Nftables prints a line for each nftables table of the host. The checks in test/guest use it to
+// find leftovers in guests without nft.
 package main
 
 import (
