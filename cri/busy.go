@@ -12,10 +12,10 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// BusyFor is how long podrun repeats a call while the runtime is still processing a call of
-// another client for the same sandbox or container. The other client is usually a podrun
-// process that was killed. The runtime cancels the calls of that process, which takes some
-// seconds on a busy host.
+// BusyFor is the time for which podrun repeats a call while the runtime is still processing a call
+// of another client for the same sandbox or container. The other client is usually a podrun process
+// that was killed. The runtime cancels the calls of that process, which takes some seconds on a
+// busy host.
 const BusyFor = 10 * time.Second
 
 // busyPoll is the interval between repeated calls.
@@ -73,8 +73,8 @@ func mentions(err error, texts []string) bool {
 	return false
 }
 
-// retryBusy makes a call. While the runtime is busy with the object, it repeats the call until
-// BusyFor has passed or ctx ends.
+// retryBusy makes a call, and repeats it while the runtime is busy with the object, until BusyFor
+// has passed or ctx ends.
 func retryBusy(ctx context.Context, call func() error) error {
 	return RetryWhile(ctx, BusyFor, func() (bool, error) {
 		err := call()
@@ -82,8 +82,8 @@ func retryBusy(ctx context.Context, call func() error) error {
 	})
 }
 
-// retryBusyExtended does what retryBusy does, for a call that must not be interrupted: when it
-// has been started, it may outlive ctx (ExtendContext).
+// retryBusyExtended is retryBusy for a call that must not be interrupted. A call that has started
+// may continue after ctx ends (ExtendContext).
 func retryBusyExtended(ctx context.Context, call func(context.Context) error) error {
 	return retryBusy(ctx, func() error {
 		if err := ctx.Err(); err != nil {
@@ -96,8 +96,8 @@ func retryBusyExtended(ctx context.Context, call func(context.Context) error) er
 }
 
 // notInitialized is the error that containerd returns while its services start. containerd listens
-// before its plugins are ready, and until then, an interceptor refuses every call. So a refused
-// call had no effect (containerd 1.6 to 2.4, internal/cri/instrument).
+// before its plugins are ready. Until they are ready, an interceptor refuses every call, so a
+// refused call has no effect (containerd 1.6 to 2.4, internal/cri/instrument).
 const notInitialized = "server is not initialized yet"
 
 // onceInitialized is an interceptor that repeats a call while containerd is starting, until

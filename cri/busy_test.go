@@ -45,9 +45,9 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 	busy := errors.New("container is in starting state, can't be removed")
 	for _, tc := range []struct {
 		name string
-		// when the runtime ceases to be busy; 0 if it never does
+		// time at which the runtime is no longer busy; 0 means never
 		until  time.Duration
-		cancel time.Duration // 0 for never
+		cancel time.Duration // time at which the test cancels the context; 0 means never
 		want   error
 		took   time.Duration
 	}{
@@ -77,14 +77,15 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestOnceInitialized covers containerd, which listens before its services are ready. The first
-// command after a start of containerd must wait for them until the command's own deadline.
+// TestOnceInitialized checks calls while containerd starts: it listens before its services are
+// ready. The first command after a start of containerd must wait for the services, up to the
+// command's own deadline.
 func TestOnceInitialized(t *testing.T) {
 	starting := status.Error(codes.Unavailable, "server is not initialized yet")
 	absent := status.Error(codes.Unavailable, "connection refused")
 	for _, tc := range []struct {
 		name    string
-		answers []error // the last answer is repeated
+		answers []error // responses of the server; it repeats the last one
 		within  time.Duration
 		want    error
 		took    time.Duration

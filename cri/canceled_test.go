@@ -12,18 +12,20 @@ func TestStartCanceled(t *testing.T) {
 		status *runtimeapi.ContainerStatus
 		want   bool
 	}{
-		// This is a record of containerd 1.6.20.
+		// recorded with containerd 1.6.20
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to create shim task: context canceled: unknown"}, true},
-		// containerd 2.4.2, which found the context canceled before it called the shim.
+		// recorded with containerd 2.4.2, which noticed that the context was canceled before it
+		// called the shim
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: context canceled"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: unix:///run/containerd/s/276c: signal: killed: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`}, false},
-		// The container may have run.
+		// The container may have run, so this is not a canceled start.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to start containerd task "c": context canceled: unknown`}, false},
-		// The words "context canceled" are the container's command, and come from a manifest.
+		// The words "context canceled" are the container's command in its manifest, not the
+		// runtime's text.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "context canceled": executable file not found in $PATH: unknown`}, false},
-		// The container ran, because it has a start time.
+		// A container that has a start time has run.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", StartedAt: 1, Message: "context canceled"}, false},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 1, Reason: "Error", Message: "context canceled"}, false},
 		{&runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_CREATED}, false},

@@ -26,7 +26,7 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
-	// containerd's own service; like records, it is nil for a client from New
+	// containerd's own service; nil for a client from New, like records
 	tasks    tasksapi.TasksClient
 	records  containersapi.ContainersClient
 	endpoint string
@@ -36,11 +36,10 @@ type Client struct {
 	silence  atomic.Pointer[func()]
 }
 
-// RequestTimeout returns the timeout of calls that have no timeout of their own.
+// RequestTimeout returns the timeout of all calls for which no other timeout is defined.
 func (c *Client) RequestTimeout() time.Duration { return c.timeout }
 
-// OnUnresponsive sets the function that ReportUnresponsive calls. The call may be in another
-// goroutine.
+// OnUnresponsive sets the function that ReportUnresponsive calls. Another goroutine may call f.
 func (c *Client) OnUnresponsive(f func()) { c.silence.Store(&f) }
 
 // ReportUnresponsive calls the function that OnUnresponsive has set. A caller uses it while it
@@ -98,7 +97,7 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithChainUnaryInterceptor(c.observed, untilDue, onceInitialized, marked),
 		// By default, the authority of a unix socket is its path, which the HTTP/2 servers of some
-		// runtimes reject. Use localhost, as the kubelet does.
+		// runtimes reject. podrun uses localhost, as the kubelet does.
 		grpc.WithAuthority("localhost"))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
@@ -118,8 +117,8 @@ func (c *Client) Close() error {
 	return first
 }
 
-// ImageConn returns the connection to the image service. It is for services on the same socket
-// that do not belong to the CRI. It is nil for a client from New.
+// ImageConn returns the connection to the image service. Callers use it for services on the same
+// socket that do not belong to the CRI. It returns nil for a client from New.
 func (c *Client) ImageConn() grpc.ClientConnInterface {
 	if len(c.conns) == 0 {
 		return nil
@@ -127,10 +126,11 @@ func (c *Client) ImageConn() grpc.ClientConnInterface {
 	return c.conns[len(c.conns)-1]
 }
 
-// Endpoint returns the configured endpoint; empty for a client from New.
+// Endpoint returns the configured endpoint, or "" for a client from New.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// SocketPath returns the path of an endpoint: unix:///run/x.sock or /run/x.sock.
+// SocketPath returns the path of the socket of an endpoint, which has the form unix:///run/x.sock
+// or /run/x.sock.
 func SocketPath(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -19,8 +19,8 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	if said, printed := printedReason(text); printed {
 		text = said
 	}
-	// runc prints the first form, even if the failure concerns the command's directory, a mount or
-	// one of runc's own files. crun prints the second form.
+	// The first form is runc's, which it also prints if the failure concerns the command's
+	// directory, a mount or one of runc's own files. The second form is crun's.
 	for _, begin := range []string{`exec: "`, "executable file `"} {
 		if at := strings.LastIndex(text, begin); at >= 0 {
 			why = withoutFrame(text[at:])
@@ -41,9 +41,9 @@ func CommandAbsent(why string) bool {
 	return false
 }
 
-// ExecFailure does what CommandFailure does, for a command in a running container. It also
-// recognizes failures that the command did not cause, such as a missing working directory: it
-// accepts any failure before the command started. Absent is true if the program was not found.
+// ExecFailure is like CommandFailure, but for a command in a running container. It also recognizes
+// failures that the command did not cause, such as a missing working directory: it accepts any
+// failure before the command started. Absent is true if the program was not found.
 func ExecFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
@@ -90,8 +90,8 @@ func printedReason(text string) (why string, ok bool) {
 	return m[2] + m[3], true
 }
 
-// notRunningTexts are substrings of the errors with which a runtime refuses to run a command in
-// a container that is not running, or that was removed.
+// notRunningTexts are substrings of the errors with which a runtime refuses to run a command in a
+// container that is not running, or that no longer exists.
 var notRunningTexts = []string{
 	"container is in CONTAINER_",          // containerd
 	"no running task found",               // containerd, if the container has just exited

@@ -19,7 +19,7 @@ func TestCommandFailure(t *testing.T) {
 		{create + `runc create failed: unable to start container process: error during container init: error mounting "/x" to rootfs at "/x": no such file or directory: unknown`, "", false, false},
 		{create + `runc create failed: unable to start container process: chdir to cwd ("/nope") set in config.json failed: no such file or directory: unknown`, "", false, false},
 		{"shim disconnected", "", false, false},
-		// These are texts of CRI-O, with runc and with crun.
+		// texts of CRI-O, with runc and with crun
 		{`container create failed: time="2026-11-22T07:00:00Z" level=error msg="runc create failed: unable to start container process: exec: \"/x\": stat /x: no such file or directory"` + "\n", `exec: "/x": stat /x: no such file or directory`, true, true},
 		{"container create failed: executable file `x` not found in $PATH: No such file or directory\n", "executable file `x` not found in $PATH: No such file or directory", true, true},
 		{`container create failed: time="2026-11-22T07:00:00Z" level=error msg="runc create failed: unable to start container process: error mounting \"/x\": no such file or directory"` + "\n", "", false, false},

@@ -28,9 +28,9 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// StopContainer stops a container, and kills it after grace. grace is in whole seconds; with 0,
-// StopContainer kills the container immediately. If the container does not exist, that is not
-// an error. The timeout is the client's plus the grace period.
+// StopContainer stops a container, and kills it if it has not exited after grace, which is rounded
+// to whole seconds. If grace is 0, StopContainer kills the container immediately. It is not an
+// error if the container does not exist. The timeout is the client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	return retryBusy(ctx, func() error {
 		return c.settled(ctx, func() error {
@@ -42,15 +42,15 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	})
 }
 
-// RemoveContainer removes a container. It first kills a running container: CRI-O would send TERM
-// to it and wait until the call's deadline. If the container does not exist, that is not an
-// error. While the runtime is busy with the container, RemoveContainer repeats the call. If
-// containerd refuses because the container still has a task that was never started,
-// RemoveContainer deletes the task first.
+// RemoveContainer removes a container. It first kills a running container: CRI-O would send TERM to
+// it and wait until the call's deadline. It is not an error if the container does not exist. While
+// the runtime is busy with the container, RemoveContainer repeats the call. If containerd refuses
+// because the container still has a task that was never started, RemoveContainer deletes the task
+// first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return retryBusy(ctx, func() error {
 		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			// If the stop fails, the removal below reports an error.
+			// If the stop fails, the removal below also fails and reports an error.
 			_ = c.StopContainer(ctx, id, 0)
 		}
 		return c.removal(ctx, func() error {
@@ -74,8 +74,8 @@ func (c *Client) ListContainers(ctx context.Context, labels map[string]string) (
 	return resp.GetContainers(), err
 }
 
-// ContainerStatus reads one container. With verbose, the response includes the runtime's
-// own info, such as the process ID.
+// ContainerStatus returns the status of one container. If verbose is true, the response includes
+// the runtime's own info, such as the process ID.
 func (c *Client) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ContainerStatusResponse, error) {
 		return c.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose})
@@ -91,7 +91,7 @@ func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *run
 }
 
 // ListContainerStats reads the usage of all containers. It repeats the call after Unknown or
-// NotFound, because containerd fails for all containers while it removes one of them.
+// NotFound, because containerd's call fails for all containers while one of them is being removed.
 func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	for tries := 3; ; tries-- {
 		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
@@ -111,8 +111,8 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 	return resp.GetStats(), err
 }
 
-// ExecSync runs a command in a container and waits until it exits. A timeout of 0 means no timeout,
-// as for the kubelet's hooks. Then only ctx limits the call.
+// ExecSync runs a command in a container and waits until it exits. If timeout is 0, only ctx limits
+// the duration, as for the kubelet's hooks.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc

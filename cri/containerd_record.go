@@ -20,9 +20,9 @@ const recordLabel = "podrun.dev/restored-record"
 // errNoRecords is returned by restore if the runtime does not have containerd's own services.
 var errNoRecords = errors.New("supported only with containerd")
 
-// restore creates containerd's record of a container if the record is missing. It reports whether it may have done
-// so. The record requires neither the real specification nor the snapshot, because containerd finds a task by the
-// container's ID.
+// restore creates containerd's record of a container if the record is missing. It reports whether it may have
+// created the record. The record requires neither the real specification nor the snapshot, because containerd
+// finds a task by the container's ID.
 func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	if c.records == nil {
 		return false, errNoRecords
@@ -35,7 +35,7 @@ func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	case codes.NotFound:
 	case codes.Unimplemented:
 		return false, errNoRecords
-	// The record exists.
+	// The record exists, or the runtime is not containerd.
 	default:
 		return false, err
 	}
@@ -53,17 +53,17 @@ func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	return true, err
 }
 
-// discard removes restored records if the runtime did not remove them with their containers. If
-// that fails, RemoveRestored removes them later.
+// discard removes restored records if the runtime did not remove them with their containers. If it
+// fails to remove them, RemoveRestored removes them later.
 func (c *Client) discard(ctx context.Context, restored []string) {
 	for _, id := range restored {
 		_ = c.RemoveRestored(ctx, id)
 	}
 }
 
-// Restored returns the IDs of restored records older than age. A podrun process removes a
-// container whose record is missing by restoring the record first. If the process is killed
-// before the end of the removal, the restored record remains in containerd.
+// Restored returns the IDs of restored records older than age. Before podrun removes a container
+// whose record is missing, it restores the record. If the podrun process is killed before the end
+// of the removal, the restored record remains in containerd.
 func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, error) {
 	if c.records == nil {
 		return nil, nil
@@ -71,7 +71,7 @@ func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, err
 	resp, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*containersapi.ListContainersResponse, error) {
 		return c.records.List(ctx, &containersapi.ListContainersRequest{Filters: []string{fmt.Sprintf("labels.%q==true", recordLabel)}})
 	})
-	if status.Code(err) == codes.Unimplemented { // not containerd
+	if status.Code(err) == codes.Unimplemented { // The runtime is not containerd.
 		return nil, nil
 	}
 	var out []string
@@ -83,8 +83,8 @@ func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, err
 	return out, err
 }
 
-// RemoveRestored removes a record that Restored returned. If the record does not exist, that is
-// not an error.
+// RemoveRestored removes a record that Restored returned. It is not an error if the record does not
+// exist.
 func (c *Client) RemoveRestored(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*emptypb.Empty, error) {
 		return c.records.Delete(ctx, &containersapi.DeleteContainerRequest{ID: id})

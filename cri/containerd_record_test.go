@@ -14,19 +14,19 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// If another program removed containerd's record of a container, podrun must still be able to
-// remove the container and its sandbox, and no record may remain. If that is impossible, the
-// error must state that the runtime still lists the object.
+// TestRemovalWithoutARecord checks that podrun can remove a container and its sandbox after another
+// program has removed containerd's record of the container. No record may remain. If that is
+// impossible, the error must state that the runtime still lists the object.
 func TestRemovalWithoutARecord(t *testing.T) {
 	refusal := status.Error(codes.PermissionDenied, "no")
 	for name, test := range map[string]struct {
-		// remove the sandbox instead of the container
+		// whether podrun removes the sandbox instead of the container
 		sandbox bool
-		ended   bool   // the container has exited
-		crio    bool   // the runtime does not have containerd's services
-		fault   string // the method that fails
+		ended   bool   // whether the container has exited
+		crio    bool   // whether the runtime lacks containerd's own services
+		fault   string // the method that fails when it is called
 		err     error
-		// parts of the error; if there are none, no error is expected
+		// expected parts of the error; if empty, no error is expected
 		want []string
 	}{
 		"the container":            {},
@@ -89,8 +89,9 @@ func TestRemovalWithoutARecord(t *testing.T) {
 	}
 }
 
-// A record that a killed podrun process had restored is found and removed, but not one that
-// another podrun process may be using.
+// TestRestoredRecordOfAKilledPodrun checks that podrun finds and removes a record that a killed
+// podrun process has restored. It must not remove a record that another podrun process may be
+// using.
 func TestRestoredRecordOfAKilledPodrun(t *testing.T) {
 	rt, c := served(t)
 	sandbox, err := c.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u"}}, "")

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 )
 
-// nearlyDue is a tolerance: a server may end a call up to this long before the client's deadline.
+// nearlyDue is a tolerance: a server may end a call this much earlier than the client's deadline.
 const nearlyDue = 100 * time.Millisecond
 
 // marked is an interceptor for the crash sweep, which can kill podrun immediately before and after
@@ -23,10 +23,10 @@ func marked(ctx context.Context, method string, req, reply any, conn *grpc.Clien
 	return call(ctx, method, req, reply, conn, opts...)
 }
 
-// untilDue is an interceptor for calls that the server ends a moment before the client's
-// deadline. The caller's context then still has some milliseconds left. A caller that checks
-// whether the context has ended would conclude that the call failed for another reason. So
-// untilDue waits until the deadline.
+// untilDue is an interceptor for calls that the server ends a moment before the client's deadline.
+// The deadline of the caller's context is then still some milliseconds away. A caller that checks
+// whether the context has ended would conclude that the call failed for another reason. So untilDue
+// waits until the deadline.
 func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := call(ctx, method, req, reply, conn, opts...)
 	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Canceled {

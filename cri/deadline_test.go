@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestUntilDue checks that an error which reports an expired deadline is returned after the
+// TestUntilDue checks that an error that reports an expired deadline is returned after the
 // deadline, and that other errors are returned immediately.
 func TestUntilDue(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// time until the deadline when the server returns
+		// time between the server's return and the deadline
 		left time.Duration
 		code codes.Code
 		over bool

@@ -15,8 +15,7 @@ import (
 // not forward ports.
 type Dialed struct{ *net.TCPConn }
 
-// Close closes the connection.
-// An error loses no data.
+// Close closes the connection. It ignores the error of closing, because that means no loss of data.
 func (c Dialed) Close() { _ = c.TCPConn.Close() }
 
 // Err returns nil, because Read and Write return the errors of the connection.
@@ -42,7 +41,7 @@ func DialPort(ctx context.Context, pid, port int) (Dialed, error) {
 }
 
 // dialIn enters a network namespace on a separate thread. The thread exits with its goroutine,
-// because a thread that has changed its namespace must not be used again.
+// because other goroutines must not run on a thread that has changed its namespace.
 func dialIn(ctx context.Context, namespace string, port int) (net.Conn, error) {
 	// The thread is never unlocked, so that it exits with its goroutine.
 	runtime.LockOSThread()
@@ -55,7 +54,7 @@ func dialIn(ctx context.Context, namespace string, port int) (net.Conn, error) {
 		return nil, fmt.Errorf("enter %s: %w", namespace, err)
 	}
 	var errs []error
-	// Do not use names, because the resolver may run on another thread.
+	// dialIn does not resolve the name localhost, because the resolver may run on another thread.
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err == nil {

@@ -26,7 +26,7 @@ func TestDialPort(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		data, _ := io.ReadAll(conn) // until CloseWrite
+		data, _ := io.ReadAll(conn) // ReadAll returns after the client's CloseWrite.
 		_, _ = conn.Write(append([]byte("got "), data...))
 	}()
 	port := l.Addr().(*net.TCPAddr).Port

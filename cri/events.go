@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ContainerEvents calls take with each container event, until ctx ends or the runtime closes
-// the stream. The error is never nil. Its code is Unimplemented if the runtime sends no events
+// ContainerEvents calls take for each container event, until ctx ends or the runtime closes the
+// stream. The error is never nil. Its code is Unimplemented if the runtime sends no events
 // (containerd 1.6). Events are only hints: containerd 1.7 sends each one to only one of its
 // subscribers.
 func (c *Client) ContainerEvents(ctx context.Context, take func(*runtimeapi.ContainerEventResponse)) error {

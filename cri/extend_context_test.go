@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestNetworkIsReleasedToTheEnd covers the calls that release a sandbox's network (faults.md,
-// F6). The end of a command must not interrupt them. They may outlive the command by at most 5
-// s.
+// TestNetworkIsReleasedToTheEnd checks that the end of a command does not interrupt the calls that
+// release a sandbox's network (faults.md, F6). These calls may continue for at most 5 s after the
+// command's end.
 func TestNetworkIsReleasedToTheEnd(t *testing.T) {
 	for method, call := range map[string]func(*cri.Client, context.Context, string) error{
 		"StopPodSandbox": (*cri.Client).StopPodSandbox, "RemovePodSandbox": (*cri.Client).RemovePodSandbox,

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageStatus reads an image; it returns nil if the image is not present.
+// ImageStatus returns the status of an image, or nil if the image is not present.
 func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image})
@@ -14,8 +14,8 @@ func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (
 	return resp.GetImage(), err
 }
 
-// ImageDetails reads an image and its configuration. If the image is not present, the response
-// has none.
+// ImageDetails returns the status of an image with its configuration. If the image is not present,
+// the response contains no image.
 func (c *Client) ImageDetails(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})
@@ -42,8 +42,8 @@ func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoRespon
 	})
 }
 
-// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits its
-// duration, because the caller decides how long a pull may take.
+// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits its duration,
+// because the caller determines the time limit of a pull.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	return resp.GetImageRef(), err
@@ -57,8 +57,7 @@ func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return resp.GetImages(), err
 }
 
-// RemoveImage removes an image with all its names. If the image does not exist, that is not an
-// error.
+// RemoveImage removes an image with all its names. It is not an error if the image does not exist.
 func (c *Client) RemoveImage(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveImageResponse, error) {
 		return c.Images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: id}})

@@ -13,8 +13,8 @@ import (
 )
 
 // shownZeros lists, by message, the fields that are printed even if they are zero. For these
-// fields, zero is a significant value, such as a state or a namespace mode, and readers should not
-// have to infer it.
+// fields, zero is a significant value, such as a state or a namespace mode, which the reader could
+// not infer.
 var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 	"NamespaceOption":               {"network", "pid", "ipc"},
 	"UserNamespace":                 {"mode"},

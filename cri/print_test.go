@@ -71,7 +71,7 @@ var printed = map[string]proto.Message{
 	"created": &runtimeapi.ContainerStatus{Id: "1"},
 }
 
-// asYAML prints a message as `podrun plan` prints it in YAML.
+// asYAML converts a message to YAML, like `podrun plan`.
 func asYAML(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
 	enc := ordered.NewEncoder(&b)
@@ -82,7 +82,7 @@ func asYAML(m proto.Message) ([]byte, error) {
 	return b.Bytes(), enc.Close()
 }
 
-// asJSON prints a message as `podrun plan` prints it in JSON.
+// asJSON converts a message to JSON, like `podrun plan`.
 func asJSON(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -119,7 +119,8 @@ func TestPrintGolden(t *testing.T) {
 	}
 }
 
-// Both formats must have the same content, also for a Value inside another value.
+// TestPrintAgrees checks that both formats have the same content, also for a Value inside another
+// value.
 func TestPrintAgrees(t *testing.T) {
 	for name, m := range printed {
 		text, err := asYAML(m)
@@ -140,7 +141,7 @@ func TestPrintAgrees(t *testing.T) {
 	}
 }
 
-// compact sorts the keys.
+// compact returns a JSON text with sorted keys and without white space.
 func compact(t *testing.T, data []byte) string {
 	t.Helper()
 	var v any

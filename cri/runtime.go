@@ -16,7 +16,7 @@ func (c *Client) Version(ctx context.Context) (*runtimeapi.VersionResponse, erro
 	})
 }
 
-// Status returns the runtime's conditions, handlers and features. With verbose, the result
+// Status returns the runtime's conditions, handlers and features. If verbose is true, the result
 // includes the runtime's configuration, which contains the name of the sandbox image.
 func (c *Client) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
@@ -40,10 +40,10 @@ func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigRe
 var podStatsSafe = version.MustParseGeneric("1.37.0")
 
 // ListPodSandboxStats returns the resource usage of all pods, including network usage. It returns
-// none if the runtime does not implement the call. It also returns none if the call fails because
-// of a single sandbox: containerd 1.6 returns Unknown while one sandbox of the host is not ready,
-// and NotFound while it creates one. It does not call CRI-O before 1.37, which crashes if a
-// container exits during the call (cri-o/cri-o#10206).
+// nil if the runtime does not implement the call. It also returns nil if the call fails because of
+// a single sandbox: containerd 1.6 returns Unknown while one sandbox of the host is not ready, and
+// NotFound while it creates one. It does not call CRI-O before 1.37, which crashes if a container
+// exits during the call (cri-o/cri-o#10206).
 func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
 	v, err := c.Version(ctx)
 	if err != nil {

@@ -19,15 +19,15 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 	return resp.GetPodSandboxId(), err
 }
 
-// StopPodSandbox stops a sandbox and its containers, and releases its network. If the sandbox
-// does not exist or was stopped before, that is not an error. The call outlives ctx by up to 5
-// s. If a network plugin were killed while it works, it would leave rules and addresses behind
-// that its next run does not remove. While the runtime is busy with the sandbox, StopPodSandbox
-// repeats the call.
+// StopPodSandbox stops a sandbox and its containers, and releases its network. It is not an error
+// if the sandbox does not exist or was stopped before. The call may continue for up to 5 s after
+// the end of ctx, because a network plugin that is killed leaves rules and addresses behind that
+// its next run does not remove. While the runtime is busy with the sandbox, StopPodSandbox repeats
+// the call.
 //
 // It first kills the running containers, like the kubelet (killPodWithSyncResult in
 // pkg/kubelet/kuberuntime). CRI-O would send TERM to them and wait until the call's deadline. A
-// caller that grants a grace period must stop the containers itself before.
+// caller that grants a grace period must stop the containers before it calls StopPodSandbox.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
@@ -40,8 +40,8 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// killAll kills the running containers of a sandbox. If it cannot kill a container, the stop of
-// the sandbox that follows fails and reports that.
+// killAll kills the running containers of a sandbox. If it cannot kill a container, it ignores the
+// error, because stopping the sandbox then also fails.
 func (c *Client) killAll(ctx context.Context, sandbox string) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
 		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
@@ -58,10 +58,10 @@ func (c *Client) killAll(ctx context.Context, sandbox string) {
 	all.Wait()
 }
 
-// RemovePodSandbox removes a sandbox and its containers. If the sandbox does not exist, that is
-// not an error. As in StopPodSandbox, the call outlives ctx, and RemovePodSandbox repeats it.
-// If containerd refuses because a container still has a task that was never started,
-// RemovePodSandbox deletes the task first.
+// RemovePodSandbox removes a sandbox and its containers. It is not an error if the sandbox does not
+// exist. As in StopPodSandbox, the call may continue after the end of ctx, and RemovePodSandbox
+// repeats it while the runtime is busy. If containerd refuses because a container still has a task
+// that was never started, RemovePodSandbox deletes the task first.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		return c.removal(ctx, func() error {
@@ -75,9 +75,10 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// UpdatePodSandboxResources informs the runtime of a pod's new resources. Call it before changing
-// the pod's cgroup. A runtime that does not implement the call does not need it;
-// UpdatePodSandboxResources then returns nil. containerd up to 2.2 returns "not implemented" with a code other than Unimplemented.
+// UpdatePodSandboxResources informs the runtime of a pod's new resources. The caller must call it before it changes
+// the pod's cgroup. If the runtime does not implement the call, it does not need the information, and
+// UpdatePodSandboxResources returns nil. containerd up to 2.2 returns "not implemented" with a code other than
+// Unimplemented.
 func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 		return c.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})
@@ -88,7 +89,7 @@ func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overh
 	return err
 }
 
-// PodSandboxStatus reads one sandbox.
+// PodSandboxStatus returns the status of one sandbox.
 func (c *Client) PodSandboxStatus(ctx context.Context, id string) (*runtimeapi.PodSandboxStatus, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PodSandboxStatusResponse, error) {
 		return c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
@@ -96,8 +97,7 @@ func (c *Client) PodSandboxStatus(ctx context.Context, id string) (*runtimeapi.P
 	return resp.GetStatus(), err
 }
 
-// PodSandboxInfo reads the runtime's own information about one sandbox, as JSON values by
-// key.
+// PodSandboxInfo returns the runtime's own information about one sandbox, as JSON values by key.
 func (c *Client) PodSandboxInfo(ctx context.Context, id string) (map[string]string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PodSandboxStatusResponse, error) {
 		return c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})

@@ -11,13 +11,13 @@ import (
 )
 
 // settled makes a call that stops or removes an object. If the runtime returns NotFound, settled
-// ignores that only if the runtime no longer lists the object. The reason is containerd (1.6 and
-// 1.7, internal/cri/server, before 2.0 pkg/cri/server: container_remove.go). Another program, such
-// as `ctr containers rm`, may have removed containerd's record of the container, or of one
-// container of the sandbox. Then containerd returns NotFound and does nothing. settled then
-// restores the missing records with containerd's own service on the same socket, and repeats the
-// call, which removes the records. listed returns the IDs of the objects that the call affects. It
-// returns none if the runtime does not list the object.
+// ignores the error only if the runtime no longer lists the object. The reason is a behavior of
+// containerd (1.6 and 1.7, internal/cri/server, before 2.0 pkg/cri/server: container_remove.go).
+// Another program, such as `ctr containers rm`, may have removed containerd's record of the
+// container, or of one container of the sandbox. Then containerd returns NotFound and does nothing.
+// settled then restores the missing records with containerd's own service on the same socket, and
+// repeats the call, which removes the records. listed returns the IDs of the objects that the call
+// affects. It returns none if the runtime does not list the object.
 func (c *Client) settled(ctx context.Context, call func() error, listed func(context.Context) ([]string, error)) error {
 	err := call()
 	if status.Code(err) != codes.NotFound {

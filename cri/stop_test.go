@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// If a container ignores TERM, CRI-O waits until the deadline of the call that stops or removes
-// the container's sandbox.
+// TestStopDoesNotWaitForTERM checks that podrun does not wait for a container that ignores TERM.
+// CRI-O would wait until the deadline of the call that stops or removes the container's sandbox.
 func TestStopDoesNotWaitForTERM(t *testing.T) {
 	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		for name, call := range map[string]func(ctx context.Context, c *cri.Client, sandbox, container string) error{

@@ -20,7 +20,7 @@ import (
 // the server does not support the protocol. The command did not run.
 type NotStreamedError struct{ Err error }
 
-// Error returns the reason.
+// Error returns a text with the reason.
 func (e *NotStreamedError) Error() string {
 	return "connect to the runtime's streams: " + e.Err.Error()
 }
@@ -69,10 +69,10 @@ func upgrade(ctx context.Context, address, protocol string) (net.Conn, error) {
 	return &bufferedConn{conn, r}, nil
 }
 
-// dialStream connects to the server directly, because a proxy from the environment does not apply
-// to the host's own runtime. podrun trusts the URL, because it received the URL over the runtime's
-// socket. On a loopback address, dialStream does not verify containerd's self-signed certificate, because podrun
-// trusts the address anyway.
+// dialStream connects to the server directly, because a proxy from the environment does not apply to the host's
+// own runtime. podrun trusts the URL, because it received the URL over the runtime's socket. On a loopback
+// address, dialStream does not verify containerd's self-signed certificate, because podrun trusts this address
+// regardless of a certificate.
 func dialStream(ctx context.Context, u *url.URL) (net.Conn, error) {
 	switch u.Scheme {
 	case "http":

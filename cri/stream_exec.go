@@ -67,7 +67,7 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 	return r.result(code, command)
 }
 
-// ExecURL requests a URL of the runtime's streaming server. With it, a client can run the
+// ExecURL requests a URL of the runtime's streaming server. A client can use the URL to run the
 // command once with these streams.
 func (c *Client) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
@@ -89,7 +89,7 @@ func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 	return err
 }
 
-// AttachURL does for Attach what ExecURL does for Exec.
+// AttachURL is for Attach like ExecURL for Exec.
 func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.AttachResponse, error) {
 		return c.Runtime.Attach(ctx, &runtimeapi.AttachRequest{
@@ -108,7 +108,7 @@ func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error)
 	}
 	defer session.Close()
 	defer conn.Close()
-	// The end of inner stops the goroutines that still write to the session.
+	// When inner ends, the goroutines that still write to the session stop.
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -136,7 +136,7 @@ func converse(ctx context.Context, session httpstream.Connection, s Streams) (in
 	}
 	if in := streams[corev1.StreamTypeStdin]; in != nil {
 		go func() {
-			// A command may exit without having read its input.
+			// The error is ignored, because a command may exit without having read its input.
 			_, _ = io.Copy(in, s.In)
 			_ = in.Close()
 		}()
@@ -159,13 +159,13 @@ func converse(ctx context.Context, session httpstream.Connection, s Streams) (in
 	return code, errors.Join(append(errs, err)...)
 }
 
-// open opens all streams before anything is sent. The server reads no stream until all are
-// open, and its queue can fill up (k/k#16373).
+// open opens all streams before anything is sent. The server reads no stream until all are open,
+// and its queue could become full (k/k#16373).
 func open(ctx context.Context, session httpstream.Connection, kinds []string) (map[string]httpstream.Stream, error) {
 	streams := map[string]httpstream.Stream{}
 	done := make(chan error, 1)
-	// Opening a stream blocks while the server does not respond, even after the stream's
-	// connection was closed.
+	// Opening a stream blocks while the server does not respond, even if the stream's connection
+	// has been closed.
 	go func() {
 		for _, kind := range kinds {
 			stream, err := session.CreateStream(http.Header{corev1.StreamType: {kind}})
@@ -212,9 +212,9 @@ func pass(to io.Writer, from io.Reader) error {
 	return nil
 }
 
-// exitOf reads the exit code from the content of the error stream. The content is a status in
-// the API server's format, and the code is among its causes. An empty stream means that the
-// connection was lost. It is not a success, as it was in older kubectl versions (k/k#73056).
+// exitOf reads the exit code from the content of the error stream. The content is a Status of the
+// Kubernetes API, with the exit code in its causes. An empty stream means that the connection was
+// lost. It is not a success, as it was in older kubectl versions (k/k#73056).
 func exitOf(end []byte) (int, error) {
 	if len(end) == 0 {
 		return 0, errors.New("the runtime closed the connection before the command exited")

@@ -32,8 +32,8 @@ type Forwarded struct {
 }
 
 // PortForward connects to a port of a sandbox. If no process listens on the port, PortForward
-// returns no error; Forwarded.Err does. The error is a gRPC status of the call, a
-// *NotStreamedError, or ctx's cause. ctx limits only the time to connect.
+// returns no error, but Forwarded.Err does. The error is a gRPC status of the call, a
+// *NotStreamedError, or ctx's cause. The argument ctx limits only the time to connect.
 func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
 	url, err := c.PortForwardURL(ctx, sandboxID)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*
 	return f, nil
 }
 
-// PortForwardURL requests a URL of the runtime's streaming server. With it, a client can
+// PortForwardURL requests a URL of the runtime's streaming server. A client can use the URL to
 // connect to the ports of a sandbox.
 func (c *Client) PortForwardURL(ctx context.Context, sandboxID string) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PortForwardResponse, error) {
@@ -119,7 +119,8 @@ func (f *Forwarded) Err(ctx context.Context) error {
 // Close closes the connection. It discards data that was not sent or read yet.
 func (f *Forwarded) Close() {
 	f.once.Do(func() {
-		// Close this first, because closing the session waits until all data has been read.
+		// The connection is closed first, because closing the session waits until all data has been
+		// read.
 		f.conn.Close()
 		f.session.Close()
 	})

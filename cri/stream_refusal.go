@@ -9,20 +9,20 @@ import (
 // maxRefusal limits how many bytes of a command's output refusal holds back.
 const maxRefusal = 8 << 10
 
-// refusal detects that the runtime did not start a command. In this case, the runtime writes an
-// error in place of the command's output. CRI-O connects the streams to its OCI runtime, which prints the reason as
-// one line and exits with its own code, as if it were the command (internal/oci/runtime_oci.go, ExecContainer).
-// refusal holds the line back until it is certain that nothing follows it.
+// refusal detects that the runtime did not start a command. In this case, the runtime writes an error in place of
+// the command's output. CRI-O connects the streams to its OCI runtime, which prints the reason as one line and
+// exits with its own code, like the command (internal/oci/runtime_oci.go, ExecContainer). refusal holds the line
+// back until it is certain that nothing follows it.
 type refusal struct {
 	to   io.Writer
 	held []byte
-	// the output comes from the command, so pass it on
+	// whether the output comes from the command, so that refusal passes it on
 	passing bool
 }
 
 // refusalBegins are the possible beginnings of the line that an OCI runtime prints when it does not start a command.
-// refusal passes a shorter write on immediately: the OCI runtime writes the line in one piece, and a prompt must not
-// be held back.
+// If the first write is shorter, refusal passes it on immediately, because the OCI runtime writes the line with one
+// write, and a prompt must not be delayed.
 var refusalBegins = []string{`time="`, "\x1b[31mERRO\x1b[0m[", "ERRO[", "executable file `", "open executable: "}
 
 // watch returns the streams of a command, with a replacement for the stream to which the OCI

@@ -16,7 +16,7 @@ func TestRefusal(t *testing.T) {
 		name   string
 		writes []string
 		code   int
-		why    string // reason in the error; "" if there is none
+		why    string // expected reason in the error; "" if no error is expected
 	}{
 		{"nothing", nil, 3, ""},
 		{"output", []string{"one\n", "two"}, 255, ""},
@@ -49,14 +49,14 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A prompt must not be held back, and neither must a stream to which the runtime does not
-// print.
+// TestRefusalPasses checks that a prompt, and a stream to which the runtime does not print, are
+// passed on immediately.
 func TestRefusalPasses(t *testing.T) {
 	var out, errs bytes.Buffer
 	r := &refusal{}
 	s := r.watch(Streams{Out: &out, Err: &errs})
 	for _, w := range []string{"t", "~ # "} {
-		_, _ = s.Err.Write([]byte(w)) // to a buffer
+		_, _ = s.Err.Write([]byte(w)) // The error is ignored, because a write to a buffer never fails.
 		if !strings.HasSuffix(errs.String(), w) {
 			t.Errorf("%q is held back", w)
 		}

@@ -61,7 +61,7 @@ func speaking(streams int, end func(map[string]httpstream.Stream)) http.Handler 
 	})
 }
 
-// says terminates a command with a status, after some output.
+// says returns a function that ends a command with the given status, after some output.
 func says(status string) func(map[string]httpstream.Stream) {
 	return func(all map[string]httpstream.Stream) {
 		fmt.Fprint(all[corev1.StreamTypeStdout], "output")
@@ -81,7 +81,7 @@ func TestExecEnds(t *testing.T) {
 		{`{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"42"}]}}`, "", 42},
 		{`{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated"}`, "command terminated", 0},
 		{`{"status":"Failure","reason":"InternalError","message":"no shim"}`, "no shim", 0},
-		// kubectl reported success in this case (k/k#73056).
+		// old versions of kubectl reported success in this case (k/k#73056)
 		{"", "the runtime closed the connection before the command exited", 0},
 		{"exit 1", "read the command's exit status: invalid character", 0},
 	} {
@@ -104,15 +104,15 @@ func TestExecOverTLS(t *testing.T) {
 	}
 }
 
-// TestExecInputUnread covers an endless input that the server neither reads nor closes: Exec
-// must return nevertheless.
+// TestExecInputUnread checks that Exec returns even if its input is endless, and the server neither
+// reads nor closes it.
 func TestExecInputUnread(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
 		// The test sends enough to fill all buffers on the way. It pauses because this process cannot
-		// observe that the client's writes block. If the buffers do not fill up, the test passes, but
-		// tests less.
+		// observe that the client's writes block. If the buffers are not full by then, the test still
+		// passes, but does not test blocked writes.
 		time.Sleep(200 * time.Millisecond)
 		says(`{"status":"Success"}`)(all)
 		<-over
@@ -137,8 +137,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// raw is a server that answers each request with text; if text is empty, it does not answer. It
-// keeps the connection open until the test ends.
+// raw starts a server that responds to each request with the given text. If the text is empty, it
+// does not respond. It keeps the connection open until the test ends.
 func raw(t *testing.T, answer string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,8 +161,8 @@ func raw(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String() + "/exec/token"
 }
 
-// TestExecNotStreamed covers a server that does not connect the streams. The command must not
-// run, and the error must say why.
+// TestExecNotStreamed checks the error if a server does not connect the streams. The command must
+// not run, and the error must contain the reason.
 func TestExecNotStreamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,7 +184,8 @@ func TestExecNotStreamed(t *testing.T) {
 	}
 }
 
-// TestExecCut checks that Exec returns the cause of its context, whatever the server does.
+// TestExecCut checks that Exec returns the cause of its context, regardless of the server's
+// response.
 func TestExecCut(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)

@@ -13,9 +13,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// undeletable matches the error with which containerd refuses to remove a container that has a
-// task (1.6 to 2.4, client/container.go, before 2.0 container.go: Delete). For a container of the
-// CRI, this is a task that an interrupted StartContainer created and never started. The CRI plugin
+// undeletable matches the error with which containerd refuses to remove a container that has a task
+// (1.6 to 2.4, client/container.go, before 2.0 container.go: Delete). If the container belongs to
+// the CRI, the task was created by an interrupted StartContainer and never started. The CRI plugin
 // reports the container as exited, and deletes the task only when containerd restarts.
 var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
@@ -34,8 +34,8 @@ func unstarted(err error) string {
 }
 
 // removal makes a call that removes a container or a sandbox. If containerd refuses the call
-// because of a task that was never started, removal deletes the task with containerd's own
-// service on the same socket, and repeats the call. mine reports whether the call would remove
+// because of a task that was never started, removal deletes the task with containerd's own service
+// on the same socket, and repeats the call. The function mine reports whether the call would remove
 // the container with a given ID. removal never deletes tasks of other containers.
 func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
 	for deleted := map[string]bool{}; ; {
@@ -70,7 +70,7 @@ func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error 
 }
 
 // deleteTask deletes a task that is not running, and the task's process. containerd refuses to
-// delete a running task. If the task does not exist, that is not an error.
+// delete a running task. It is not an error if the task does not exist.
 func (c *Client) deleteTask(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
 		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})

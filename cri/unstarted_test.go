@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// Removal must also remove a container whose task was created and never started, on its own and
-// with its sandbox. If the task remains, or belongs to another container, it must return the
-// error.
+// TestRemovalOfAnUnstartedTask checks that a removal also removes a container whose task was
+// created and never started, on its own and with its sandbox. If the task remains, or belongs to
+// another container, the removal must return the error.
 func TestRemovalOfAnUnstartedTask(t *testing.T) {
 	other := status.Error(codes.FailedPrecondition, "cannot delete running task "+strings.Repeat("a", 64)+": failed precondition")
 	for name, test := range map[string]struct {
@@ -24,9 +24,9 @@ func TestRemovalOfAnUnstartedTask(t *testing.T) {
 		sandbox    bool
 		fault      string // the method that fails when it is called
 		err        error
-		// parts of the error; if there are none, no error is expected
+		// expected parts of the error; if empty, no error is expected
 		want    []string
-		deletes int // calls of Delete
+		deletes int // expected number of calls of Delete
 	}{
 		"the container":         {containers: 1, deletes: 1},
 		"the sandbox":           {containers: 2, sandbox: true, deletes: 2},

@@ -38,7 +38,7 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 	})
 }
 
-// foundOf returns credentials for these users.
+// foundOf returns credentials for the given users, as a search would find them.
 func foundOf(users ...string) (f auth.Found) {
 	for _, u := range users {
 		f.Credentials = append(f.Credentials, auth.Credential{
@@ -47,8 +47,8 @@ func foundOf(users ...string) (f auth.Found) {
 	return f
 }
 
-// Wrong credentials must fail immediately. The error and the events must name the Secrets, but
-// contain nothing of their content, even if the registry repeats it.
+// A pull with wrong credentials must fail immediately. The error and the events must name the
+// Secrets, but contain nothing of their content, even if the registry repeats it.
 func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

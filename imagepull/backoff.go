@@ -12,9 +12,8 @@ const (
 	backOffMax     = 300 * time.Second
 )
 
-// backOff records how long podrun must wait before it pulls an image again: 10 s at first,
-// doubled after each failure, up to 300 s. The zero value is ready to use. It is not safe for
-// concurrent use.
+// backOff records the delay before podrun pulls an image again: 10 s at first, doubled after each
+// failure, up to 300 s. The zero value is ready to use. It is not safe for concurrent use.
 type backOff struct{ entries map[backOffKey]backOffEntry }
 
 // backOffKey identifies one image of one pod.
@@ -22,26 +21,26 @@ type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
 	delay time.Duration
-	// the delay that the registry requested, up to maxRetryAfter
+	// the delay that the registry requested, limited to maxRetryAfter
 	asked  time.Duration
 	failed time.Time
 	why    why
 }
 
-// wait returns how long podrun must wait after the failure before it pulls the image again.
+// wait returns the delay between the failure and the next pull of the image.
 func (e backOffEntry) wait() time.Duration { return max(e.delay, e.asked) }
 
-// why describes why containers are waiting for the image.
+// why describes the reason why containers wait for the image.
 type why struct {
-	Image      string   `json:"image,omitempty"` // the name as written in the pod
+	Image      string   `json:"image,omitempty"` // as written in the pod
 	Containers []string `json:"containers,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
 	Message    string   `json:"message,omitempty"`
 }
 
-// Fail records a failed pull. It returns how long to wait: the back-off or, if that is longer,
-// the delay that the registry requested. If the previous failure is older than twice the
-// longest back-off, the back-off starts again.
+// Fail records a failed pull. It returns the delay before the next attempt: the back-off, or the
+// delay that the registry requested if that is longer. If the previous failure is older than twice
+// the longest back-off, the back-off starts again.
 func (b *backOff) Fail(key backOffKey, because why, asked time.Duration, now time.Time) time.Duration {
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
@@ -59,7 +58,7 @@ func (b *backOff) put(key backOffKey, e backOffEntry) {
 	b.entries[key] = e
 }
 
-// Left returns how much of the image's back-off remains, or 0.
+// Left returns the remaining time of the image's back-off, or 0.
 func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	last, ok := b.entries[key]
 	if !ok {
@@ -83,7 +82,7 @@ func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 
 // Failure is the reason why a container waits for its image, with the kubelet's message.
 type Failure struct {
-	Reason  string // ErrImagePull, ImagePullBackOff, InvalidImageName…
+	Reason  string // such as ErrImagePull, ImagePullBackOff or InvalidImageName
 	Message string
 	At      time.Time // time of the last failed attempt
 }
@@ -107,10 +106,10 @@ func (b *backOff) failures(uid string, now time.Time) map[string]Failure {
 	return out
 }
 
-// Succeed removes the image's failures.
+// Succeed removes the recorded failures of an image that podrun has pulled.
 func (b *backOff) Succeed(key backOffKey) { delete(b.entries, key) }
 
-// forget removes all images of a pod.
+// forget removes the back-off of all images of a pod.
 func (b *backOff) forget(uid string) {
 	maps.DeleteFunc(b.entries, func(key backOffKey, _ backOffEntry) bool { return key.UID == uid })
 }

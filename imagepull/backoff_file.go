@@ -14,12 +14,13 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json. So
-// repeated commands contact a registry no more often than one long command. The file is not in the
-// pod's directory, because podrun removes that directory if the image is not available.
+// backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json.
+// Therefore, commands that are repeated contact a registry no more often than one long command. The
+// file is not in the pod's directory, because podrun removes that directory if the image is not
+// available.
 type backOffDir struct{ dir string }
 
-// remembered is the entry for one image in such a file.
+// remembered is the entry for one image in a file of a backOffDir.
 type remembered struct {
 	Ref    string    `json:"ref"`
 	Delay  string    `json:"delay"`
@@ -30,12 +31,12 @@ type remembered struct {
 
 func (m backOffDir) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
 
-// maxRecord is the maximum size of a file of back-offs or pull records, in bytes. A file has one
-// entry per image or Secret.
+// maxRecord is the maximum size of a file of back-offs or pull records, in bytes. Each file has one
+// entry per image or Secret, so this limit is never reached in practice.
 const maxRecord = 4 << 20
 
-// read restores a pod's back-off. If it cannot parse the file, it ignores the file; the next
-// failure replaces it.
+// read restores a pod's back-off. It ignores a file that it cannot parse; the next failure replaces
+// the file.
 func (m backOffDir) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
@@ -115,8 +116,8 @@ func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
 }
 
 // ForgetBackOff removes the back-off of a pod that a Puller has stored in dir (its
-// Options.BackOffDir). If the file does not exist, that is not an error. Any other error is the
-// file system's.
+// Options.BackOffDir). It is not an error if the file does not exist. The error is the file
+// system's.
 func ForgetBackOff(dir, uid string) error {
 	if err := os.Remove(backOffDir{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the image back-off: %w", err)

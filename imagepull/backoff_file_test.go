@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A second process must continue the back-off of the first one. If an image has been pulled
-// since, it must use the image immediately.
+// TestBackOffSurvivesItsProcess checks that a second process continues the back-off of the first
+// one. If the image has been pulled in between, the second process must use the image immediately.
 func TestBackOffSurvivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dir := newRegistry(), t.TempDir()
@@ -63,7 +63,8 @@ func TestBackOffSurvivesItsProcess(t *testing.T) {
 	})
 }
 
-// A stored back-off must be used only if it belongs to this pod, is recent and is valid.
+// TestKeptBackOff checks that a stored back-off is used only if it belongs to this pod, is recent
+// and is valid.
 func TestKeptBackOff(t *testing.T) {
 	dir, now := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	key := backOffKey{UID: "u", Ref: "app:1"}
@@ -103,7 +104,8 @@ func TestKeptBackOff(t *testing.T) {
 	}
 }
 
-// TestReadFailures (conformance C7) checks that another process can show why a process waits.
+// TestReadFailures (conformance C7) checks that another process can show why the containers of a
+// pod wait for their images.
 func TestReadFailures(t *testing.T) {
 	dir := t.TempDir()
 	p := newRegistry().puller(Options{BackOffDir: dir})

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestForgetPod checks that state that was removed from memory is read again from disk.
+// TestForgetPod checks that the state of a pod that was removed from memory is read from disk
+// again.
 func TestForgetPod(t *testing.T) {
 	p := &Puller{opt: Options{BackOffDir: t.TempDir()}, known: map[string]bool{}}
 	key, other := backOffKey{UID: "u1", Ref: "image"}, backOffKey{UID: "u2", Ref: "image"}

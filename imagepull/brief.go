@@ -29,7 +29,7 @@ var (
 	// wrapping matches the text with the image's name that runtimes put before the cause.
 	wrapping = expression(`(?i)(?:failed to (?:pull and unpack image|pull image|resolve (?:reference|image)|parse image reference) "[^"]*"|` +
 		`initializing source docker://\S+|(?:error )?reading manifest \S+ in \S+): `)
-	// wrapped matches the image names in that text.
+	// wrapped matches the image names in the text that wrapping matches.
 	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)
 )
 

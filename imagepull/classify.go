@@ -13,20 +13,20 @@ import (
 // the pull.
 type Class string
 
-// The classes. Only the text of an error distinguishes them, because runtimes return nearly all
-// failures with gRPC code Unknown.
+// These are the classes. Only the text of an error distinguishes them, because runtimes return
+// nearly all failures with gRPC code Unknown.
 const (
-	NotFound     Class = "NotFound"     // no such repository, tag or digest
-	Unauthorized Class = "Unauthorized" // no or wrong credentials
+	NotFound     Class = "NotFound"     // no such repository, tag or digest exists
+	Unauthorized Class = "Unauthorized" // no credentials, or wrong credentials
 	InvalidName  Class = "InvalidName"  // the runtime cannot parse the name
-	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
+	NoPlatform   Class = "NoPlatform"   // the image is not for this host's architecture
 	Unavailable  Class = "Unavailable"  // the registry cannot be reached, or reports an internal error
 	NoHost       Class = "NoHost"       // the name of the registry does not resolve
-	NotRegistry  Class = "NotRegistry"  // another server answers, such as a web server
+	NotRegistry  Class = "NotRegistry"  // the server that responds is not a registry, but for example a web server
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
-	// BadCredentials means that the user's credentials cannot be read. Classify never
-	// returns it.
+	// BadCredentials means that the user's credentials could not be read. Classify never returns
+	// it.
 	BadCredentials Class = "BadCredentials"
 	// Overdue means that --pull-timeout expired for one image. Classify never returns it.
 	Overdue Class = "Overdue"
@@ -45,7 +45,7 @@ func (c Class) Fatal() bool {
 	return false
 }
 
-// Reasons why containers wait for their image, as in the API's status.
+// These are the reasons why containers wait for their image, as in the API's status.
 const (
 	ReasonPull        = "ErrImagePull"
 	ReasonBackOff     = "ImagePullBackOff"
@@ -70,7 +70,8 @@ var texts = []struct {
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
 	{NotRegistry, words(`unexpected media type text/`, `invalid character '<'`, `pinging container registry \S+: statuscode: 404`)},
-	// This row is first, because a registry may report a rate limit as a refusal.
+	// This row is first, because a registry may report a rate limit with a status that normally
+	// means a refusal.
 	{Transient, words(`toomanyrequests`, `429 too many requests`, `statuscode: 429`)},
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
@@ -150,7 +151,7 @@ func reasonOf(err error) string {
 	return ReasonPull
 }
 
-// Hint returns how the user can fix the failure; it is never empty.
+// Hint returns a text that explains how the user can fix the failure. It is never empty.
 func (c Class) Hint() string {
 	switch c {
 	case NotFound:

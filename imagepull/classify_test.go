@@ -72,7 +72,8 @@ func TestClassifyByCodeWhereTheTextIsSilent(t *testing.T) {
 	}
 }
 
-// The name of an image must not affect the classification of its failure.
+// TestClassifyIgnoresQuotedNames checks that the name of an image does not affect the class of its
+// failure.
 func TestClassifyIgnoresQuotedNames(t *testing.T) {
 	err := status.Error(codes.Unknown, `failed to pull and unpack image "r.example/manifest unknown: not found": failed to extract layer: no space left on device`)
 	if got := Classify(err); got != Transient {
@@ -106,8 +107,8 @@ func TestReasonIsTheKubelets(t *testing.T) {
 	}
 }
 
-// One of CRI's own reasons must become the reason, and the message after it must be the
-// kubelet's.
+// TestMessageOfCRIsOwnWords checks that one of CRI's own reasons becomes the reason of the
+// container, and that the text after it is the kubelet's message.
 func TestMessageOfCRIsOwnWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"RegistryUnavailable: connection refused":           "RegistryUnavailable: image pull failed for app:1 because the registry is unavailable: connection refused",
@@ -141,8 +142,9 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestDisconnectedIsNoPullFailure covers a connection to the runtime that breaks: the registry is
-// not the cause, and the exit code must be that of an unavailable runtime.
+// TestDisconnectedIsNoPullFailure checks the error if the connection to the runtime breaks. The
+// error must not name the registry as the cause, and the exit code must be that of an unavailable
+// runtime.
 func TestDisconnectedIsNoPullFailure(t *testing.T) {
 	for text, want := range map[string]Class{
 		"error reading from server: EOF": Disconnected,

@@ -12,7 +12,7 @@ import (
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 )
 
-// The labels that containerd sets on content that it has fetched.
+// These are the labels that containerd sets on content that it has fetched.
 const (
 	labelSource   = "containerd.io/distribution.source."
 	labelChildren = "containerd.io/gc.ref.content."
@@ -41,7 +41,7 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 	return out, err
 }
 
-// present returns the blobs that the store has completely.
+// present returns those of the given blobs that are complete in the store.
 func (w *watcher) present(ctx context.Context, digests []string) []string {
 	if len(digests) == 0 {
 		return nil
@@ -50,12 +50,12 @@ func (w *watcher) present(ctx context.Context, digests []string) []string {
 	for _, digest := range digests {
 		filters = append(filters, `digest=="`+digest+`"`)
 	}
-	// If the list fails, the next look will find the blobs.
+	// If the list fails, the next look at the store finds the blobs.
 	_ = w.list(ctx, filters, func(i *contentapi.Info) { out = append(out, i.Digest) })
 	return out
 }
 
-// list calls List of the content service.
+// list calls the content service's List method, and each for every blob in the response.
 func (w *watcher) list(ctx context.Context, filters []string, each func(*contentapi.Info)) error {
 	stream, err := w.content.List(ctx, &contentapi.ListContentRequest{Filters: filters})
 	if err != nil {

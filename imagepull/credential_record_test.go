@@ -37,22 +37,22 @@ func privately(r *registry) {
 	}
 }
 
-// This test checks whether a pod may use an image that is present because another pod has
-// pulled it.
+// TestWhichPodsMayUseAPresentImage checks which pods may use an image that is present because
+// another pod has pulled it.
 func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 	const private, public = "r.example/private:1", "r.example/public:1"
 	good, renamed, bad := registrySecret("a", "u", "good"), registrySecret("b", "u", "good"), registrySecret("a", "u", "bad")
 	never, allowlist, always := kubelet.NeverVerify, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify
 	for name, test := range map[string]struct {
 		image     string
-		preloaded bool           // the image was not pulled by podrun
-		puller    *corev1.Secret // Secret of the pod that pulled it; nil if none did
-		user      *corev1.Secret // Secret of the pod that requests it
+		preloaded bool           // whether the image was present before podrun pulled any image
+		puller    *corev1.Secret // the Secret of the pod that pulled the image; nil if no pod pulled it
+		user      *corev1.Secret // the Secret of the pod that requests the image
 		policy    kubelet.ImagePullCredentialsVerificationPolicy
 		allowed   string
-		// number of pulls by the pod that requests it
+		// the expected number of pulls for the pod that requests the image
 		pulls int
-		fails string // the pod's error
+		fails string // the expected error of that pod
 	}{
 		"the same Secret":                              {image: private, puller: good, user: good},
 		"the same credentials elsewhere":               {image: private, puller: good, user: renamed},
@@ -95,8 +95,8 @@ func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 			if got := r.tries[test.image] - before; got != test.pulls || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("%s: %d pulls, %v", name, got, err)
 			}
-			// With the pull policy Never, podrun must not contact the registry. If an image requires
-			// that, podrun must refuse the image.
+			// With the pull policy Never, podrun must not contact the registry. If a pod must prove
+			// its access to an image, podrun must refuse the image.
 			before = r.tries[test.image]
 			err = get(test.user, "Never")
 			if r.tries[test.image] != before || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), ReasonNeverPull) {
@@ -106,8 +106,9 @@ func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 	}
 }
 
-// Two pods of one command request the same image at the same time. The pod that lacks the
-// credentials must not get the image that the other pod's credentials provided.
+// TestConcurrentPullsEachProveAccess checks two pods of one command that request the same image at
+// the same time. The pod that lacks the credentials must not get the image that podrun pulled with
+// the other pod's credentials.
 func TestConcurrentPullsEachProveAccess(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
 		synctest.Test(t, func(t *testing.T) { eachShowsItsOwn(t, policy) })
@@ -133,8 +134,8 @@ func eachShowsItsOwn(t *testing.T, policy string) {
 	wantFailure(t, err, ReasonPull, Unauthorized)
 }
 
-// Only root may be able to read records. Records must contain no credentials, must be removed
-// with their image, and must be ignored if they are invalid.
+// TestRecords checks that only root can read the records. They must contain no credentials, must be
+// removed with their image, and must be ignored if they are invalid.
 func TestRecords(t *testing.T) {
 	dir := t.TempDir()
 	r := records{filepath.Join(dir, "image_manager")}
@@ -200,10 +201,11 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Every pod may use an image that was loaded manually, whichever pod has pulled it before.
+// TestEveryPodMayUseAPreloadedImage checks that every pod may use an image that was loaded
+// manually, regardless of which pod has pulled it before.
 func TestEveryPodMayUseAPreloadedImage(t *testing.T) {
 	r := records{t.TempDir()}
-	// The process is then killed.
+	// The test simulates a process that is killed here, before it removes the record.
 	if _, err := r.intend("app:1"); err != nil {
 		t.Fatal(err)
 	}
@@ -261,8 +263,8 @@ func TestWithoutTag(t *testing.T) {
 	}
 }
 
-// F4: if a record is corrupt, or not a file, the pod must contact the registry. This must not
-// be an error.
+// TestCorruptRecordCountsForNothing (F4) checks that the pod must contact the registry if a record
+// is corrupt, or is not a file. This must not be an error.
 func TestCorruptRecordCountsForNothing(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
@@ -278,7 +280,7 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := records{t.TempDir()}
-			unlock, err := r.lock() // creates the directories
+			unlock, err := r.lock() // lock creates the directories
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +302,8 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 	}
 }
 
-// F4: if the record of a pod's back-off is corrupt, it must count as missing.
+// TestCorruptBackOffCountsForNothing (F4) checks that a corrupt record of a pod's back-off is
+// treated as missing.
 func TestCorruptBackOffCountsForNothing(t *testing.T) {
 	for _, text := range []string{"", "null", "{}", `[null]`, `[{"ref": 1}]`, `[{"ref": "a", "delay": "x"}]`} {
 		m := backOffDir{t.TempDir()}

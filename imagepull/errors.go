@@ -14,11 +14,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// PullError explains why a container has no image. It is the Err of the *problem.Error that
-// Wait returns.
+// PullError explains why a container has no image. Wait returns a *problem.Error whose Err is a
+// PullError.
 type PullError struct {
-	Image string // the name as written in the pod
-	// the reason why the container waits: ErrImagePull, ImagePullBackOff…
+	Image string // as written in the pod
+	// such as ErrImagePull or ImagePullBackOff
 	Reason string
 	Class  Class // "" if podrun did not try to pull the image
 	Err    error // the runtime's error without credentials; may be nil
@@ -55,8 +55,8 @@ func (e *PullError) detail() string {
 	return text
 }
 
-// tried describes, for a pull that the registry refused, where the refused credentials came
-// from, and which sources could not be read.
+// If the registry refused the pull, tried returns a text that names the sources of the refused
+// credentials, and the sources that could not be read.
 func (e *PullError) tried() string {
 	if e.Class != Unauthorized && e.Class != NotFound {
 		return ""
@@ -77,7 +77,7 @@ func (e *PullError) tried() string {
 	return text
 }
 
-// hint returns how to fix the failure.
+// hint returns a text that explains how to fix the failure.
 func (e *PullError) hint() string {
 	if hint := e.presentHint(); hint != "" {
 		return hint
@@ -89,7 +89,7 @@ func (e *PullError) hint() string {
 		return "the runtime's disk is full: free space on it ('podrun image prune --all' removes unused images)"
 	}
 	if e.Class == Overdue && e.Err != nil {
-		// If there was a failure before, the text contains the last one.
+		// The text contains the previous failure, if there was one.
 		if last := Classify(e.Err); last != Transient {
 			return last.Hint()
 		}
@@ -100,7 +100,8 @@ func (e *PullError) hint() string {
 // Unwrap returns the runtime's error; it may be nil.
 func (e *PullError) Unwrap() error { return e.Err }
 
-// backingOff returns the same failure with the reason that applies until the next attempt.
+// backingOff returns a copy of the failure with the reason ImagePullBackOff, which applies until
+// the next attempt.
 func (e *PullError) backingOff() *PullError {
 	waiting := *e
 	waiting.Reason = ReasonBackOff
@@ -146,7 +147,7 @@ func endOf(ctx context.Context) *ended {
 	return &ended{cause: context.Cause(ctx), deadline: errors.Is(ctx.Err(), context.DeadlineExceeded)}
 }
 
-// Error is the cause's text.
+// Error returns the cause's text.
 func (e *ended) Error() string { return e.cause.Error() }
 
 // Unwrap returns the cause.

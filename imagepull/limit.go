@@ -14,12 +14,13 @@ import (
 // pulling is a pull of one reference that is in progress.
 type pulling struct {
 	done chan struct{}
-	// whether the pull succeeded; set before done is closed
+	// whether the pull succeeded; it is set before done is closed
 	ok bool
 }
 
-// lock reserves a reference for one pull; unlock releases the reservation. waited reports whether
-// lock had to wait for other jobs, and pulled whether the last of these succeeded in pulling the image.
+// lock reserves a reference for one pull; the result unlock releases the reservation. The result waited
+// reports whether lock had to wait for other jobs, and pulled whether the last of those jobs pulled the
+// image.
 func (p *Puller) lock(ctx context.Context, ref string) (waited, pulled bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()
@@ -47,11 +48,11 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, pulled bool, unl
 	}
 }
 
-// newLimiter limits the rate of the pulls of all pods: burst pulls may start at once, and then qps
-// per second. A qps of 0 means no limit. If a pull exceeds registryPullQPS, the kubelet makes it
-// fail and backs off for 10 s. podrun waits instead, even if ctx's deadline will expire before the
-// wait is over. The error is then the same as for any other pull that takes too long.
-// rate.Limiter.Wait would fail immediately.
+// newLimiter limits the rate of the pulls of all pods: initially, burst pulls may start at once,
+// and later qps pulls per second. A qps of 0 means no limit. If a pull exceeds registryPullQPS, the
+// kubelet makes it fail and backs off for 10 s. podrun waits instead, even if ctx's deadline will
+// expire before the wait is over. The error is then the same as for any other pull that takes too
+// long. rate.Limiter.Wait would fail immediately.
 func newLimiter(qps float64, burst int) *rate.Limiter {
 	if qps <= 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -59,7 +60,7 @@ func newLimiter(qps float64, burst int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(qps), max(burst, 1))
 }
 
-// turn waits until one more pull may run. It waits first for a slot and then for the rate limit, so
+// turn waits until another pull may run. It waits first for a slot and then for the rate limit, so
 // that a pull that is canceled while it waits for a slot does not count towards the rate.
 func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	release = func() {}
@@ -78,7 +79,7 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// pace waits until the rate limit allows one more pull. Only the first pull in the queue has a
+// pace waits until the rate limit allows another pull. Only the first pull in the queue has a
 // reservation, because canceling a reservation has no effect if there are later ones
 // (rate.Reservation).
 func (p *Puller) pace(ctx context.Context) error {
@@ -99,7 +100,7 @@ func (p *Puller) pace(ctx context.Context) error {
 	return err
 }
 
-// left returns how much of an image's back-off remains.
+// left returns the remaining time of an image's back-off.
 func (p *Puller) left(key backOffKey) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +111,8 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	return p.backOff.Left(key, time.Now())
 }
 
-// Forget discards the state in memory of a pod that no worker handles any longer. The pod's
-// back-off remains on disk, where the next Start reads it.
+// Forget removes the state of a pod from memory. The caller calls it when no worker handles the pod
+// any longer. The pod's back-off remains on disk, where the next Start reads it.
 func (p *Puller) Forget(uid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,9 +131,9 @@ func (p *Puller) succeed(key backOffKey) {
 	p.keep(key.UID)
 }
 
-// fail records the reason of a failed pull that podrun will retry. The next attempt uses the
-// record, and so do commands that show the pod. If the registry requested a delay that is at
-// least as long as the back-off, fail returns this delay. Otherwise it returns 0.
+// fail records the reason of a failed pull if podrun will retry the pull. The next attempt and
+// commands that show the pod use the record. If the registry requested a delay that is at least as
+// long as the back-off, fail returns this delay. Otherwise it returns 0.
 func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
 	for _, c := range image.Containers {
@@ -152,8 +153,8 @@ func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	return asked
 }
 
-// keep stores a pod's back-off. If that fails, the only effect is that podrun retries too
-// early.
+// keep stores a pod's back-off. It ignores errors, because their only effect is that a later
+// process retries too early.
 func (p *Puller) keep(uid string) {
 	_ = backOffDir{p.opt.BackOffDir}.write(&p.backOff, uid, time.Now())
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strings"
 
-	// The algorithms of the digests that a reference may have.
+	// The digest of a reference may use one of these algorithms.
 	_ "crypto/sha256"
 	_ "crypto/sha512"
 
@@ -24,11 +24,11 @@ import (
 // Plan contains the images of one pod, with one Image per reference.
 type Plan struct {
 	ID identity.Pod `json:"id"`
-	// annotations of the pod, which podrun sends to the runtime with each image
+	// the pod's annotations, which podrun sends to the runtime with each image
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// handler of the pod's RuntimeClass
+	// the handler of the pod's RuntimeClass
 	RuntimeHandler string  `json:"runtimeHandler,omitempty"`
-	Images         []Image `json:"images"` // the images of init containers first
+	Images         []Image `json:"images"` // the images of init containers come first
 	// Sandbox is the config that podrun sends to the runtime with each pull. The caller sets it;
 	// it may be nil.
 	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
@@ -47,18 +47,18 @@ type Image struct {
 	Containers []Container       `json:"containers"`
 }
 
-// Container is a container that uses the image.
+// Container is a container that uses an image of the plan.
 type Container struct {
 	Name      string            `json:"name"`
-	Image     string            `json:"image"`     // as written
-	Policy    corev1.PullPolicy `json:"policy"`    // the container's own
-	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
+	Image     string            `json:"image"`     // the image's name as written in the container
+	Policy    corev1.PullPolicy `json:"policy"`    // the pull policy of this container
+	FieldPath string            `json:"fieldPath"` // such as spec.containers{app}; events refer to it
 }
 
 // New returns the plan of the pod's images. For each name that cannot be parsed, it returns a
-// problem (reason InvalidImageName). The plan has the other images. The pod must have its
-// defaults, so that each container has its pull policy. runtimeHandler is the handler of the
-// pod's RuntimeClass; "" means the runtime's default.
+// problem (reason InvalidImageName). The plan contains the other images. The pod must have its
+// defaults, so that each container has its pull policy. runtimeHandler is the handler of the pod's
+// RuntimeClass; "" means the runtime's default.
 func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
 	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
 	var problems problem.List
@@ -89,7 +89,7 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 	return plan, append(problems, plan.addVolumes(pod)...)
 }
 
-// ephemeral returns the pod's ephemeral containers as ordinary containers.
+// ephemeral returns the pod's ephemeral containers converted to the type Container.
 func ephemeral(pod *corev1.Pod) []corev1.Container {
 	var out []corev1.Container
 	for i := range pod.Spec.EphemeralContainers {
@@ -103,8 +103,8 @@ func ephemeral(pod *corev1.Pod) []corev1.Container {
 func VolumeImage(volume string) string { return "volume/" + volume }
 
 // addVolumes adds the images of image volumes. Each image volume has its own entry, because the
-// pull policy of a container with the same image does not apply to the volume. Events about it are
-// events of the pod.
+// pull policy of a container with the same image does not apply to the volume. The events about an
+// image volume refer to the pod.
 func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	var problems problem.List
 	for i := range pod.Spec.Volumes {
@@ -124,8 +124,8 @@ func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	return problems
 }
 
-// Only returns the plan for a restart of one container. It contains only the container's image,
-// or no image if p has none for the container.
+// Only returns the plan for a restart of one container. The result contains only the container's
+// image. If p has no image for the container, the result contains none.
 func (p Plan) Only(container string) Plan {
 	out := p
 	out.Images = []Image{}
@@ -169,7 +169,7 @@ func invalidNameMessage(image string, err error) string {
 	return fmt.Sprintf("Failed to apply default image tag %q: %v", image, err)
 }
 
-// strictness is the rank of a policy: Always is the strictest.
+// strictness contains the rank of each policy. Always is the strictest.
 var strictness = map[corev1.PullPolicy]int{corev1.PullNever: 0, corev1.PullIfNotPresent: 1, corev1.PullAlways: 2}
 
 func stricter(a, b corev1.PullPolicy) corev1.PullPolicy {

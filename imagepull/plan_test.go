@@ -23,7 +23,8 @@ func podOf(t *testing.T, spec string) *corev1.Pod {
 	return pod
 }
 
-// The image names of kubelet-golden 28-image-policies.
+// TestNewNamesImagesAsTheKubeletDoes checks the image names of kubelet-golden case
+// 28-image-policies.
 func TestNewNamesImagesAsTheKubeletDoes(t *testing.T) {
 	plan, problems := New(podOf(t, `
 initContainers:
@@ -118,7 +119,7 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("no limit: %v", got)
 		}
 	}
-	// registryBurst may be 0, but a pull must be able to begin.
+	// Even if registryBurst is 0, one pull must be able to start.
 	one := newLimiter(5, 0)
 	if first, second := one.ReserveN(now, 1).DelayFrom(now), one.ReserveN(now, 1).DelayFrom(now); first != 0 || second != 200*time.Millisecond {
 		t.Errorf("no burst: %v and %v", first, second)

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// once makes one attempt, with the calls in the kubelet's order. It inspects the image unless
-// the policy is Always, and pulls it if it is missing. It inspects the image again for its
-// size, and then under its name as written to determine its user.
+// once makes one attempt, with the calls in the kubelet's order. Unless the policy is Always, it
+// inspects the image. If the image is missing, it pulls it. It then inspects the image again to get
+// its size, and at last inspects it under its name as written to get its user.
 func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
 	var found *runtimeapi.Image
@@ -40,8 +40,8 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	return result, pulled, err
 }
 
-// imagePresent reports whether an image in back-off has become present, so that it need not be pulled. If
-// it has, the job uses the image.
+// imagePresent reports whether an image that is in back-off is now present, for example because the user
+// has loaded it. If it is present, imagePresent sets it as the job's result.
 func (p *Puller) imagePresent(ctx context.Context, plan Plan, j *job) bool {
 	if j.image.Policy == corev1.PullAlways {
 		return false

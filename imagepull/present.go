@@ -8,14 +8,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// localRegistry is the registry that podman adds to the name of an image without one.
+// localRegistry is the registry that podman adds to the name of an image that has no registry.
 const localRegistry = "localhost/"
 
 // present returns the name under which this host has an image that podrun could not pull. It returns
 // "" if the host does not have the image, or if the pod may not use it. If the pull policy is
-// Always, the name is the image's own. Otherwise, the image comes from an archive of `podman save`,
-// as localhost/NAME. present ignores errors of the runtime, because its result is only used for a
-// hint.
+// Always, the result is the image's own name. Otherwise, it is localhost/NAME, the name under which
+// an archive of `podman save` contains the image. present ignores errors of the runtime, because its
+// result is only used for a hint.
 func (p *Puller) present(ctx context.Context, plan Plan, image Image) string {
 	names := make([]string, 0, 2)
 	if image.Policy == corev1.PullAlways {
@@ -42,7 +42,8 @@ func hasNoRegistry(ref string) bool {
 	return !ok || first != "localhost" && !strings.ContainsAny(first, ".:")
 }
 
-// presentHint returns how to use the image that is present; "" if no image is present.
+// presentHint returns a text that explains how to use the image that is present, or "" if no image
+// is present.
 func (e *PullError) presentHint() string {
 	switch {
 	case e.Present == "":

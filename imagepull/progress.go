@@ -13,12 +13,12 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// rateWindow is the time over which podrun averages the rate of a pull. It is long enough to
-// smooth containerd's steps of 1 MiB.
+// rateWindow is the time over which podrun averages the rate of a pull. It is long enough to hide
+// that containerd reports data in steps of 1 MiB.
 const rateWindow = 5 * time.Second
 
-// ingest is a blob that containerd is fetching. The fetcher assigns its ref: layer-sha256:…,
-// config-sha256:…, manifest-sha256:…, index-sha256:….
+// ingest is a blob that containerd is fetching. containerd's fetcher assigns its ref, which has one
+// of the forms layer-sha256:…, config-sha256:…, manifest-sha256:…, index-sha256:….
 type ingest struct {
 	ref    string
 	offset int64 // number of bytes received
@@ -30,8 +30,8 @@ func (i ingest) digest() string {
 	return digest
 }
 
-// ofImage reports whether the ingest is a manifest or an index. Until the ingest is complete, the
-// image to which it belongs is unknown.
+// ofImage reports whether the ingest is a manifest or an index. podrun cannot determine to which
+// image such an ingest belongs until it is complete.
 func (i ingest) ofImage() bool {
 	return strings.HasPrefix(i.ref, "manifest-") || strings.HasPrefix(i.ref, "index-")
 }
@@ -40,15 +40,15 @@ func (i ingest) ofImage() bool {
 type manifest struct {
 	digest  string
 	updated time.Time
-	blobs   []string // digests of its layers and its config
+	blobs   []string // digests of the layers and the config
 }
 
 // source is containerd's label for the repository from which content came. Its host has no
 // port.
 type source struct{ host, repository string }
 
-// sourceOf returns the source of a reference. If the reference cannot be parsed, the source is
-// empty.
+// sourceOf returns the source of a reference. If it cannot parse the reference, it returns an empty
+// source.
 func sourceOf(ref string) source {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -61,8 +61,8 @@ func sourceOf(ref string) source {
 	return source{host: u.Hostname(), repository: strings.Trim(u.Path, "/")}
 }
 
-// registryOf returns the registry of a reference, with its port. If the reference cannot be
-// parsed, it returns the reference itself.
+// registryOf returns the registry of a reference, with its port. If it cannot parse the reference,
+// it returns the reference itself.
 func registryOf(ref string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -75,7 +75,7 @@ func registryOf(ref string) string {
 type look struct {
 	at      time.Time
 	ingests map[string]ingest // by ref
-	// false if the runtime does not provide access to its content store
+	// whether the runtime provides access to its content store
 	known bool
 }
 
@@ -88,35 +88,35 @@ func (l look) open() map[string]bool {
 	return out
 }
 
-// transfer is one call of PullImage, as podrun observes it from outside. containerd does not report
-// to which call an ingest belongs. podrun attributes the blobs of a manifest to a pull if the
-// manifest belongs to the pull's repository and arrived after the pull began. If the pull resumes
-// an earlier one, the manifest may be older, but some of its blobs must be in transfer.
+// transfer is one call of PullImage, as podrun observes it in the content store. containerd does
+// not report to which call an ingest belongs. podrun attributes the blobs of a manifest to a pull
+// if the manifest belongs to the pull's repository and arrived after the pull began. If the pull
+// resumes an earlier one, the manifest may be older, but some of its blobs must be in transfer.
 type transfer struct {
 	from     source
-	registry string // includes the port
+	registry string // host of the registry, with its port
 	begun    time.Time
 	// shared is true if another pull of the same repository was in progress at the same time. It is
 	// then unknown which manifest belongs to which pull.
 	shared bool
 
 	candidates map[string]manifest // by digest
-	// the manifest whose progress podrun reports for this pull
+	// digest of the manifest whose progress podrun reports for this pull
 	manifest string
-	sure     bool // the manifest arrived after this pull began
-	// podrun has seen its blobs grow
+	sure     bool // whether the manifest arrived after this pull began
+	// whether podrun has seen the manifest's blobs grow
 	going bool
-	// the sizes of its blobs, by digest; nil until podrun has read the manifest
+	// sizes of the manifest's blobs, by digest; nil until podrun has read the manifest
 	sizes map[string]int64
-	// the number of received bytes of its blobs, by digest
+	// number of received bytes of the manifest's blobs, by digest
 	here map[string]int64
 
-	known bool // true when podrun has been able to read the store
-	open  int  // number of its ingests at the last look
-	// number of consecutive looks in which it had no ingests
+	known bool // whether podrun could read the store at least once
+	open  int  // number of ingests of this pull at the last look
+	// number of consecutive looks in which this pull had no ingests
 	idle  int
 	moved time.Time
-	// the offsets of the ingests of all candidates, by ref
+	// offsets of the ingests of all candidates, by ref
 	offsets map[string]int64
 	samples []sample
 }
@@ -135,9 +135,10 @@ func newTransfer(ref string, now time.Time) *transfer {
 func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
 // offer assigns one of the repository's manifests to the transfer. It chooses the first manifest
-// that arrived after the transfer began, and that no other transfer has. Until such a manifest
-// arrives, it chooses one that was already present and whose blobs are being fetched. If these
-// blobs grow, they belong to this pull; otherwise an interrupted pull left them behind.
+// that arrived after the transfer began, and that is not assigned to another transfer. Until such a
+// manifest arrives, it chooses a manifest that was already present and whose blobs are being
+// fetched. If these blobs grow, they belong to this pull. Otherwise, they are leftovers of an
+// interrupted pull.
 func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
 	for _, m := range found {
@@ -153,8 +154,8 @@ func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 		}
 		t.going = t.going || moves && m.digest == t.manifest
 	}
-	// The leftovers of an interrupted pull never grow. Ignore them when it is known which blobs
-	// this pull fetches.
+	// The leftovers of an interrupted pull never grow. They are ignored when it is known which
+	// blobs this pull fetches.
 	if t.sure || t.going {
 		maps.DeleteFunc(t.candidates, func(digest string, m manifest) bool { return digest != t.manifest && m.updated.Before(t.begun) })
 	}
@@ -179,8 +180,8 @@ func (t *transfer) claim(m manifest, taken map[string]bool) {
 	t.manifest, t.going, t.sizes, t.here, t.samples = m.digest, false, nil, map[string]int64{}, nil
 }
 
-// missing returns the blobs that are neither complete nor being fetched, according to the
-// information that podrun has.
+// missing returns the manifest's blobs that were neither complete nor being fetched when podrun
+// last saw them.
 func (t *transfer) missing(l look) []string {
 	open := l.open()
 	var out []string
@@ -192,7 +193,8 @@ func (t *transfer) missing(l look) []string {
 	return out
 }
 
-// see updates the transfer from a look at the content store. present contains the digests of complete blobs.
+// see updates the transfer from a look at the content store. The argument present contains the digests of
+// complete blobs.
 func (t *transfer) see(l look, present []string) {
 	t.known = t.known || l.known
 	t.follow(l)
@@ -241,7 +243,7 @@ func (t *transfer) follow(l look) {
 	t.offsets = now
 }
 
-// stalled returns for how long no ingest of this pull has grown. It returns 0 if the pull has
+// stalled returns the time for which no ingest of this pull has grown. It returns 0 if the pull has
 // no ingests.
 func (t *transfer) stalled(now time.Time) time.Duration {
 	if len(t.offsets) == 0 {
@@ -250,9 +252,9 @@ func (t *transfer) stalled(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// unanswered returns for how long the registry has not responded. In this time, no content of the
-// image was present or being fetched. unanswered returns 0 if there is such content, or if podrun
-// cannot read the store.
+// unanswered returns the time for which the registry has not responded, that is, for which no
+// content of the image was present or being fetched. It returns 0 if there is such content, or if
+// podrun cannot read the store.
 func (t *transfer) unanswered(now time.Time) time.Duration {
 	if !t.known || len(t.candidates)+len(t.offsets) > 0 {
 		return 0
@@ -260,7 +262,8 @@ func (t *transfer) unanswered(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// bytes returns the received bytes and all bytes of the image, or 0, 0 if they are unknown.
+// bytes returns the number of received bytes and the size of the image in bytes, or 0, 0 if they
+// are unknown.
 func (t *transfer) bytes() (here, total int64) {
 	for digest, size := range t.sizes {
 		total += size
@@ -293,7 +296,8 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 	}
 	p.Bytes, p.Total = t.bytes()
 	p.Rate = t.rate()
-	// Between two layers, there is also no ingest for a moment.
+	// There is no ingest for a moment between two layers, so one look without ingests is not
+	// sufficient.
 	if t.open == 0 && (p.Bytes >= p.Total || t.idle > 1) {
 		p.State, p.Rate = event.PullUnpacks, 0
 	}

@@ -16,7 +16,8 @@ import (
 // begun is the time at which the pulls of these tests begin.
 var begun = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// lookAt returns the look at the given time after begun. The keys of offsets are the refs of its ingests.
+// lookAt returns a look at the given time after begun. The keys of the argument offsets are the refs of
+// its ingests.
 func lookAt(after time.Duration, offsets map[string]int64) look {
 	l := look{at: begun.Add(after), known: true, ingests: map[string]ingest{}}
 	for ref, offset := range offsets {
@@ -38,7 +39,8 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// This test covers the progress that podrun reports for a pull, from the beginning to the end.
+// TestProgressOfAPull checks the progress that podrun reports for a pull, from the beginning to the
+// end.
 func TestProgressOfAPull(t *testing.T) {
 	p := newTransfer("r/app:1", begun)
 	state := func(l look, present ...string) event.Pull {
@@ -64,7 +66,7 @@ func TestProgressOfAPull(t *testing.T) {
 	}
 	want(state(first, "config"), event.Pull{State: event.Pulling, Bytes: 11, Total: 301})
 	want(state(lookAt(3*time.Second, map[string]int64{"layer-one": 60, "layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 111, Total: 301, Rate: 50})
-	// Between two layers, there is no ingest for a moment.
+	// There is no ingest for a moment between two layers.
 	want(state(lookAt(4*time.Second, nil), "one"), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 46})
 	want(state(lookAt(5*time.Second, map[string]int64{"layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 35})
 	want(state(lookAt(6*time.Second, nil), "two"), event.Pull{State: event.PullUnpacks, Bytes: 301, Total: 301})
@@ -77,7 +79,8 @@ func TestProgressOfAPull(t *testing.T) {
 	want(state(lookAt(2*time.Second, nil)), event.Pull{State: event.PullUnpacks, Bytes: 1, Total: 101})
 }
 
-// With a runtime that does not provide access to its store, podrun knows only the elapsed time.
+// TestProgressWithoutStore checks that podrun reports only the elapsed time if the runtime does not
+// provide access to its store.
 func TestProgressWithoutStore(t *testing.T) {
 	p := newTransfer("r/app:1", begun)
 	p.see(look{at: begun.Add(3 * time.Second)}, nil)
@@ -87,8 +90,9 @@ func TestProgressWithoutStore(t *testing.T) {
 	}
 }
 
-// Two pulls of one repository must never show the same manifest. If an earlier pull left a
-// manifest behind, podrun must show it only while its blobs grow.
+// TestManifestsOfConcurrentPulls checks that two pulls of one repository never report the same
+// manifest. If an earlier pull left a manifest behind, podrun must report it only while its blobs
+// grow.
 func TestManifestsOfConcurrentPulls(t *testing.T) {
 	old := manifest{digest: "old", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	one := manifest{digest: "one", updated: begun.Add(time.Second), blobs: []string{"b"}}
@@ -114,9 +118,9 @@ func TestManifestsOfConcurrentPulls(t *testing.T) {
 	}
 }
 
-// An interrupted pull of another tag may have left a manifest and blobs behind. When the manifest of the pull itself
-// is present, podrun must use only that. Before that, if there are two such leftovers, podrun must show the one that
-// grows.
+// TestLeftoversOfAnotherTag checks that podrun ignores the manifest and blobs that an interrupted pull of another
+// tag left behind. When the manifest of the pull itself is present, podrun must use only that manifest. Before that,
+// if there are two such leftovers, podrun must show the one that grows.
 func TestLeftoversOfAnotherTag(t *testing.T) {
 	left := manifest{digest: "left", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	other := manifest{digest: "other", updated: begun.Add(-time.Minute), blobs: []string{"b"}}
@@ -124,7 +128,7 @@ func TestLeftoversOfAnotherTag(t *testing.T) {
 	for name, test := range map[string]struct {
 		// the manifests at each look; looks are ten seconds apart
 		found [][]manifest
-		looks []map[string]int64 // at each look
+		looks []map[string]int64 // offsets of the ingests at each look
 		want  string
 		stall time.Duration
 	}{
@@ -149,13 +153,14 @@ func TestLeftoversOfAnotherTag(t *testing.T) {
 	}
 }
 
-// podrun must distinguish a stall from a slow pull, and from a pull that fetches nothing.
+// TestStalled checks that podrun distinguishes a stalled pull from a slow pull, and from a pull
+// that fetches nothing.
 func TestStalled(t *testing.T) {
 	m := manifest{digest: "m", updated: begun, blobs: []string{"one", "two"}}
 	other := manifest{digest: "other", updated: begun, blobs: []string{"three"}}
 	for name, test := range map[string]struct {
 		found []manifest
-		looks []map[string]int64 // ten seconds apart
+		looks []map[string]int64 // offsets at each look; looks are ten seconds apart
 		want  time.Duration
 	}{
 		"no byte":                      {[]manifest{m}, []map[string]int64{{"layer-one": 5}, {"layer-one": 5}, {"layer-one": 5}}, 20 * time.Second},
@@ -180,8 +185,8 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// With a runtime that does not provide access to its store, podrun must report only the elapsed
-// time, and only until the pull has ended.
+// TestWatchWithoutContainerd checks that podrun reports only the elapsed time if the runtime does
+// not provide access to its store, and only until the pull has ended.
 func TestWatchWithoutContainerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

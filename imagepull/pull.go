@@ -35,7 +35,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
 }
 
-// try repeats attempts until the image is present, a permanent error occurs, or ctx ends.
+// try repeats the pull until the image is present, a permanent error occurs, or ctx ends.
 func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
 	if left := p.left(key); left > 0 && p.imagePresent(ctx, plan, j) {
@@ -127,9 +127,9 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	return Result{ImageID: id, Size: found.GetSize()}, true, nil
 }
 
-// fetch calls PullImage with one credential after the other, and returns the credential that the
-// registry accepted. If all calls fail, it returns the last error that is not a refusal of the
-// credentials. If all errors are refusals, it returns the last one.
+// fetch calls PullImage with each credential in order, and returns the credential that the registry
+// accepted. If all calls fail, it returns the last error that is not a refusal of the credentials.
+// If all errors are refusals, it returns the last one.
 func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
 	var found auth.Found
 	if p.opt.Auth != nil {
@@ -163,9 +163,9 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	return "", auth.Credential{}, failed
 }
 
-// user reads the image's user, which determines whether the container may run as non-root. An
-// image without a user runs as root. (CVE-2019-11245: podrun reads the user before every start,
-// and not only after a pull.)
+// user reads the image's user, which determines whether the container may run as non-root. An image
+// without a user runs as root. Because of CVE-2019-11245, podrun reads the user before every start,
+// and not only after a pull.
 func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result) (Result, error) {
 	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.Name})
 	if err != nil {

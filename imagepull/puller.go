@@ -23,23 +23,24 @@ type Options struct {
 	MaxParallel int     // maximum number of concurrent pulls of all pods; 0 means no limit
 	QPS         float64 // maximum number of pulls that start per second; 0 means no limit
 	Burst       int     // number of pulls that may start at once
-	// Auth returns the credentials to try for an image reference, the best first. secrets are the
-	// pod's imagePullSecrets. If it returns none, or if Auth is nil, the pull is anonymous. An
-	// error means that the user's input is invalid, so it is permanent.
+	// Auth returns the credentials to try for an image reference, in order of preference. The
+	// argument secrets contains the pod's imagePullSecrets. If Auth returns no credentials, or if
+	// Auth is nil, the pull is anonymous. An error means that the user's input is invalid, so it is
+	// permanent.
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
 	// RetryAlways means that podrun also retries permanent errors, except BadCredentials.
 	RetryAlways bool
-	// Attended means that a user is waiting who can correct the name of the registry. A name that does not
-	// resolve is then a permanent error, unless RetryAlways is set.
+	// Attended means that a user is waiting for the command, and can correct the name of the registry. A
+	// name that does not resolve is then a permanent error, unless RetryAlways is set.
 	Attended bool
 	// Timeout limits the time for one image, including retries; 0 means no limit.
 	Timeout time.Duration
-	// BackOffDir is the directory in which podrun stores the back-off for later processes. With
+	// BackOffDir is the directory in which podrun stores the back-off for later processes. If it is
 	// "", the back-off is only in memory.
 	BackOffDir string
 	// RecordDir is the directory in which podrun records the credentials with which it pulled each
-	// image (KEP-2535), for Verify. With "", podrun records nothing, and every pod may use every
-	// image on this host.
+	// image (KEP-2535), which Verify checks. If it is "", podrun records nothing, and every pod may
+	// use every image on this host.
 	RecordDir string
 	Verify    Verification
 	// Emit receives the containers' events; it may be nil.
@@ -49,12 +50,12 @@ type Options struct {
 	Warn func(problem.List)
 	// Progress receives the progress of the pulls at intervals; it may be nil.
 	Progress event.Sink
-	// Pulled is called after each successful pull with the image's size in bytes and the duration
-	// of the pull, including waits. It may be nil. It must not block.
+	// podrun calls Pulled after each successful pull with the image's size in bytes and the
+	// duration of the pull, including waits. It may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
 	// If containerd's store receives no new data for StallTimeout, podrun cancels the pull and
-	// retries it. 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
-	// supported.
+	// retries it. If it is 0, podrun never does this. containerd adds data to its store in steps of
+	// 1 MiB. Other runtimes are not supported.
 	StallTimeout time.Duration
 }
 
@@ -64,7 +65,7 @@ type Puller struct {
 	opt    Options
 	slots  chan struct{} // nil means no limit
 	limit  *rate.Limiter
-	// has an element while a pull waits for the rate limit
+	// contains an element while a pull waits for the rate limit
 	queue chan struct{}
 	watch *watcher
 
@@ -75,8 +76,8 @@ type Puller struct {
 	busy  map[string]*pulling // by reference
 }
 
-// NewPuller returns a puller that uses client. The caller must not close client while pulls
-// run. It reads and writes nothing before Start.
+// NewPuller returns a puller that uses client. The caller must not close client while pulls run.
+// NewPuller itself does not access the runtime or any file.
 func NewPuller(client *cri.Client, opt Options) *Puller {
 	p := &Puller{client: client, opt: opt, watch: newWatcher(client, opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), queue: make(chan struct{}, 1), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
@@ -87,10 +88,10 @@ func NewPuller(client *cri.Client, opt Options) *Puller {
 
 // Result is an image that is present on this host.
 type Result struct {
-	ImageID string // for CreateContainer
-	// the ID of the image's user: 0 if the image has none, nil if it has only a name
+	ImageID string // the ID for CreateContainer
+	// UID of the image's user: 0 if the image sets no user, nil if it sets only a name
 	UID *int64
-	// the name of the image's user, if the user has no number
+	// name of the image's user, if the image sets a name instead of a UID
 	Username string
 	Size     uint64 // bytes
 }
@@ -111,11 +112,11 @@ type job struct {
 
 	// These fields are set before done is closed.
 	result Result
-	pulled bool // this job pulled the image from the registry
+	pulled bool // whether this job pulled the image
 	err    error
 
 	mu     sync.Mutex
-	last   *PullError    // the failure that caused the back-off
+	last   *PullError    // failure that caused the back-off
 	failed chan struct{} // closed at the first failure that causes a back-off
 }
 
@@ -144,10 +145,10 @@ func (s *Pulls) Stop() {
 	s.all.Wait()
 }
 
-// Wait waits for a container's image, regardless of other images, and returns it. Each call
-// emits the container's events once. The error is a *problem.Error of kind Image (with a
-// *PullError), Runtime (the runtime could not inspect the image) or Deadline, or it wraps the
-// cause of ctx.
+// Wait waits for a container's image, regardless of other images, and returns it. Each call emits
+// the container's events exactly once. The error is a *problem.Error of kind Image (with a
+// *PullError), Runtime (the runtime could not inspect the image) or Deadline, or it wraps the cause
+// of ctx.
 func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -174,8 +175,8 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 }
 
 // BackOffError returns the failure that caused a back-off. It considers the first image in
-// back-off, in the order of the plan, and returns nil if none is in back-off. The error is as
-// documented for Wait. BackOffError emits no event and does not wait.
+// back-off, in the order of the plan, and returns nil if no image is in back-off. The error has the
+// form that is documented at Wait. BackOffError emits no event and does not wait.
 func (s *Pulls) BackOffError() error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -187,8 +188,8 @@ func (s *Pulls) BackOffError() error {
 	return nil
 }
 
-// failed returns why a container will not get its image. It emits the events for this, except
-// those that the job has already emitted for the first container.
+// failed returns the error of a container that will not get its image. It emits the events for the
+// error, except those that the job has already emitted for the first container.
 func (s *Pulls) failed(j *job, c Container, first bool) error {
 	var end *ended
 	if errors.As(j.err, &end) {
@@ -224,8 +225,8 @@ func (j *job) setLast(e *PullError) {
 	j.last = e
 }
 
-// container returns the container that has the given name and uses the image. first reports whether the events of the
-// pull refer to this container.
+// container returns the container that has the given name and uses the image. first reports whether this is the
+// container to which the events of the pull refer.
 func (i Image) container(name string) (c Container, first bool) {
 	for at, c := range i.Containers {
 		if c.Name == name {
@@ -248,8 +249,8 @@ func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string,
 
 // Ready waits until every image of the plan is present on this host. It is for callers that require
 // all images before they start anything. Wait emits an event for an image that is already present;
-// Ready does not. The error is as documented for Wait; it is that of the first image in the order
-// of the plan.
+// Ready does not. The error has the form that is documented at Wait. If several images fail, it
+// concerns the first one in the order of the plan.
 func (s *Pulls) Ready(ctx context.Context) error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -281,8 +282,8 @@ func (s *Pulls) Done(container string) bool {
 	}
 }
 
-// Present returns a container's image if it is available. Wait would then return the same image
-// immediately. Present emits no event.
+// Present returns a container's image if it is available, so that Wait would return it immediately.
+// Present emits no event.
 func (s *Pulls) Present(container string) (Result, bool) {
 	j, ok := s.jobs[container]
 	if !ok || !s.Done(container) || j.err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// The calls and events must be those of the pod in kubelet-golden 28-image-policies. Each case corresponds to a
-// container of that pod.
+// TestPoliciesCallsAndEventsAreTheKubelets checks that the calls and events are those of the pod in
+// kubelet-golden case 28-image-policies. Each test case corresponds to a container of that pod.
 func TestPoliciesCallsAndEventsAreTheKubelets(t *testing.T) {
 	for _, test := range []struct {
 		name, image, policy string
@@ -130,7 +130,7 @@ func TestTransientFailureBacksOffAndRecovers(t *testing.T) {
 		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
 			t.Fatal(err)
 		}
-		// These are the back-offs: 10 + 20 + 40.
+		// The expected duration is the sum of the back-offs: 10 + 20 + 40 s.
 		if took := time.Since(begun); took != 70*time.Second {
 			t.Errorf("took %v, want 70 s", took)
 		}
@@ -163,7 +163,7 @@ func TestDeadlineNamesTheLastFailure(t *testing.T) {
 		if want := `container app: image "r.example/app:1": ImagePullBackOff: dial tcp 127.0.0.1:1: connect: connection refused`; err.Error() != want {
 			t.Errorf("error %q, want %q", err, want)
 		}
-		// A call after the end must return the same error.
+		// Calling Wait again must return the same error.
 		_, err = pulls.Wait(t.Context(), "app")
 		wantFailure(t, err, ReasonBackOff, Unavailable)
 	})
@@ -207,7 +207,8 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// k/k#15914: one slow pull must not block the others.
+// TestContainersWaitOnlyForTheirOwnImage (k/k#15914) checks that one slow pull does not block the
+// others.
 func TestContainersWaitOnlyForTheirOwnImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -277,8 +278,8 @@ func TestQPS(t *testing.T) {
 	})
 }
 
-// TestQPSOfAbandonedPulls checks that pulls that end before their turn do not count, in
-// whatever order they end.
+// TestQPSOfAbandonedPulls checks that pulls that are canceled before their turn do not count
+// towards the rate limit, regardless of the order in which they are canceled.
 func TestQPSOfAbandonedPulls(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 		for _, parallel := range []int{0, 1, 2} {
@@ -295,7 +296,7 @@ func abandonPulls(t *testing.T, order []int, parallel int) {
 	puller := r.puller(Options{QPS: 0.125, Burst: 1, MaxParallel: parallel})
 	start := func(name string) *Pulls {
 		pulls := puller.Start(t.Context(), planOf(t, "containers:\n"+container("app", name+":1", "IfNotPresent")))
-		// Wait until the pull is in the queue.
+		// After this, the pull is in the queue.
 		synctest.Wait()
 		return pulls
 	}
@@ -321,8 +322,8 @@ func abandonPulls(t *testing.T, order []int, parallel int) {
 	}
 }
 
-// If several pods lack the same image, or have the pull policy Always, one of them must pull it
-// for all.
+// TestPodsShareAPull checks that if several pods lack the same image, or have the pull policy
+// Always, one of them pulls it for all.
 func TestPodsShareAPull(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
 		synctest.Test(t, func(t *testing.T) { podsShareAPull(t, policy) })
@@ -348,7 +349,7 @@ func podsShareAPull(t *testing.T, policy string) {
 	if r.tries["app:1"] != 1 {
 		t.Errorf("%s: pulled %d times", policy, r.tries["app:1"])
 	}
-	// A later pod must contact the registry again if its policy is Always.
+	// A pod that requests the image later must contact the registry again if its policy is Always.
 	before := r.tries["app:1"]
 	later := p.Start(t.Context(), planOf(t, spec))
 	if _, err := later.Wait(t.Context(), "app"); err != nil || (r.tries["app:1"] > before) != (policy == "Always") {
@@ -356,7 +357,8 @@ func podsShareAPull(t *testing.T, policy string) {
 	}
 }
 
-// Pods must not share a failed pull: each container that requires a pull must try.
+// TestAFailedPullIsNotShared checks that pods do not share a failed pull: podrun must try the pull
+// for each container that requires it.
 func TestAFailedPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("app:1")
@@ -375,7 +377,7 @@ func TestAFailedPullIsNotShared(t *testing.T) {
 	})
 }
 
-// kubelet-golden 43-image-user.
+// TestImageUser checks the cases of kubelet-golden 43-image-user.
 func TestImageUser(t *testing.T) {
 	five := int64(1000)
 	for _, test := range []struct {
@@ -408,7 +410,7 @@ func TestWaitForAStranger(t *testing.T) {
 	}
 }
 
-// With RetryAlways, podrun must also retry permanent errors.
+// TestRetryAlways checks that podrun also retries permanent errors if RetryAlways is set.
 func TestRetryAlways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -429,8 +431,8 @@ func TestRetryAlways(t *testing.T) {
 	})
 }
 
-// TestNoHost covers a registry whose name does not resolve. podrun must try again, because the DNS server may
-// be the cause, unless a user waits who can correct the name.
+// TestNoHost checks a pull from a registry whose name does not resolve. podrun must retry it, because the DNS
+// server may be the cause, unless a user is waiting who can correct the name.
 func TestNoHost(t *testing.T) {
 	for _, c := range []struct {
 		opt     Options
@@ -460,8 +462,8 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
-// The time limit for one image includes its back-off, and the error contains the last
-// failure.
+// TestPullTimeout checks that the time limit for one image includes its back-off, and that the
+// error contains the last failure.
 func TestPullTimeout(t *testing.T) {
 	for what, test := range map[string]struct {
 		fails error

@@ -30,7 +30,7 @@ func withoutTag(image string) string {
 	return image
 }
 
-// maxRecorded is the maximum number of Secrets that a record has for each name, as in the
+// maxRecorded is the maximum number of Secrets that a record contains for each name, as in the
 // kubelet.
 const maxRecorded = 100
 
@@ -46,7 +46,8 @@ func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 }
 
 // hashOf returns the kubelet's hash of credentials. The credentials cannot be computed from the
-// hash. But a weak password can be found by trying, so only root may read the records.
+// hash, but a weak password can be guessed and then verified with it. Therefore, only root may read
+// the records.
 func hashOf(a *runtimeapi.AuthConfig) string {
 	data, err := json.Marshal(credentialprovider.AuthConfig{Username: a.GetUsername(), Password: a.GetPassword(), Auth: a.GetAuth(),
 		IdentityToken: a.GetIdentityToken(), RegistryToken: a.GetRegistryToken()})

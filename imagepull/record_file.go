@@ -19,12 +19,11 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// records stores, for each image that podrun pulled, the Secrets with which podrun pulled it.
-// The files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and, during
-// a pull, <dir>/pulling/sha256-<hash of the image's name>. If a process is killed during a
-// pull, the file in pulling shows that the image was not present before. The files contain
-// hashes of credentials, never credentials. Several processes may use the directory
-// concurrently.
+// records stores, for each image that podrun pulled, the Secrets whose credentials podrun used. The
+// files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and, during a pull,
+// <dir>/pulling/sha256-<hash of the image's name>. If a process is killed during a pull, the file
+// in pulling shows that the image was not present before. The files contain hashes of credentials,
+// never credentials. Several processes may use the directory concurrently.
 type records struct{ dir string }
 
 func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name))) }
@@ -32,7 +31,7 @@ func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256(
 func (r records) pulled(id string) string     { return filepath.Join(r.dir, "pulled", fileOf(id)) }
 func (r records) pulling(image string) string { return filepath.Join(r.dir, "pulling", fileOf(image)) }
 
-// lock excludes other processes from the records. A process must hold it only briefly.
+// lock excludes other processes from the records. A process must hold the lock only briefly.
 func (r records) lock() (unlock func(), err error) {
 	for _, dir := range []string{"pulled", "pulling"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o700); err != nil {
@@ -66,7 +65,8 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		// Flock does not block, because a process that acquires an exclusive lock holds r.lock.
+		// Flock does not block, because only a process that holds r.lock acquires the exclusive
+		// lock.
 		err = hostfile.Flock(f, unix.LOCK_SH)
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (r records) done(image string, f *os.File) {
 	}
 	defer unlock()
 	if hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		_ = os.Remove(r.pulling(image)) // as above
+		_ = os.Remove(r.pulling(image)) // For this file, the effect is the same.
 	}
 }
 
@@ -92,14 +92,15 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// find reads an image's record. record is nil if there is none or it cannot be parsed. ours reports
-// whether podrun pulled the image, or may have pulled it.
+// find reads an image's record. The result record is nil if there is no record, or if it cannot be
+// parsed. The result ours reports whether podrun pulled the image, or may have pulled it.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
 	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
 	if !errors.Is(err, fs.ErrNotExist) {
 		record = &kubelet.ImagePulledRecord{}
 		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
-			// The next pull contacts the registry and replaces the record.
+			// A corrupt record counts as missing. The next pull contacts the registry and replaces
+			// it.
 			record = nil
 		}
 		return record, true, nil
@@ -143,9 +144,9 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	return hostfile.Write(r.pulled(id), data, 0o600)
 }
 
-// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. dir is
-// Options.RecordDir, and the parameter "here" contains the IDs of the images that the runtime
-// has. If dir does not exist, that is not an error. Any other error is the file system's.
+// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. The argument
+// dir is Options.RecordDir, and the argument "here" contains the IDs of the images that the runtime
+// has. It is not an error if dir does not exist. The error is the file system's.
 func ForgetPulls(dir string, here []string) error {
 	r := records{dir}
 	keep := map[string]bool{"": true}
@@ -165,8 +166,8 @@ func ForgetPulls(dir string, here []string) error {
 	}
 	defer unlock()
 	for _, f := range files {
-		// If the name of a file begins with a dot, a podrun process was killed while it wrote a
-		// record.
+		// A podrun process that was killed while it wrote a record may leave a file whose name
+		// begins with a dot.
 		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
 			continue
 		}
@@ -178,9 +179,9 @@ func ForgetPulls(dir string, here []string) error {
 }
 
 // Preloaded removes the records (KEP-2535) of an image that was loaded from an archive, so that
-// every pod may use the image. dir is Options.RecordDir, image is the image's name, and id is
-// the runtime's ID of the image. If there is no record, that is not an error. Any other error
-// is the file system's.
+// every pod may use the image. The argument dir is Options.RecordDir, image is the image's name,
+// and id is the runtime's ID of the image. It is not an error if no record exists. The error is the
+// file system's.
 func Preloaded(dir, image, id string) error {
 	r := records{dir}
 	for _, file := range []string{r.pulled(id), r.pulling(image)} {

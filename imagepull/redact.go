@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Expressions for credentials. A registry's error may quote the URL that failed, with a
+// These expressions match credentials. A registry's error may quote the URL that failed, with a
 // password or a signed query.
 var (
 	userinfo = expression(`(://)[^/@\s"']+@`)
@@ -31,8 +31,8 @@ func redact(text string) string {
 // shorter one may occur in any text by chance.
 const shortestSecret = 4
 
-// maxDetail limits how many bytes podrun keeps of a runtime's text about a pull, because the
-// text may quote the registry's response.
+// maxDetail is the maximum number of bytes of a runtime's text about a pull that podrun keeps,
+// because the text may quote the registry's response.
 const maxDetail = 10 << 10
 
 // withoutCredentials removes the credentials that podrun used for a pull from the pull's error. It

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// TestPullErrorEchoesNoCredentials covers a registry that returns what it received, in any
-// form, and any amount of text.
+// TestPullErrorEchoesNoCredentials checks the error if a registry returns the credentials that it
+// received, in any form, and with any amount of text.
 func TestPullErrorEchoesNoCredentials(t *testing.T) {
 	login := &runtimeapi.AuthConfig{Username: "bob", Password: "p&s s"}
 	header := base64.StdEncoding.EncodeToString([]byte("bob:p&s s"))

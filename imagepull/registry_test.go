@@ -17,14 +17,14 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// registry is the image service of a runtime. It specifies which images the runtime has and can
-// pull, and how long a pull takes.
+// registry is the image service of a runtime. Its fields specify the images that the runtime has
+// and can pull, and the duration of a pull.
 type registry struct {
-	// This is nil: any other method panics.
+	// nil, so that any other method panics
 	runtimeapi.ImageServiceClient
 
 	mu        sync.Mutex
-	here      map[string]*runtimeapi.Image // by reference, with the tag :latest
+	here      map[string]*runtimeapi.Image // images that the runtime has, by reference with the tag :latest
 	pull      func(try int, req *runtimeapi.PullImageRequest) error
 	slow      map[string]time.Duration
 	calls     []string

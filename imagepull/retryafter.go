@@ -15,14 +15,14 @@ const maxRetryAfter = backOffMax
 var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
 
 // askedFor matches a delay that a registry requests in the text of a pull's error. Runtimes do not
-// pass on the header. But containerd's "Server message" and CRI-O's text contain the registry's
-// message, such as ghcr.io's "retry-after: 1.2ms, allowed: 44000/minute".
+// include the header in their error, but containerd's "Server message" and CRI-O's text contain the
+// registry's message, such as ghcr.io's "retry-after: 1.2ms, allowed: 44000/minute".
 var askedFor = expression(`(?i)\bretry-after"?[:=]? *"?([A-Za-z]{3}, \d{2} [A-Za-z]{3} \d{4} \d{2}:\d{2}:\d{2} GMT|[0-9][0-9.a-zµμ]*)`)
 
-// retryAfter returns the delay that an overloaded registry requests in the text of a pull's
-// error, up to maxRetryAfter. If the registry requests none, it returns 0.
+// retryAfter returns the delay that an overloaded registry requests in the text of a pull's error,
+// up to maxRetryAfter. If the registry requests no delay, it returns 0.
 func retryAfter(text string, now time.Time) time.Duration {
-	// An image may have any name.
+	// The name of an image must not count as a delay. It is in quotes.
 	text = quoted().ReplaceAllString(text, `""`)
 	if !overloaded().MatchString(text) {
 		return 0

@@ -20,14 +20,14 @@ func TestRetryAfter(t *testing.T) {
 		many + `toomanyrequests: Retry-After: 120`:                              2 * time.Minute,
 		many + `toomanyrequests: Retry-After: 120.`:                             2 * time.Minute,
 		many + `Retry-After: Fri, 02 Jan 2026 03:05:05 GMT`:                     time.Minute,
-		many + `Retry-After: Fri, 02 Jan 2026 03:00:00 GMT`:                     0, // in the past
+		many + `Retry-After: Fri, 02 Jan 2026 03:00:00 GMT`:                     0, // date in the past
 		many + `Retry-After: Sat, 02 Jan 2027 03:00:00 GMT`:                     5 * time.Minute,
 		many + `retry-after: 4294967295`:                                        5 * time.Minute,
-		// This is not a number of seconds.
+		// too large for a number of seconds
 		many + `retry-after: 99999999999999999999`: 0,
 		many + `retry-after: -5`:                   0,
 		many + `retry-after: soon`:                 0,
-		// This is in quotes, so it may be the name of an image.
+		// in quotes, so it may be the name of an image
 		`pinging container registry r.example: 503 Service Unavailable: "Retry-After: 30"`:        0,
 		`pinging container registry r.example: 503 Service Unavailable: Retry-After=30`:           30 * time.Second,
 		`unexpected status from HEAD request to http://r/v2/retry-after: 60/manifests/1: 404`:     0,
@@ -41,8 +41,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// If a registry requests more than the back-off, podrun must wait as requested and show that in
-// an event. The next back-off must not change. If it requests less, the back-off must apply.
+// TestPullWaitsAsTheRegistryAsks checks that if a registry requests a longer delay than the
+// back-off, podrun waits as requested and shows the delay in an event. The next back-off must not
+// change. If the registry requests a shorter delay, the back-off must apply.
 func TestPullWaitsAsTheRegistryAsks(t *testing.T) {
 	for asked, want := range map[string]time.Duration{"2m": 2*time.Minute + 20*time.Second, "5ms": 30 * time.Second, "9h": 5*time.Minute + 20*time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -72,7 +73,8 @@ func TestPullWaitsAsTheRegistryAsks(t *testing.T) {
 	}
 }
 
-// If a registry requested a delay, the next process must observe it, too.
+// TestRetryAfterIsRemembered checks that the next process also observes a delay that a registry
+// requested.
 func TestRetryAfterIsRemembered(t *testing.T) {
 	dir := t.TempDir()
 	key := backOffKey{UID: "u", Ref: "docker.io/library/app:1"}

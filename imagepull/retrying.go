@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// setLast records the failure that caused a job's back-off. It reports whether it was the first
-// one.
+// setLast records the failure that caused a job's back-off. It reports whether this was the job's
+// first failure.
 func (p *Puller) setLast(ctx context.Context, plan Plan, j *job, failed *PullError, next time.Duration) {
 	if j.lastFailure() == nil {
 		p.warnRetrying(ctx, plan, j.image, failed, next)
@@ -19,8 +19,8 @@ func (p *Puller) setLast(ctx context.Context, plan Plan, j *job, failed *PullErr
 }
 
 // warnRetrying reports, once for each image, that its pull has failed and that podrun retries it. The warning
-// contains the time limit of the retries, and what the user can do instead. Without it, a command would print nothing
-// new for minutes.
+// contains the time limit of the retries, and an alternative for the user. Without this warning, a command would
+// print nothing new for minutes.
 func (p *Puller) warnRetrying(ctx context.Context, plan Plan, image Image, failed *PullError, next time.Duration) {
 	if p.opt.Warn == nil {
 		return

@@ -44,7 +44,7 @@ func TestFirstFailureIsReported(t *testing.T) {
 				defer mu.Unlock()
 				warned = append(warned, l...)
 			}}).Start(ctx, planOf(t, "containers:\n"+container("app", "app:1", "IfNotPresent")+container("b", "app:1", "IfNotPresent")))
-			time.Sleep(45 * time.Second) // two further attempts
+			time.Sleep(45 * time.Second) // time for two further attempts
 			cancel()
 			pulls.Stop()
 			if len(warned) != 1 {
@@ -58,8 +58,8 @@ func TestFirstFailureIsReported(t *testing.T) {
 	})
 }
 
-// TestImageIsPresent covers a pull that fails although the image is on this host, under podman's name or
-// because the pull policy is Always. The hint must say so.
+// TestImageIsPresent checks the hint if a pull fails although the image is on this host, either under
+// podman's name or with the pull policy Always. The hint must name the image that is present.
 func TestImageIsPresent(t *testing.T) {
 	for _, tc := range []struct{ name, image, policy, present, hint string }{
 		{"podman save", "app:1", "IfNotPresent", "localhost/app:1", "set image: localhost/app:1"},

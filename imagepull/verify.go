@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// mustPull reports whether a pod must pull an image that is already present, to prove that it
-// may use the image. If a record or a Secret cannot be read, it proves nothing.
+// mustPull reports whether a pod must pull an image that is already present, to prove that it may
+// use the image. A record or a Secret that cannot be read does not prove access.
 func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -46,17 +46,17 @@ func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	return err == nil && mayUse(recorded, have)
 }
 
-// Verification specifies whether a pod must prove that it has access to an image that is
-// already on this host. (KEP-2535: if one pod has pulled an image with its Secret, this does
-// not give every pod access to the image.) The zero value is NeverVerifyPreloadedImages.
+// Verification specifies whether a pod must prove that it has access to an image that is already on
+// this host. According to KEP-2535, a pod that has pulled an image with its Secret does not thereby
+// give every pod access to the image. The zero value is NeverVerifyPreloadedImages.
 type Verification struct {
 	Policy kubelet.ImagePullCredentialsVerificationPolicy
 	// for NeverVerifyAllowlistedImages: names without a tag, or prefixes that end in /*
 	Allowlist []string
 }
 
-// wanted reports whether a pod must prove that it has access to an image before it may use
-// it. ours is true if podrun pulled the image. The rules are the kubelet's
+// wanted reports whether a pod must prove that it has access to an image before it may use it. The
+// argument ours must be true if podrun pulled the image. The rules are the kubelet's
 // (pkg/kubelet/images/pullmanager).
 func (v Verification) wanted(image string, ours bool) bool {
 	switch v.Policy {
@@ -67,7 +67,7 @@ func (v Verification) wanted(image string, ours bool) bool {
 	case kubelet.AlwaysVerify:
 		return true
 	}
-	return ours // NeverVerifyPreloadedImages
+	return ours // the default, NeverVerifyPreloadedImages
 }
 
 func (v Verification) allows(image string) bool {
@@ -79,8 +79,9 @@ func (v Verification) allows(image string) bool {
 }
 
 // mayUse reports whether a record contains one of the credentials. The kubelet also accepts a
-// Secret with the same UID, namespace and name, because an API server guarantees these. In a
-// file, any user can set them, so podrun requires equal credentials.
+// Secret with the same UID, namespace and name, because an API server guarantees that they identify
+// the Secret. Users of podrun can write any UID, namespace and name to a file, so podrun requires
+// equal credentials.
 func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
 	if recorded.NodePodsAccessible {
 		return true

@@ -21,8 +21,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// lookEvery is the interval between looks at the pulls in progress. At the same interval, podrun
-// redraws a line on a terminal. A query costs containerd about 1 ms.
+// lookEvery is the interval between looks at the pulls in progress. podrun redraws a line on a
+// terminal at the same interval. Each look takes about 1 ms of containerd's CPU time.
 const lookEvery = 250 * time.Millisecond
 
 // errStalled is the cause if podrun cancels a pull because no data arrives.
@@ -35,16 +35,16 @@ type watcher struct {
 	content contentapi.ContentClient // nil if there is no connection
 	images  imagesapi.ImagesClient   // nil if there is no connection
 
-	// the runtime does not provide access to its content store
+	// set if the runtime does not provide access to its content store
 	blind atomic.Bool
-	// 0 means that the watcher cancels no pull
+	// 0 means that the watcher never cancels a pull
 	stall time.Duration
-	tell  event.Sink // may be nil
+	tell  event.Sink // receives the progress events; may be nil
 
 	mu      sync.Mutex
 	ingests map[string]ingest // ingests at the last look, by ref
-	moved   time.Time         // when one of the ingests last changed
-	pulls   []*watched        // in the order in which they began
+	moved   time.Time         // time at which one of the ingests last changed
+	pulls   []*watched        // ordered by the time at which they began
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -55,7 +55,7 @@ type watched struct {
 	id     identity.Pod
 	who    Container
 	cancel context.CancelCauseFunc
-	failed error // why the watcher canceled it
+	failed error // reason for which the watcher canceled the pull; nil if it did not
 }
 
 func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
@@ -66,8 +66,8 @@ func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watch
 	return w
 }
 
-// begin watches a pull until the returned function is called. This function returns why the
-// watcher canceled the pull, or nil.
+// begin watches a pull until the returned function is called. The returned function returns the
+// reason for which the watcher canceled the pull, or nil if it did not cancel it.
 func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
 	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
 		return ctx, func() error { return nil }
@@ -131,7 +131,7 @@ func (w *watcher) run(stop <-chan struct{}, stopped chan<- struct{}) {
 func (w *watcher) round(ctx context.Context) {
 	l, err := w.look(ctx)
 	if err != nil {
-		// The next look may succeed.
+		// The error is ignored, because the next look may succeed.
 		return
 	}
 	w.mu.Lock()
@@ -155,9 +155,9 @@ func (w *watcher) round(ctx context.Context) {
 
 // giveUp cancels a pull that has stalled, or whose registry does not respond.
 //
-// While another pull receives content, no pull counts as stalled. containerd limits the requests
-// of all pulls together (max_concurrent_downloads, core/remotes/docker), so one pull may wait
-// for another with its ingests open. Therefore podrun may detect a stall late, but it never
+// While another pull receives content, no pull counts as stalled. containerd limits the requests of
+// all pulls together (max_concurrent_downloads, core/remotes/docker), so one pull may wait for
+// another although its own ingests are open. Therefore podrun may detect a stall late, but it never
 // cancels a pull that only waits.
 func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	if w.stall <= 0 || !l.known {
@@ -234,7 +234,7 @@ func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
 		if !asked {
 			var err error
 			if list, err = w.manifests(ctx, p.from); err != nil {
-				// The next look may find the manifests.
+				// The error is ignored, because the next look may find the manifests.
 				continue
 			}
 			found[p.from] = list

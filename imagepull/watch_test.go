@@ -21,7 +21,7 @@ import (
 
 // storeContent is containerd's content service. It contains manifests and indexes.
 type storeContent struct {
-	// This is nil: any other method panics.
+	// nil, so that any other method panics
 	contentapi.ContentClient
 	infos []*contentapi.Info
 }
@@ -51,7 +51,7 @@ func (s *infoStream) Recv() (*contentapi.ListContentResponse, error) {
 	return r, nil
 }
 
-// storeImages is containerd's image service: digests by name.
+// storeImages is containerd's image service: it maps names to digests.
 type storeImages struct {
 	imagesapi.ImagesClient
 	targets map[string]string
@@ -66,20 +66,21 @@ func (s storeImages) List(context.Context, *imagesapi.ListImagesRequest, ...grpc
 	return out, s.err
 }
 
-// podrun must cancel a pull only if no content in the store grows. If the registry has not
-// responded, it must also be certain that containerd is not unpacking.
+// TestGiveUp checks that podrun cancels a pull only if no content in the store grows. If the
+// registry has not responded, podrun must also be certain that containerd is not unpacking an
+// image.
 func TestGiveUp(t *testing.T) {
 	const limit = 10 * time.Second
 	image := &contentapi.Info{Digest: "m", Labels: map[string]string{labelChildren + "config": "c", labelSource + "registry.example": "app"}}
 	index := &contentapi.Info{Digest: "i", Labels: map[string]string{labelChildren + "m.0": "m"}}
 	layer := map[string]int64{"manifest-m": 0}
 	for name, test := range map[string]struct {
-		open map[string]int64 // ingests that do not grow
-		// ingest of another pull, which grows at these times
+		open map[string]int64 // offsets of the ingests that do not grow
+		// ref of the ingest of another pull, which grows at these times
 		other   map[time.Duration]string
 		infos   []*contentapi.Info
 		targets map[string]string
-		err     error // error of the image service
+		err     error // error that the image service returns
 		want    string
 	}{
 		"nothing comes":                     {open: layer, want: "no data received for 10s"},
@@ -96,7 +97,8 @@ func TestGiveUp(t *testing.T) {
 		w := &watcher{stall: limit, content: storeContent{infos: test.infos}, images: storeImages{targets: test.targets, err: test.err}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := &watched{transfer: newTransfer("registry.example:5000/app:1", begun), cancel: cancel}
-		// The blobs of this pull are known, so the blobs of another pull must not count as its own.
+		// The blobs of this pull are known, so podrun must not count the blobs of another pull as
+		// blobs of this one.
 		p.candidates["m"] = manifest{digest: "m", blobs: []string{"m"}}
 		if test.open == nil {
 			clear(p.candidates)
@@ -128,10 +130,10 @@ func TestGiveUp(t *testing.T) {
 // growing is containerd's content service during pulls of one layer. containerd stores 1 MiB of
 // the layer at a time.
 type growing struct {
-	// This is nil: any other method panics.
+	// nil, so that any other method panics
 	contentapi.ContentClient
 	step time.Duration
-	// number of steps after which no more data arrives
+	// number of steps of 1 MiB after which no more data arrives
 	steps int64
 	begun time.Time
 }
@@ -145,17 +147,17 @@ func (g *growing) List(context.Context, *contentapi.ListContentRequest, ...grpc.
 	return &infoStream{}, nil
 }
 
-// With the default of pullStallTimeout, podrun must not cancel a pull over a slow link. If a
-// pull receives no data, podrun must cancel it, and the next attempt must follow after the
-// back-off.
+// TestStallTimeoutDefault checks that with the default of pullStallTimeout, podrun does not cancel
+// a pull over a slow link. If a pull receives no data, podrun must cancel it, and the next attempt
+// must follow after the back-off.
 func TestStallTimeoutDefault(t *testing.T) {
 	for name, test := range map[string]struct {
 		store growing
 		// duration of the first attempt if podrun does not cancel it
 		took  time.Duration
-		after time.Duration // time at which the image is present
+		after time.Duration // time after which the image is present
 		calls []string
-		first string // event of a failure
+		first string // expected event for the first failure
 	}{
 		"1 MiB in 4 minutes": {growing{step: 4 * time.Minute, steps: 5}, 20 * time.Minute, 20 * time.Minute,
 			[]string{"PullImage r/app:1"}, ""},
@@ -181,7 +183,7 @@ func TestStallTimeoutDefault(t *testing.T) {
 				if _, err := pulls.Wait(t.Context(), "app"); err != nil {
 					t.Fatal(err)
 				}
-				// The interval between looks is 250 ms.
+				// The tolerance is the interval between looks, 250 ms.
 				if took := time.Since(store.begun); took < test.after || took > test.after+time.Second {
 					t.Errorf("pulled after %s, want %s", took, test.after)
 				}

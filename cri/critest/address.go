@@ -8,8 +8,8 @@ type addresses struct {
 	taken  map[netip.Addr]bool
 }
 
-// take allocates the lowest free address of each range. It never allocates the network address
-// and the first address, which belongs to the gateway. If a range has no free address, take
+// take allocates the lowest free address of each range. It allocates neither the network address
+// nor the first address, which belongs to the gateway. If a range has no free address, take
 // allocates none from it.
 func (a *addresses) take() []netip.Addr {
 	var got []netip.Addr

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Behavior replaces the command of one run of a container. The container writes the lines,
-// waits, and exits.
+// Behavior replaces the command of one run of a container. The container writes the lines, waits
+// for After, and exits.
 type Behavior struct {
 	// StartErr makes StartContainer fail with this text. The container then exits with reason
 	// StartError and code 128.
 	StartErr string
 
 	Lines []Line
-	// After is how long the container continues to run after the last line.
+	// After is the time for which the container continues to run after the last line.
 	After time.Duration
 	// Forever means that the container runs until it is stopped.
 	Forever  bool
@@ -30,7 +30,7 @@ type Behavior struct {
 	TERMAfter  time.Duration
 }
 
-// Line is a line of output, written After the previous one.
+// Line is a line of output. The container writes it the duration After after the previous line.
 type Line struct {
 	After  time.Duration
 	Stderr bool
@@ -42,7 +42,7 @@ type Exec struct {
 	After          time.Duration
 	ExitCode       int32
 	Stdout, Stderr string
-	Err            error // the call fails with this error, without an exit code
+	Err            error // error with which the call fails, without an exit code
 }
 
 // Script sets the behavior of the containers with the given name. The n-th start uses the n-th
@@ -55,16 +55,16 @@ func (rt *Runtime) Script(name string, runs ...Behavior) {
 	delete(rt.runs, name)
 }
 
-// ScriptExec sets the results of commands in the containers with the given name. If answer
-// returns nil, the shell runs the command. The name has the format of Script.
+// ScriptExec sets the results of commands in the containers with the given name. If answer returns
+// nil, the shell runs the command. The name has the format that Script accepts.
 func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.execs[name] = answer
 }
 
-// scripted returns the behavior of a container's next run, and counts the run. rt.mu must be
-// held.
+// scripted returns the behavior of a container's next run, and counts the run. The caller must hold
+// rt.mu.
 func (rt *Runtime) scripted(c *container) (Behavior, bool) {
 	for _, name := range c.keys() {
 		if runs := rt.scripts[name]; len(runs) > 0 {
@@ -117,7 +117,7 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 	return exited(b.ExitCode)
 }
 
-// pause waits for d; it returns false if it is interrupted.
+// pause waits for d; and returns false if it is interrupted.
 func (b Behavior) pause(ctx context.Context, term <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

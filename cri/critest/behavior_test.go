@@ -25,7 +25,7 @@ type box struct {
 	attempt uint32
 }
 
-// inBox runs a test in a synctest bubble; all images are present.
+// inBox runs a test in a synctest bubble, on a runtime in which all images are present.
 func inBox(t *testing.T, test func(*box), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,8 @@ func (b *box) mustStart(name string, command ...string) string {
 	return id
 }
 
-// wantEnd checks how a container exited, and when, to the millisecond.
+// wantEnd checks the exit code and reason of a container, and the time of its exit to the
+// millisecond.
 func (b *box) wantEnd(id string, code int32, reason string, after time.Duration) {
 	b.Helper()
 	resp, err := b.c.ContainerStatus(b.Context(), id, false)
@@ -105,7 +106,7 @@ func TestScript(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.wantEnd(third, 137, "OOMKilled", time.Second)
 
-		// All later starts use the last behavior.
+		// The last behavior applies to all later starts.
 		for range 2 {
 			fourth := b.mustStart("app")
 			time.Sleep(time.Minute)
@@ -166,7 +167,7 @@ func TestBehaviorOnTERM(t *testing.T) {
 	}
 }
 
-// A container without a command runs until it is stopped.
+// TestServer checks that a container without a command runs until it is stopped.
 func TestServer(t *testing.T) {
 	inBox(t, func(b *box) {
 		id := b.mustStart("app")
@@ -207,7 +208,7 @@ func TestScriptExec(t *testing.T) {
 		if resp, err := b.c.ExecSync(b.Context(), id, []string{"echo", "hi"}, 0); err != nil || string(resp.GetStdout()) != "hi\n" {
 			b.Errorf("echo: %v, %v", resp, err)
 		}
-		// An exec is killed with its container.
+		// The runtime kills the command of an exec with its container.
 		time.AfterFunc(time.Second, func() {
 			if err := b.rt.Exit("app", 0); err != nil {
 				b.Error(err)

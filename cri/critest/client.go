@@ -64,8 +64,8 @@ func copyMessage(to, from any) error {
 	return nil
 }
 
-// NewStream opens a stream of responses to one request. A goroutine serves it until ctx
-// ends or the stream is complete.
+// NewStream opens a stream of responses to one request. A goroutine serves the stream until ctx
+// ends or all responses are sent.
 func (c *conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	for _, s := range services {
 		for _, m := range s.Streams {
@@ -77,7 +77,7 @@ func (c *conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string,
 	return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path.Base(method))
 }
 
-// stream is the client's side; serverStream is the server's.
+// stream is the client's side of a stream. serverStream is the server's side.
 type stream struct {
 	rt      *Runtime
 	ctx     context.Context

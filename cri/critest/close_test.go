@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestCloseEndsUnusedStreams covers an interrupted client that never connects to the URL of its
-// stream.
+// TestCloseEndsUnusedStreams checks Close after an interrupted client did not connect to the URL of
+// its stream.
 func TestCloseEndsUnusedStreams(t *testing.T) {
 	rt := critest.New(critest.AnyImage())
 	id, err := rt.Client().RunPodSandbox(t.Context(), podConfig(""), "")

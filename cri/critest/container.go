@@ -13,13 +13,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// container is the record of a container; the runtime's lock protects it.
+// container is the record of a container. The runtime's lock protects it.
 type container struct {
 	id, name string
 	sandbox  *sandbox
 	config   *runtimeapi.ContainerConfig
 	image    *Image
-	// from the config or from the last update
+	// resources from the config or from the last update
 	resources *runtimeapi.LinuxContainerResources
 	// nil if Status does not report the feature supplementalGroupsPolicy
 	user *runtimeapi.ContainerUser
@@ -27,13 +27,13 @@ type container struct {
 	state                            runtimeapi.ContainerState
 	createdAt, startedAt, finishedAt int64
 	exit                             exit
-	process                          *process // nil before the start
-	// the program, if Profile.CreateRuns makes CreateContainer choose it; otherwise nil
+	process                          *process // nil until the container is started
+	// program that CreateContainer has chosen if Profile.CreateRuns is set; otherwise nil
 	run        program
 	unstarted  bool // set by LeaveTask
 	recordless bool // set by RemoveRecord
 	log        *logFile
-	// part of the verbose status. It is cached on the first request, because it never changes, and waiting
+	// part of the verbose status. The first request stores it here, because it never changes, and waiting
 	// commands poll it.
 	info string
 }
@@ -107,8 +107,8 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 }
 
 // StartContainer implements the CRI. If the program of a container cannot be started, the call
-// fails, and the container exits with reason StartError and code 128. If CreateRuns is set,
-// CreateContainer has already failed.
+// fails, and the container exits with reason StartError and code 128. If Profile.CreateRuns is set,
+// CreateContainer fails instead.
 func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -204,8 +204,8 @@ func (rt *Runtime) stopContainer(ctx context.Context, c *container, grace time.D
 	}
 }
 
-// RemoveContainer implements the CRI. It kills a running container first. If the container does
-// not exist, that is not an error.
+// RemoveContainer implements the CRI. It kills a running container first. It is not an error if the
+// container does not exist.
 func (rt *Runtime) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
@@ -227,7 +227,8 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 		return err
 	}
 	grace := time.Duration(0)
-	// If the sandbox is stopped, no container needs a grace period: in CRI-O, none of them is running.
+	// If the sandbox is stopped, no container needs a grace period, because in CRI-O no container of a
+	// stopped sandbox is running.
 	if c.sandbox.ready {
 		grace = rt.options.profile.stopGrace(ctx.Deadline())
 	}
@@ -248,7 +249,7 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 	return nil
 }
 
-// findContainer finds a container by its ID or a prefix of it. rt.mu must be held.
+// findContainer finds a container by its ID or a prefix of it. The caller must hold rt.mu.
 func (rt *Runtime) findContainer(id string) (*container, error) {
 	if id == "" {
 		return nil, status.Error(codes.Unknown, `an error occurred when try to find container "": Prefix can't be empty`)
@@ -269,7 +270,7 @@ func (rt *Runtime) containersOf(s *sandbox) []*container {
 	return rt.members(s)
 }
 
-// logPath returns the path of the container's log; empty if it has none.
+// logPath returns the path of the container's log, or "" if it has none.
 func (c *container) logPath() string {
 	if c.sandbox.config.GetLogDirectory() == "" || c.config.GetLogPath() == "" {
 		return ""

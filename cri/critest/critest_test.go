@@ -28,7 +28,7 @@ func noneLeft(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
-// profiles are the profiles that the fake must implement.
+// profiles are the profiles that the fake runtime must implement.
 var profiles = []critest.Profile{critest.Containerd(), critest.CRIO()}
 
 func TestSuiteInProcess(t *testing.T) {
@@ -61,16 +61,16 @@ func TestSuiteOverSocket(t *testing.T) {
 	}
 }
 
-// TestSuiteOnRuntime runs the suite on a real containerd or CRI-O, to verify that the fake
-// behaves in the same way. `make test`, hack/with-runtime and `hack/crio up` set the variables
-// that it requires.
+// TestSuiteOnRuntime runs the suite on a real containerd or CRI-O, to verify that the fake runtime
+// behaves in the same way. `make test`, hack/with-runtime and `hack/crio up` set the variables that
+// it requires.
 func TestSuiteOnRuntime(t *testing.T) {
 	endpoint, image := os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), os.Getenv("PODRUN_TEST_IMAGE")
 	if endpoint == "" || image == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
 	parent := os.Getenv("PODRUN_CGROUP_ROOT") + "/critest"
-	// The runtime creates the parent cgroup, and does not remove it.
+	// The runtime creates the parent cgroup, but does not remove it.
 	t.Cleanup(func() {
 		for _, pattern := range []string{"/sys/fs/cgroup" + parent, "/sys/fs/cgroup/*" + parent} {
 			dirs, err := filepath.Glob(pattern)

@@ -10,7 +10,7 @@ import (
 // listener is one reader of the event stream. The runtime's lock protects it.
 type listener struct {
 	waiting []*runtimeapi.ContainerEventResponse
-	wake    chan struct{} // capacity 1
+	wake    chan struct{} // channel with capacity 1
 	ended   bool
 }
 
@@ -26,7 +26,7 @@ func (l *listener) rouse() {
 	}
 }
 
-// announce sends an event to every listener. rt.mu must be held.
+// announce sends an event to every listener. The caller must hold rt.mu.
 func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 	if len(rt.listeners) == 0 {
 		return
@@ -47,7 +47,7 @@ func (rt *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grp
 		return status.Error(codes.Unimplemented, "method GetContainerEvents not implemented")
 	}
 	if rt.options.profile.NoEvents {
-		return nil // enable_pod_events is off
+		return nil // This is CRI-O without enable_pod_events.
 	}
 	l := &listener{wake: make(chan struct{}, 1)}
 	rt.mu.Lock()

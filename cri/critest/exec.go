@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// ExecSync implements the CRI. After the timeout, it kills the command. The call then fails
-// with DeadlineExceeded, or returns -1 (Profile.ExecExpires).
+// ExecSync implements the CRI. After the timeout, it kills the command. The call then fails with
+// DeadlineExceeded, or returns exit code -1 if Profile.ExecExpires is set.
 func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())

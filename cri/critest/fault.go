@@ -18,8 +18,8 @@ type When int
 const (
 	// Before fails the call without an effect.
 	Before When = iota
-	// After performs the call and then makes it fail, with DeadlineExceeded unless Err is set. A
-	// runtime that finishes too late behaves in this way.
+	// After performs the call and then makes it fail, with DeadlineExceeded unless Err is set, like
+	// a runtime that finishes too late.
 	After
 	// Hang makes the call hang, without an effect, until the caller gives up.
 	Hang
@@ -27,8 +27,8 @@ const (
 	EffectThenHang
 	// Slow waits for Delay and then performs the call.
 	Slow
-	// Late performs the call after Delay even if the caller has given up. A runtime that continues
-	// after its client's deadline behaves in this way
+	// Late performs the call after Delay even if the caller has given up. This is like a runtime
+	// that continues after its client's deadline
 	// (https://github.com/containerd/containerd/issues/12438).
 	Late
 	// Cut performs the call. Then all connections of Serve break, and the caller gets no response.
@@ -36,32 +36,33 @@ const (
 	// Stale makes ListPodSandbox and ListContainers return the state that the runtime had when the
 	// fault was set.
 	Stale
-	// AlreadyEnded makes StopContainer succeed without an effect. containerd 1.6 does so if the
-	// task has exited and the exit of the container is not recorded yet.
+	// AlreadyEnded makes StopContainer succeed without an effect, like containerd 1.6 if the task
+	// has exited but containerd has not recorded the container's exit yet.
 	AlreadyEnded
 )
 
 // Fault makes calls of a method fail.
 type Fault struct {
 	When When
-	// the error of Before and After; nil means Unavailable or DeadlineExceeded
+	// error for Before and After; nil means Unavailable or DeadlineExceeded
 	Err   error
 	Delay time.Duration                // delay before any effect, for each value of When
-	Times int                          // how many calls the fault affects; 0 for all
-	Skip  int                          // how many matching calls succeed before the first fault
+	Times int                          // number of calls that the fault affects; 0 means all
+	Skip  int                          // number of matching calls that succeed before the first fault
 	Match func(req proto.Message) bool // nil matches every call
-	// if not nil, it is called when Late or EffectThenHang has performed the call, even if the call failed
+	// if not nil, it is called after Late or EffectThenHang has performed the call, even if the call
+	// failed
 	Done func()
 }
 
-// fault is an active fault; the runtime's lock protects it.
+// fault is an active fault. The runtime's lock protects it.
 type fault struct {
 	Fault
 	method  string
 	hit     int
 	skipped int
-	stops   []context.CancelFunc // cancel late effects
-	stale   *records             // for Stale
+	stops   []context.CancelFunc // functions that cancel late effects
+	stale   *records             // state for Stale
 }
 
 func (f *fault) abandon() {
@@ -87,7 +88,7 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	}
 }
 
-// strike returns the fault that applies to a call, or nil. rt.mu must be held.
+// strike returns the fault that applies to a call, or nil. The caller must hold rt.mu.
 func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	for _, f := range rt.faults {
 		if f.method != method || f.Times > 0 && f.hit >= f.Times || f.Match != nil && !f.Match(req) {
@@ -103,8 +104,8 @@ func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	return nil
 }
 
-// strikeStream returns the fault that applies to a stream. The stream is GetContainerEvents, or
-// the one behind a URL of Exec or Attach.
+// strikeStream returns the fault that applies to a stream. The stream is that of
+// GetContainerEvents, or of a URL that Exec or Attach returned.
 func (rt *Runtime) strikeStream(method string) *fault {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

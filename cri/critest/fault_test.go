@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// Each fault affects a RunPodSandbox that has a deadline of a minute.
+// TestFaults checks the effect of each fault on a RunPodSandbox that has a deadline of a minute.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault critest.Fault
@@ -95,7 +95,8 @@ func TestFaultHitsSome(t *testing.T) {
 	})
 }
 
-// If a late effect has not happened when the runtime is closed, it never happens.
+// TestCloseEndsLateEffects checks that a late effect that has not happened when the runtime is
+// closed never happens.
 func TestCloseEndsLateEffects(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Late, Delay: time.Hour})
@@ -147,7 +148,7 @@ func TestStaleLists(t *testing.T) {
 		{nil, []string{"old"}},
 		{map[string]string{"name": "old"}, []string{"old"}},
 		{map[string]string{"name": "new"}, nil},
-		// The fault has been applied three times.
+		// The fault has applied three times and no longer applies.
 		{nil, []string{"new"}},
 	} {
 		boxes, err := c.ListPodSandbox(t.Context(), want.labels)

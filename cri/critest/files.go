@@ -13,15 +13,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerFiles is the file system of a container. If the source of a mount exists, paths
-// below the mount are files of the host. So containers can share volumes, and read their
-// content. All other files are in memory. Files below a mount are stored by their host path;
-// others are stored separately for each container.
+// containerFiles is the file system of a container. If the source of a mount exists, paths below
+// the mount are files of the host. Therefore, containers can share volumes and read their content.
+// All other files are in memory. The key of a file below a mount is its host path; other files are
+// stored separately for each container.
 type containerFiles struct {
 	rt     *Runtime
 	id     string
-	mounts []*runtimeapi.Mount // deepest first
-	frozen bool                // the root file system is read-only
+	mounts []*runtimeapi.Mount // ordered by depth, the deepest first
+	frozen bool                // whether the root file system is read-only
 	// the files that the runtime itself creates
 	own map[string]string
 }
@@ -49,8 +49,8 @@ func (rt *Runtime) filesOf(c *container) *containerFiles {
 	return f
 }
 
-// resolvConf returns the content of resolv.conf in containerd's format. If the config has no DNS,
-// it returns the host's file.
+// resolvConf returns the content of resolv.conf in containerd's format. If the config has no DNS
+// settings, it returns the content of the host's file.
 func resolvConf(d *runtimeapi.DNSConfig) string {
 	if d == nil {
 		return hostFile("/etc/resolv.conf")
@@ -79,11 +79,11 @@ func hostFile(path string) string {
 
 // place is the location of a file.
 type place struct {
-	// the path on the host, or the key of the file in memory
+	// the path on the host, or the key of a file in memory
 	path     string
 	real     bool
 	readonly bool
-	top      bool // the path is the mount point itself
+	top      bool // whether the path is the mount point itself
 }
 
 func (f *containerFiles) place(p string) place {
@@ -171,9 +171,9 @@ func (f *containerFiles) Kind(p string) byte {
 	return f.kind(p, at)
 }
 
-// kind returns the kind of a file in memory. A path is a directory in two cases: if a key
-// equals the path with a slash at its end, or if a mount point is the path or below it. rt.mu
-// must be held.
+// kind returns the kind of a file in memory. A path is a directory in two cases: if a key equals
+// the path with a slash at its end, or if a mount point is the path or below it. The caller must
+// hold rt.mu.
 func (f *containerFiles) kind(p string, at place) byte {
 	if _, ok := f.rt.files[at.path]; ok {
 		return 'f'

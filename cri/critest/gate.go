@@ -19,7 +19,8 @@ func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	if !ok {
 		return nil, status.Errorf(codes.Internal, "%T is not a protobuf message", req)
 	}
-	// The record has a copy of the request, because the service keeps the request.
+	// The record contains a copy of the request, because the service may keep and change the
+	// request.
 	call := &Call{Method: path.Base(info.FullMethod), Request: proto.Clone(msg)}
 	rt.mu.Lock()
 	call.Start = time.Now()

@@ -17,10 +17,10 @@ import (
 
 // Image is an image of the runtime or in a registry.
 type Image struct {
-	// the name as in a manifest: busybox, host:5000/app@sha256:…
+	// as in a manifest, such as busybox or host:5000/app@sha256:…
 	Name string
 	ID   string // "" means sha256: and a hash of the name
-	User string // uid or name, optionally with :group; "" is root
+	User string // UID or name, optionally with :group; "" means root
 	Size uint64 // in bytes; 0 means 1 MiB
 	Arch string // GOARCH; "" means this machine's architecture
 
@@ -30,9 +30,9 @@ type Image struct {
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// These are for an image in a registry: how long a pull takes, a channel that the test must
-	// close before a pull returns (nil for none), the error with which a pull fails, how often it
-	// fails (0 means always), and the credentials that it needs.
+	// These are for an image in a registry: the duration of a pull, a channel that the test must
+	// close before a pull returns (may be nil), the error with which a pull fails, the number of
+	// times that it fails (0 means always), and the required credentials.
 	PullDelay          time.Duration
 	PullUntil          <-chan struct{}
 	PullErr            error
@@ -85,8 +85,8 @@ func normal(name string) (string, error) {
 	return named.String(), nil
 }
 
-// findImage finds an image by its ID, by a prefix of the ID, or by a name. It returns nil if
-// the image is not present. rt.mu must be held.
+// findImage finds an image by its ID, by a prefix of the ID, or by a name. It returns nil if the
+// image is not present. The caller must hold rt.mu.
 func (rt *Runtime) findImage(ref string) *Image {
 	for _, name := range sortedKeys(rt.images) {
 		img := rt.images[name]
@@ -127,7 +127,7 @@ func (i *Image) repoDigest() string {
 	return i.Name[:at] + "@sha256:" + digest("manifest of "+i.ID)
 }
 
-// uid returns the ID of the image's user; 0 if the user is a name.
+// uid returns the ID of the image's user, or 0 if the user is a name.
 func (i *Image) uid() int64 {
 	user, _, _ := strings.Cut(i.User, ":")
 	n, err := strconv.ParseInt(user, 10, 64)
@@ -214,7 +214,7 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 	return &runtimeapi.PullImageResponse{ImageRef: remote.ID}, nil
 }
 
-// arrive waits until the pull is complete.
+// arrive waits until a pull of the image is complete, or ctx ends.
 func (i *Image) arrive(ctx context.Context) error {
 	if err := wait(ctx, i.PullDelay); err != nil || i.PullUntil == nil {
 		return err

@@ -83,7 +83,7 @@ func TestPull(t *testing.T) {
 	})
 }
 
-// IDs are the same in every run, so that golden files can contain them.
+// TestImageID checks that IDs are the same in every run, because golden files contain them.
 func TestImageID(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
 	img, err := rt.Client().ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "busybox:1.36"})

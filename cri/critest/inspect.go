@@ -11,17 +11,17 @@ import (
 
 // Call is a recorded call.
 type Call struct {
-	Method string // "CreateContainer"
+	Method string // such as "CreateContainer"
 	// the name of the container or the image; "" for calls about other objects
 	Subject string
 	Request proto.Message
 	// the error that the caller got; nil while the call is running
 	Err error
-	// End is zero while the call is running
+	// End is zero while the call is running.
 	Start, End time.Time
 }
 
-// Name returns a short form of the call: "CreateContainer app", "PullImage busybox".
+// Name returns a short form of the call, such as "CreateContainer app", "PullImage busybox".
 func (c Call) Name() string {
 	if c.Subject == "" {
 		return c.Method
@@ -29,7 +29,7 @@ func (c Call) Name() string {
 	return c.Method + " " + c.Subject
 }
 
-// subject returns the name of the object of a request. rt.mu must be held.
+// subject returns the name of the object of a request. The caller must hold rt.mu.
 func (rt *Runtime) subject(req proto.Message) string {
 	switch r := req.(type) {
 	case *runtimeapi.CreateContainerRequest:
@@ -56,7 +56,7 @@ func (rt *Runtime) Calls() []Call {
 	return all
 }
 
-// CallNames lists the names of the calls or, if methods are given, of the calls of these
+// CallNames lists the names of the calls or, if methods are given, only of the calls of these
 // methods.
 func (rt *Runtime) CallNames(methods ...string) []string {
 	var names []string
@@ -117,7 +117,7 @@ type Container struct {
 	Reason              string
 	// Resources are the resources in the config or in the last update.
 	Resources *runtimeapi.LinuxContainerResources
-	// each is zero if the event has not happened
+	// each is zero if its event has not happened yet
 	CreatedAt, StartedAt, FinishedAt time.Time
 }
 

@@ -55,7 +55,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// The caller and the runtime must not see each other's later changes to messages.
+// TestMessagesAreCopied checks that later changes of the caller to a message do not affect the
+// runtime, and vice versa.
 func TestMessagesAreCopied(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.config.Metadata.Name = "changed"
@@ -197,7 +198,7 @@ func TestOptions(t *testing.T) {
 		critest.PodRange("10.1.0.0/24", "fd00::/64"))
 }
 
-// Events, faults and contexts must also work over the socket.
+// TestSocket checks that events, faults and contexts also work over the socket.
 func TestSocket(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
 	socket := filepath.Join(t.TempDir(), "s")
@@ -211,8 +212,8 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// When the stream is open, the server has added its listener, which does not receive earlier
-	// events.
+	// When the stream is open, the server has added its listener. The listener does not receive
+	// earlier events.
 	received := make(chan *runtimeapi.ContainerEventResponse)
 	go func() {
 		defer close(received)
@@ -245,7 +246,7 @@ func TestSocket(t *testing.T) {
 	if _, err := c.Version(ctx); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("Version: %v", err)
 	}
-	// If a call is cut, it takes effect, and the next call connects again.
+	// A call that is cut still takes effect, and the next call connects again.
 	rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Cut, Times: 1})
 	if _, err := c.Runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: first.GetContainerId()}); status.Code(err) != codes.Unavailable {
 		t.Errorf("RemovePodSandbox: %v", err)

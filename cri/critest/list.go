@@ -37,13 +37,13 @@ type records struct {
 	containers []*runtimeapi.Container
 }
 
-// records copies all sandboxes and containers. rt.mu must be held.
+// records copies all sandboxes and containers. The caller must hold rt.mu.
 func (rt *Runtime) records() *records {
 	return &records{sandboxes: rt.sandboxesWith(nil), containers: rt.containersWith(nil)}
 }
 
-// sandboxesWith copies the sandboxes that have all of the labels, in the order of IDs. It
-// examines every sandbox, as containerd does. rt.mu must be held.
+// sandboxesWith copies the sandboxes that have all of the labels, in the order of IDs. It examines
+// every sandbox, as containerd does. The caller must hold rt.mu.
 func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSandbox {
 	var out []*runtimeapi.PodSandbox
 	for _, id := range sortedKeysOf(rt.sandboxes, func(s *sandbox) bool { return matchesLabels(s.config.GetLabels(), labels) }) {
@@ -52,7 +52,7 @@ func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSand
 	return out
 }
 
-// containersWith does for containers what sandboxesWith does.
+// containersWith is sandboxesWith for containers.
 func (rt *Runtime) containersWith(labels map[string]string) []*runtimeapi.Container {
 	var out []*runtimeapi.Container
 	for _, id := range sortedKeysOf(rt.containers, func(c *container) bool { return matchesLabels(c.config.GetLabels(), labels) }) {
@@ -61,7 +61,7 @@ func (rt *Runtime) containersWith(labels map[string]string) []*runtimeapi.Contai
 	return out
 }
 
-// list answers a request for either of the lists.
+// list returns the response to a request for either of the lists.
 func (all *records) list(req proto.Message) (proto.Message, error) {
 	switch r := req.(type) {
 	case *runtimeapi.ListPodSandboxRequest:
@@ -109,7 +109,7 @@ func (c *container) summary() *runtimeapi.Container {
 	}
 }
 
-// ContainerStatus implements the CRI. The pid in the verbose info is 0, which is the ID of no
+// ContainerStatus implements the CRI. The pid in the verbose info is 0, which is not the ID of any
 // process.
 func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	rt.mu.Lock()
@@ -190,7 +190,7 @@ func (rt *Runtime) UpdateContainerResources(_ context.Context, r *runtimeapi.Upd
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }
 
-// members lists a sandbox's containers, oldest first. rt.mu must be held.
+// members lists a sandbox's containers, oldest first. The caller must hold rt.mu.
 func (rt *Runtime) members(s *sandbox) []*container {
 	var got []*container
 	for _, c := range rt.containers {
@@ -202,7 +202,7 @@ func (rt *Runtime) members(s *sandbox) []*container {
 	return got
 }
 
-// sortedKeysOf returns the keys of the selected values, sorted.
+// sortedKeysOf returns the sorted keys of those values for which chosen returns true.
 func sortedKeysOf[T any](m map[string]T, chosen func(T) bool) []string {
 	var keys []string
 	for key, value := range m {

@@ -121,7 +121,7 @@ func (s *logStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.rest) > 0 {
-		// A runtime cannot report the error either.
+		// The error is ignored, because a real runtime cannot report it either.
 		s.log.write(s.name, 'P', s.rest)
 		s.rest = nil
 	}

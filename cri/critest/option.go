@@ -30,13 +30,13 @@ type options struct {
 // default, it reports no such files. It never writes these files.
 func StateDir(dir string) Option { return func(o *options) { o.stateDir = dir } }
 
-// UsesCPU sets how many cores each running container uses; the default is none.
+// UsesCPU sets the number of cores that each running container uses. The default is 0.
 func UsesCPU(cores float64) Option { return func(o *options) { o.cores = cores } }
 
 // AnyImage makes every image present, without a user, with one layer and no command.
 func AnyImage() Option { return func(o *options) { o.anyImage = true } }
 
-// Timeout sets the default timeout of Client's calls; the default is 2 minutes.
+// Timeout sets the default timeout of Client's calls; the default timeout is 2 minutes.
 func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
 // Version sets the runtime's name and version. The default is "containerd" and "v1.6.20-fake".
@@ -45,25 +45,25 @@ func Version(name, version string) Option {
 }
 
 // CgroupDriver makes the runtime implement RuntimeConfig, as containerd 2 does. By default, the
-// call is Unimplemented.
+// call returns Unimplemented.
 func CgroupDriver(d runtimeapi.CgroupDriver) Option {
 	return func(o *options) { o.driver = &d }
 }
 
 // Handler adds a runtime handler. The handlers "" and "runc" always exist. Status lists only
-// handlers that this option has added; by default it lists none, like containerd 1.6.
+// handlers that this option has added. Without this option, it lists none, like containerd 1.6.
 func Handler(name string, features *runtimeapi.RuntimeHandlerFeatures) Option {
 	return func(o *options) {
 		o.handlers = append(o.handlers, &runtimeapi.RuntimeHandler{Name: name, Features: features})
 	}
 }
 
-// Features sets the features that Status reports; the default is none.
+// Features sets the features that Status reports; by default, it reports none.
 func Features(f *runtimeapi.RuntimeFeatures) Option {
 	return func(o *options) { o.features = f }
 }
 
-// NoEvents makes GetContainerEvents Unimplemented, as in containerd 1.6.
+// NoEvents makes GetContainerEvents return Unimplemented, as in containerd 1.6.
 func NoEvents() Option { return func(o *options) { o.noEvents = true } }
 
 // NoImageDetails makes verbose calls of ImageStatus fail, so that the configuration of an image

@@ -17,7 +17,7 @@ import (
 
 // process is the running program of a container.
 type process struct {
-	ctx    context.Context // ends when the process exits
+	ctx    context.Context // context that ends when the process exits
 	cancel context.CancelCauseFunc
 	term   chan struct{}
 	done   chan struct{} // closed when the runtime has recorded the exit
@@ -29,7 +29,7 @@ type process struct {
 // watchers are the streams that are attached to a process.
 type watchers struct {
 	mu  sync.Mutex
-	all map[*[2]io.Writer]bool // stdout and stderr
+	all map[*[2]io.Writer]bool // the attached pairs of stdout and stderr
 }
 
 // add attaches stdout and stderr until remove is called.
@@ -53,7 +53,7 @@ func (w *watchers) tee(log io.Writer, stream int) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
 		for pair := range w.all {
-			// The client may have disconnected.
+			// The error is ignored, because the client may have disconnected.
 			_, _ = pair[stream].Write(p)
 		}
 		w.mu.Unlock()
@@ -75,14 +75,14 @@ func (p *process) end(e exit) { p.cancel(e) }
 func (p *process) signal() {
 	select {
 	case p.term <- struct{}{}:
-	// An end is already pending.
+	// A signal is already pending.
 	default:
 	}
 }
 
 func (e exit) Error() string { return fmt.Sprintf("%s (%d)", e.reason, e.code) }
 
-// launch starts a container's program. rt.mu is held.
+// launch starts a container's program. The caller must hold rt.mu.
 func (rt *Runtime) launch(c *container) error {
 	if rt.closed {
 		return errors.New("the runtime is closed")
@@ -121,8 +121,8 @@ func (rt *Runtime) launch(c *container) error {
 	return nil
 }
 
-// programOf returns the program of a container: the scripted behavior. If there is none, it
-// returns the container's command, which the shell runs. rt.mu must be held.
+// programOf returns the program of a container. This is the scripted behavior or, if there is none,
+// the container's command, which the shell runs. The caller must hold rt.mu.
 func (rt *Runtime) programOf(c *container) (program, error) {
 	if b, ok := rt.scripted(c); ok {
 		if b.StartErr != "" {
@@ -205,7 +205,8 @@ func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
 	return p
 }
 
-// ownPIDs reports whether the container's program is process 1.
+// ownPIDs reports whether the container has its own PID namespace, in which its program is process
+// 1.
 func (c *container) ownPIDs() bool {
 	return c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_CONTAINER
 }

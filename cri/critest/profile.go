@@ -12,30 +12,31 @@ import (
 )
 
 // Profile describes how one container runtime differs from another. The fake runtime behaves as its
-// profile describes, and the suite checks that the real runtime does, too.
+// profile describes, and the suite checks that the real runtime does too.
 type Profile struct {
 	Name, Version string // as in VersionResponse
 
 	// CreateRuns means that CreateContainer prepares the process. If the program is missing,
-	// CreateContainer fails and leaves no container behind. Without CreateRuns, StartContainer
-	// fails, and the container has exited with reason StartError.
+	// CreateContainer fails and leaves no container behind. If CreateRuns is false, StartContainer
+	// fails, and the state of the container is then exited, with reason StartError.
 	CreateRuns bool
 	// Repeats means that if the name is already in use, RunPodSandbox and CreateContainer return
-	// the ID of the existing object. Without it, they fail because the name is reserved.
+	// the ID of the existing object. If it is false, they fail because the name is reserved.
 	Repeats bool
-	// WaitsForTERM means that StopPodSandbox, and the removal of a running container, send TERM
-	// and wait as long as the call's deadline permits. Without it, they kill the containers.
+	// WaitsForTERM means that StopPodSandbox, and the removal of a running container, send TERM and
+	// wait as long as the call's deadline permits. If it is false, they kill the containers
+	// immediately.
 	WaitsForTERM bool
-	// StopsCreated means that StopContainer makes a container exit that was created and never
-	// started.
+	// StopsCreated means that StopContainer changes the state of a container that was created and
+	// never started to exited.
 	StopsCreated bool
 	// HoldsImages means that an image cannot be removed while a container uses it.
 	HoldsImages bool
-	// ExecExpires means that ExecSync returns exit code -1 after its timeout. Without it, ExecSync
-	// fails with DeadlineExceeded.
+	// ExecExpires means that ExecSync returns exit code -1 after its timeout. If it is false,
+	// ExecSync fails with DeadlineExceeded.
 	ExecExpires bool
 	// ExecPrints means that if a command cannot be started, the runtime reports exit code 255 and
-	// writes the OCI runtime's message to stderr. Without it, the runtime uses an error of the
+	// writes the OCI runtime's message to stderr. If it is false, the runtime uses an error of the
 	// streaming protocol.
 	ExecPrints bool
 	// LogPart is the maximum length, in bytes, of the text in one log entry. A longer line has
@@ -43,8 +44,8 @@ type Profile struct {
 	LogPart int
 	// CarriageReturns means that a terminal's lines end with \r\n in the log.
 	CarriageReturns bool
-	// PartReads means that an entry of a longer line also ends where a read of the output ended, so that its text may
-	// be shorter than LogPart. The fake runtime never ends an entry there.
+	// PartReads means that an entry of a longer line also ends at the position at which a read of the output ended,
+	// so that its text may be shorter than LogPart. The fake runtime never ends an entry for this reason.
 	PartReads bool
 	// LosesOutput means that the last output of a command with a terminal may be lost, because the
 	// runtime does not wait until it has been read. The fake runtime never loses output.
@@ -54,8 +55,8 @@ type Profile struct {
 	SetsTERM bool
 	// KeepsIPs means that the status of a stopped sandbox still has its addresses.
 	KeepsIPs bool
-	// NeedsLogDir means that CreateContainer fails if the directory of the log is missing. Without
-	// it, the runtime creates the directory.
+	// NeedsLogDir means that CreateContainer fails if the directory of the log is missing. If it is
+	// false, the runtime creates the directory.
 	NeedsLogDir bool
 	// NeedsName means that CreateContainer fails if the image's name is missing
 	// (ImageSpec.user_specified_image), because the runtime verifies the image's signature with
@@ -117,8 +118,8 @@ func (p Profile) info() map[string]string {
 	}
 }
 
-// noContainer returns the error of a call for a container that does not exist. The argument
-// doing is the prefix that containerd adds.
+// noContainer returns the error of a call for a container that does not exist. The argument doing
+// is the prefix of containerd's message.
 func (p Profile) noContainer(id, doing string) error {
 	if p.crio() {
 		return status.Errorf(codes.NotFound, "could not find container %q: container with ID starting with %s not found: ID does not exist", id, id)
@@ -152,7 +153,7 @@ func (p Profile) uncreatable(c *container) error {
 	}
 	if path := c.logPath(); p.NeedsLogDir && path != "" {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			// The reason is only in CRI-O's log, to which conmon writes.
+			// The reason is only in the container log, to which conmon writes.
 			return status.Error(codes.Unknown, "exit status 1")
 		}
 	}
@@ -167,9 +168,9 @@ func (p Profile) notRunning(c *container, doing string) error {
 	return status.Errorf(codes.Unknown, "%scontainer is in %s state", doing, c.state)
 }
 
-// stopGrace returns how long a container may take to exit if a call with this deadline removes it
-// or stops its sandbox. CRI-O computes this time (server/utils.go, stopTimeoutFromContext). A
-// second of it is for the sandbox's own container.
+// stopGrace returns the time that a container has to exit if a call with this deadline removes it
+// or stops its sandbox. CRI-O computes the time in the same way (server/utils.go,
+// stopTimeoutFromContext). A second of it is for the sandbox's own container.
 func (p Profile) stopGrace(deadline time.Time, limited bool) time.Duration {
 	switch {
 	case !p.WaitsForTERM:

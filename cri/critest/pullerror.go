@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Causes of a failed pull: the registry is down, or the image is for another architecture. The
-// profile determines the text of the error.
+// These are causes of a failed pull: the registry cannot be reached, or the image is for another
+// architecture. The profile determines the text of the error.
 var (
 	ErrRefused    = errors.New(`failed to do request: Head "http://127.0.0.1:5000/v2/app/manifests/latest": dial tcp 127.0.0.1:5000: connect: connection refused`)
 	ErrNoPlatform = errors.New("no match for platform in manifest: not found")

@@ -36,8 +36,8 @@ func (rt *Runtime) Records() []string {
 	return slices.Sorted(maps.Keys(rt.created))
 }
 
-// missing returns containerd's error for a container whose record was removed. rt.mu must
-// be held.
+// missing returns containerd's error for a container whose record was removed. The caller must hold
+// rt.mu.
 func (c *container) missing() error {
 	if !c.recordless {
 		return nil
@@ -124,7 +124,7 @@ func (s recordService) Delete(ctx context.Context, r *containersapi.DeleteContai
 	return &emptypb.Empty{}, nil
 }
 
-// recorded reports whether a sandbox or a container has a record. rt.mu must be held.
+// recorded reports whether a sandbox or a container has a record. The caller must hold rt.mu.
 func (rt *Runtime) recorded(id string) bool {
 	c, is := rt.containers[id]
 	_, sandbox := rt.sandboxes[id]
@@ -144,8 +144,8 @@ func inNamespace(ctx context.Context) error {
 	return nil
 }
 
-// stopsNothing reports whether StopContainer has no effect, because containerd finds the task
-// of a container by its record.
+// stopsNothing reports whether StopContainer has no effect, because the container has no record, by
+// which containerd finds its task.
 func (c *container) stopsNothing() bool {
 	return c.recordless && c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 }

@@ -1,11 +1,11 @@
 // Package critest is a small container runtime for tests. Its Runtime implements the Container
-// Runtime Interface like containerd 1.6, or like the runtime that a profile describes
-// (profile.go). Sandboxes and containers have the same states, names are reserved, and containers
-// run, write logs and exit by themselves. It changes nothing on the host except log files and the
-// files in a container's mounts.
+// Runtime Interface like containerd 1.6, or like the runtime that a profile describes (profile.go).
+// Sandboxes and containers have the same states, names are reserved, and containers run, write logs
+// and exit by themselves. It changes nothing on the host except log files and the files in a
+// container's mounts.
 //
-// There are two ways to connect to it. Client calls the runtime as Go functions. So in a test
-// inside testing/synctest, a wait of ten minutes takes no time. Serve makes the runtime available
+// There are two ways to connect to it. Client calls the runtime as Go functions. Therefore, a wait
+// of ten minutes takes no time in a test inside testing/synctest. Serve makes the runtime available
 // on a unix socket to a program under test. Both use the same interceptor (gate.go), which records
 // the call and applies the faults that the test has set (fault.go).
 //
@@ -28,19 +28,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime is the fake. Its methods with names of the CRI are the services. If a test calls them
-// directly, the calls bypass the interceptor, so that they are not recorded and have no faults.
+// Runtime is the fake runtime. Its methods with names of the CRI are the services. If a test calls
+// them directly, the calls bypass the interceptor, so that they are not recorded and have no
+// faults.
 type Runtime struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
 
 	options options
 
-	mu sync.Mutex // guards all fields below
-	// the last time that now returned, in ns
+	mu sync.Mutex // protects all fields below
+	// last result of now, in ns
 	clock        int64
 	ahead        time.Duration // set by SetClock
-	serial       int           // for IDs
+	serial       int           // number for the next ID
 	names        map[string]string
 	sandboxes    map[string]*sandbox
 	sandboxTasks map[string]bool // set by LeaveSandboxTask
@@ -49,27 +50,27 @@ type Runtime struct {
 	created   map[string]*containersapi.Container
 	memory    map[string]uint64 // memory usage by container name; see SetMemory
 	addresses addresses
-	images    map[string]*Image // by normalized name
+	images    map[string]*Image // images by normalized name
 	// the images that PullImage finds, by name and also by normalized name
 	remotes    map[string]*Image
 	scripts    map[string][]Behavior
 	execs      map[string]func(cmd []string) *Exec
-	runs       map[string]int // how often a container name has been started
+	runs       map[string]int // number of starts by container name
 	files      map[string][]byte
 	conditions []*runtimeapi.RuntimeCondition
 	faults     []*fault
 	calls      []*Call
 	listeners  map[*listener]bool
-	wires      []net.Conn // of Serve
+	wires      []net.Conn // open connections of Serve
 	closed     bool
-	closing    context.Context // ends when the runtime is closed
+	closing    context.Context // context that ends when the runtime is closed
 	endStreams context.CancelFunc
 
-	busy sync.WaitGroup // processes, late effects and streams
+	busy sync.WaitGroup // counts processes, late effects and streams
 }
 
 // New returns a runtime without sandboxes, containers or images. The caller must close it.
-// Otherwise, its running containers remain, and a synctest bubble never ends.
+// Otherwise, the goroutines of its running containers remain, and a synctest bubble never ends.
 func New(opts ...Option) *Runtime {
 	rt := &Runtime{
 		options: options{
@@ -132,8 +133,8 @@ func (rt *Runtime) Close() {
 	rt.busy.Wait()
 }
 
-// now returns the time in ns. It is later than any time that now returned before, so that
-// events at the same instant of a bubble have an order. rt.mu must be held.
+// now returns the time in ns. Each result is later than the previous one, so that events at the
+// same instant of a bubble have an order. The caller must hold rt.mu.
 func (rt *Runtime) now() int64 {
 	rt.clock = max(rt.clock+1, time.Now().Add(rt.ahead).UnixNano())
 	return rt.clock
@@ -147,8 +148,8 @@ func (rt *Runtime) SetClock(ahead time.Duration) {
 	rt.ahead, rt.clock = ahead, 0
 }
 
-// newID returns an ID of 64 characters, which is the same in every run of a test. As with real
-// IDs, the order of IDs has no meaning. rt.mu must be held.
+// newID returns an ID of 64 characters, which is the same in every run of a test. As with real IDs,
+// the order of IDs has no meaning. The caller must hold rt.mu.
 func (rt *Runtime) newID(name string) string {
 	rt.serial++
 	return digest(fmt.Sprintf("%s/%d", name, rt.serial))
@@ -159,7 +160,7 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// reserve reserves a name for an ID. rt.mu must be held.
+// reserve reserves a name for an ID. The caller must hold rt.mu.
 func (rt *Runtime) reserve(name, id string) error {
 	if holder, taken := rt.names[name]; taken && holder != id {
 		return fmt.Errorf("name %q is reserved for %q", name, holder)

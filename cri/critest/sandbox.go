@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandbox is the record of a sandbox; the runtime's lock protects it.
+// sandbox is the record of a sandbox. The runtime's lock protects it.
 type sandbox struct {
 	id, name  string
 	config    *runtimeapi.PodSandboxConfig
@@ -22,7 +22,7 @@ type sandbox struct {
 	ready     bool
 	createdAt int64
 	ips       []netip.Addr
-	// the IPs of a stopped sandbox, if the sandbox's status includes them
+	// IPs of a stopped sandbox, if the sandbox's status includes them
 	lastIPs []netip.Addr
 }
 
@@ -74,8 +74,8 @@ func (s *sandbox) hostNetwork() bool {
 	return s.namespaces().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// StopPodSandbox implements the CRI. It kills the containers of the sandbox, or stops them
-// (Profile.WaitsForTERM).
+// StopPodSandbox implements the CRI. It kills the containers of the sandbox or, if
+// Profile.WaitsForTERM is set, stops them.
 func (rt *Runtime) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	rt.mu.Lock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())
@@ -192,7 +192,7 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 	return st
 }
 
-// findSandbox finds a sandbox by its ID or a prefix of it. rt.mu must be held.
+// findSandbox finds a sandbox by its ID or a prefix of it. The caller must hold rt.mu.
 func (rt *Runtime) findSandbox(id string) (*sandbox, error) {
 	if s, ok := unique(rt.sandboxes, id); ok {
 		return s, nil

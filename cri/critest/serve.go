@@ -11,9 +11,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Serve makes the runtime available to other processes until stop is called. On a unix socket,
-// it serves both CRI services, and containerd's services for tasks and container records. stop
-// breaks the active calls and removes the socket.
+// Serve makes the runtime available to other processes until stop is called. On a unix socket, it
+// serves both CRI services, and containerd's services for tasks and container records. The function
+// stop breaks the active calls and removes the socket.
 func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	socket, err := net.Listen("unix", socketPath)
 	if err != nil {
@@ -30,7 +30,7 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// This returns an error only when the server is stopped.
+		// Serve returns an error only when the server is stopped.
 		s.Serve(l)
 	}()
 	return func() {

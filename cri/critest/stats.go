@@ -48,7 +48,7 @@ func (rt *Runtime) SetMemory(name string, bytes uint64) {
 	rt.memory[name] = bytes
 }
 
-// usage returns the resource usage of a container. rt.mu must be held.
+// usage returns the resource usage of a container. The caller must hold rt.mu.
 func (rt *Runtime) usage(c *container) *runtimeapi.ContainerStats {
 	now, memory := time.Now(), uint64(1<<20)
 	if set, ok := rt.memory[c.config.GetMetadata().GetName()]; ok {

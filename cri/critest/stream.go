@@ -70,7 +70,8 @@ func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runt
 	return &runtimeapi.AttachResponse{Url: url}, err
 }
 
-// streamed returns a running container. rt.mu must be held.
+// streamed returns the container with the given ID, which must be running. The caller must hold
+// rt.mu.
 func (rt *Runtime) streamed(id string) (*container, error) {
 	c, err := rt.findContainer(id)
 	if err != nil {
@@ -101,13 +102,13 @@ func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.Handler
 	context.AfterFunc(ctx, func() { server.Close() })
 	context.AfterFunc(rt.closing, func() { server.Close() })
 	rt.busy.Go(func() {
-		// This returns an error only when the server is closed.
+		// Serve returns an error only when the server is closed.
 		server.Serve(l)
 	})
 	return "http://" + l.Addr().String() + path, nil
 }
 
-// asked is an interface of requests that select streams.
+// asked is implemented by the requests that select streams.
 type asked interface {
 	GetStdin() bool
 	GetStdout() bool
@@ -174,8 +175,7 @@ func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *ht
 	<-session.CloseChan()
 }
 
-// upgrade accepts a SPDY connection; it returns nil if the client requests another
-// protocol.
+// upgrade accepts a SPDY connection. It returns nil if the client requests another protocol.
 func upgrade(w http.ResponseWriter, req *http.Request, protocol string) (<-chan httpstream.Stream, httpstream.Connection) {
 	if _, err := httpstream.Handshake(req, w, []string{protocol}); err != nil {
 		return nil, nil

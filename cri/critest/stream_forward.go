@@ -14,7 +14,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// PortForward implements the CRI. The ports are those of the pod's address, on which a test can
+// PortForward implements the CRI. It connects to ports of the pod's address, on which a test can
 // listen.
 func (rt *Runtime) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	rt.mu.Lock()
@@ -27,7 +27,7 @@ func (rt *Runtime) PortForward(_ context.Context, r *runtimeapi.PortForwardReque
 	return &runtimeapi.PortForwardResponse{Url: url}, err
 }
 
-// forwardHost returns the address of a ready sandbox. rt.mu must be held.
+// forwardHost returns the address of a ready sandbox. The caller must hold rt.mu.
 func (rt *Runtime) forwardHost(id string) (string, error) {
 	s, err := rt.findSandbox(id)
 	switch {
@@ -89,7 +89,8 @@ func connect(host string, refused error, data, fault httpstream.Stream) {
 	}
 	defer conn.Close()
 	go func() {
-		// The copy in the other direction reports a broken connection.
+		// The error is ignored, because the copy in the other direction also reports a broken
+		// connection.
 		io.Copy(conn, data)
 		conn.(*net.TCPConn).CloseWrite()
 	}()

@@ -16,12 +16,12 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// SuiteConfig specifies what the suite must know about a runtime.
+// SuiteConfig contains the data about a runtime that the suite requires.
 type SuiteConfig struct {
-	// present, or available from a registry; busybox, with sh as its program
+	// present, or available from a registry; it must be busybox, with sh as its program
 	Image        string
-	CgroupParent string // of every sandbox
-	LogDir       string // an existing directory
+	CgroupParent string // parent cgroup of every sandbox
+	LogDir       string // directory for logs; it must exist
 	Profile      Profile
 }
 
@@ -33,7 +33,8 @@ type suite struct {
 
 // Suite tests that a runtime behaves as its profile describes. The fake runtime passes it with each
 // profile, and containerd 1.6 to 2.4 pass it with containerd's profile. This shows that the fake
-// behaves like a real runtime. The suite leaves nothing behind except the image that it has pulled.
+// behaves like a real runtime. The suite removes everything that it creates, except the image that
+// it has pulled.
 func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	s := &suite{dial(), cfg}
 	t.Cleanup(func() {
@@ -124,7 +125,7 @@ func (s *suite) run(t *testing.T, config *runtimeapi.PodSandboxConfig) *pod {
 	if err != nil {
 		t.Fatalf("RunPodSandbox: %v", err)
 	}
-	// In a cleanup, the context of the test has already ended, so use a new one.
+	// In a cleanup, the context of the test has already ended, so drop uses a new one.
 	t.Cleanup(func() { s.drop(t, id) })
 	return &pod{s, id, config}
 }
@@ -184,8 +185,8 @@ func (p *pod) sh(t *testing.T, name, script string) string {
 	return p.start(t, p.container(name, "sh", "-c", script))
 }
 
-// lets mounts a directory of the host as /host. It returns a function that creates the file "go"
-// in that directory, to make a container exit whose program waits for the file. A command in the
+// lets mounts a directory of the host as /host. It returns a function that creates the file "go" in
+// that directory, so that a container whose program waits for the file exits. A command in the
 // container could not do this reliably: the command might be killed before it returns.
 func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	t.Helper()

@@ -82,7 +82,7 @@ func (s *suite) testContainerName(t *testing.T) {
 	if err := s.RemoveContainer(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	// The name is free again.
+	// The name is available again.
 	p.create(t, config)
 }
 
@@ -117,8 +117,8 @@ func (s *suite) testContainerEnds(t *testing.T) {
 	wantExit(t, s.ended(t, p.start(t, shared)), 137, "Error")
 }
 
-// testNotStarted runs a program that does not exist. Either StartContainer fails, and the container has exited; or
-// CreateContainer fails, and there is no container.
+// testNotStarted runs a program that does not exist. Either StartContainer fails, and the state of the container
+// is exited, or CreateContainer fails, and no container exists.
 func (s *suite) testNotStarted(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "/no/such/program")
@@ -131,7 +131,7 @@ func (s *suite) testNotStarted(t *testing.T) {
 			t.Errorf("the failed CreateContainer left containers: %v, %v", list, err)
 		}
 		config.Command = []string{"true"}
-		// The name has been released.
+		// The name is available again.
 		p.create(t, config)
 		return
 	}

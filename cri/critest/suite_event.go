@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testEvents follows the events of a container from its creation to its removal. (containerd 1.6
-// sends no events.) Other listeners may receive some of the events of containerd 1.7.
+// testEvents follows the events of a container from its creation to its removal. containerd 1.6
+// sends no events. Other listeners may receive some of the events of containerd 1.7.
 func (s *suite) testEvents(t *testing.T) {
 	p := s.pod(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -31,8 +31,8 @@ func (s *suite) testEvents(t *testing.T) {
 	over := func(err error) bool {
 		return status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents
 	}
-	// A stream does not report that it has begun, so create containers until the first event
-	// arrives.
+	// A stream does not report that it has begun, so the test creates containers until the first
+	// event arrives.
 	for i, begun := 0, false; !begun; i++ {
 		first := p.create(t, p.container(fmt.Sprintf("first%d", i), "true"))
 		select {
@@ -96,7 +96,7 @@ func receive(ctx context.Context, stream grpc.ServerStreamingClient[runtimeapi.C
 	return got, ended
 }
 
-// second reports whether the runtime has the version 2.x, as containerd 2 does.
+// second reports whether the version of the runtime is 2.x, as for containerd 2.
 func (s *suite) second(t *testing.T) bool {
 	t.Helper()
 	v, err := s.Version(t.Context())

@@ -86,7 +86,7 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	config.Image = spec
 	_, err = p.tryCreate(t, config)
 	wantCode(t, err, codes.NotFound, codes.Unknown)
-	// The name has been released.
+	// The name is available again.
 	p.create(t, p.container("app", "true"))
 	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
 		t.Errorf("RemoveImage of a nonexistent image: %v", err)

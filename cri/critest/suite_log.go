@@ -52,8 +52,8 @@ func (s *suite) testLog(t *testing.T) {
 			out = append(out, e)
 		}
 	}
-	// The runtime reads the two streams concurrently, so only the order within each stream is
-	// certain.
+	// The runtime reads the two streams concurrently, so the test can only check the order within
+	// each stream.
 	want := []string{"stdout F one", "stdout F "}
 	long, part := pad+"x", s.cfg.Profile.LogPart
 	if s.cfg.Profile.PartReads {
@@ -72,7 +72,7 @@ func (s *suite) testLog(t *testing.T) {
 	}
 }
 
-// joined joins the parts of lines, and checks that no part is too long.
+// joined returns entries with the parts of each line joined, and checks that no part is too long.
 func (s *suite) joined(t *testing.T, entries []string) []string {
 	t.Helper()
 	var out []string

@@ -79,7 +79,7 @@ func (s *suite) testSandboxName(t *testing.T) {
 		t.Error("sandboxes of different attempts have the same ID")
 	}
 	s.drop(t, p.id)
-	// The name is free again.
+	// The name is available again.
 	s.run(t, p.config)
 }
 
@@ -118,8 +118,8 @@ func (s *suite) testSandboxAddress(t *testing.T) {
 	}
 }
 
-// testSandboxStop checks that the runtime kills a sandbox's containers when it stops the sandbox, and removes them
-// with it.
+// testSandboxStop checks that the runtime kills a sandbox's containers when it stops the sandbox, and removes the
+// containers when it removes the sandbox.
 func (s *suite) testSandboxStop(t *testing.T) {
 	p := s.pod(t)
 	running := p.sh(t, "running", "sleep 1000")
@@ -167,7 +167,7 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	begun := time.Now()
 	_, err := s.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
 	took := time.Since(begun)
-	// The last second was not sufficient to kill the program.
+	// The runtime had a second to kill the program, which was not sufficient.
 	if waits && status.Code(err) == codes.DeadlineExceeded {
 		err = s.StopPodSandbox(t.Context(), p.id)
 	}
@@ -222,6 +222,6 @@ func (s *suite) testUnknownHandler(t *testing.T) {
 		s.drop(t, id)
 	}
 	wantCode(t, err, codes.Unknown)
-	// The name has been released.
+	// The name is available again.
 	s.run(t, config)
 }

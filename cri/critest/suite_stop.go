@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testSignals stops containers with a grace period. How a program reacts to TERM depends on its
-// trap, and on whether it is process 1 of its namespace.
+// testSignals stops containers with a grace period. The reaction of a program to TERM depends on
+// its trap, and on whether it is process 1 of its namespace.
 func (s *suite) testSignals(t *testing.T) {
 	p := s.pod(t)
 	loop := "echo up; while :; do sleep 0.05; done"

@@ -76,7 +76,7 @@ func (s *suite) testStreamRefused(t *testing.T) {
 	for _, tty := range []bool{false, true} {
 		var out, errs bytes.Buffer
 		_, err := s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
-		// The output, which contains the reason, was lost.
+		// The runtime has lost the output, which contains the reason.
 		for tries := 0; tty && s.cfg.Profile.LosesOutput && err == nil && tries < 50; tries++ {
 			_, err = s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
 		}

@@ -64,8 +64,8 @@ func (rt *Runtime) SandboxTasks() []string {
 	return slices.Sorted(maps.Keys(rt.sandboxTasks))
 }
 
-// undeletable returns containerd's error for the removal of a container that has a task.
-// rt.mu must be held.
+// undeletable returns containerd's error for the removal of a container that has a task. The caller
+// must hold rt.mu.
 func (c *container) undeletable() error {
 	if !c.unstarted {
 		return nil

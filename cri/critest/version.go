@@ -34,7 +34,7 @@ func (rt *Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtim
 	}, nil
 }
 
-// SandboxImage is the image of the sandboxes; it is always present.
+// SandboxImage is the image of the sandboxes. It is always present.
 const SandboxImage = "registry.k8s.io/pause:3.6"
 
 // Status implements the CRI.
@@ -51,7 +51,7 @@ func (rt *Runtime) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runt
 	return resp, nil
 }
 
-// RuntimeConfig implements the CRI, provided that the test has set a driver.
+// RuntimeConfig implements the CRI, if the test has set a driver.
 func (rt *Runtime) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	if rt.options.driver == nil {
 		return nil, status.Error(codes.Unimplemented, "unknown method RuntimeConfig for service runtime.v1.RuntimeService")

@@ -9,7 +9,7 @@ import (
 	"path"
 )
 
-// dockerImages reads an archive of a docker save whose version did not write the OCI layout.
+// dockerImages reads an archive that an old version of docker save wrote without an OCI layout.
 func (a *tarball) dockerImages() ([]named, []blob, error) {
 	var list []struct {
 		Config   string
@@ -54,7 +54,7 @@ func (a *tarball) dockerImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
-// blobOf returns the blob for a file. If the file is a layer, gzip may have compressed it. It
+// blobOf returns the blob for a file. If the file is a layer, gzip may have compressed it. blobOf
 // hashes each file only once, even if several images contain it.
 func (a *tarball) blobOf(name, mediaType string) (blob, error) {
 	name = path.Clean(name)

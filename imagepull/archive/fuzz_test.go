@@ -46,7 +46,8 @@ func checkImages(t *testing.T, f *os.File) {
 	}
 }
 
-// FuzzTarball: an archive of arbitrary bytes.
+// FuzzTarball checks that podrun either refuses an archive of arbitrary bytes, or finds images with
+// the properties that checkImages requires.
 func FuzzTarball(f *testing.F) {
 	for _, files := range archives {
 		data, err := io.ReadAll(tarOf(f, files...))
@@ -69,7 +70,7 @@ func FuzzTarball(f *testing.F) {
 	})
 }
 
-// FuzzLayout: an archive with arbitrary documents.
+// FuzzLayout checks the same as FuzzTarball for a valid tar with arbitrary documents.
 func FuzzLayout(f *testing.F) {
 	f.Add(true, archives[1][1], archives[1][3], archives[1][7])
 	f.Add(false, archives[0][9], archives[0][7], archives[0][1])
@@ -78,7 +79,7 @@ func FuzzLayout(f *testing.F) {
 		if oci {
 			name = "index.json"
 		}
-		// tarOf would treat it as a link.
+		// tarOf would treat a text with this prefix as a link.
 		for _, text := range []*string{&index, &first, &second} {
 			*text = string(bytes.TrimPrefix([]byte(*text), []byte("-> ")))
 		}

@@ -156,8 +156,8 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 	return err
 }
 
-// references returns the labels in which containerd's garbage collector looks for the
-// references of a blob.
+// references returns the labels of a blob that list its children. containerd's garbage collector
+// reads them.
 func references(b blob) map[string]string {
 	if len(b.children) == 0 {
 		return nil
@@ -169,7 +169,8 @@ func references(b blob) map[string]string {
 	return labels
 }
 
-// nameImage gives an image a name. If another image has the name, the name moves to this image.
+// nameImage sets the name of an image. If another image has the name, containerd moves the name to
+// this image.
 func nameImage(ctx context.Context, client imagesapi.ImagesClient, name string, target descriptor) error {
 	image := &imagesapi.Image{Name: name, Target: &types.Descriptor{MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
 	_, err := client.Create(ctx, &imagesapi.CreateImageRequest{Image: image})

@@ -88,7 +88,7 @@ func TestArchivesThatAreNone(t *testing.T) {
 	}
 }
 
-// An index that refers to itself used to overflow the stack, with any media type. podrun must
+// An index that refers to itself, with any media type, once caused a stack overflow. podrun must
 // refuse chains and trees of indexes that exceed the limits.
 func TestHostileArchives(t *testing.T) {
 	const index = "application/vnd.oci.image.index.v1+json"
@@ -97,7 +97,8 @@ func TestHostileArchives(t *testing.T) {
 	}
 	list := func(entries ...string) string { return `{"manifests":[` + strings.Join(entries, ",") + `]}` }
 	blob := func(digest string) string { return "blobs/sha256/" + digest }
-	// The size is part of the text that it describes, so it always has the same number of digits.
+	// The size is part of the text whose size it states, so it must always have the same number of
+	// digits.
 	self := func(mediaType string) string {
 		size := 10
 		if len(mediaType) > 20 {
@@ -118,7 +119,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		files []string
-		want  string // part of the error; "" means no error
+		want  string // part of the expected error; "" means that no error is expected
 	}{
 		"itself":              {[]string{"index.json", self(index), blob("aa"), self(index)}, "blob sha256:aa points to itself"},
 		"itself, as no index": {[]string{"index.json", self("a/b"), blob("aa"), self("a/b")}, ""},
@@ -139,8 +140,8 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// TestReadTarballEnds checks that readTarball returns the cause when its context is done, however
-// large the archive is.
+// TestReadTarballEnds checks that readTarball returns the context's cause when the context is done,
+// even if the archive is large.
 func TestReadTarballEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")

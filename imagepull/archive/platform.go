@@ -23,7 +23,8 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	if known, ok := a.has[name]; ok {
 		return known, nil
 	}
-	// An index may refer to itself; walk refuses that.
+	// An index may refer to itself. Without this entry, the recursion would not end. walk refuses
+	// such an index.
 	a.has[name] = nil
 	if depth > maxNesting {
 		return nil, fmt.Errorf("%s: indexes are nested more than %d deep", name, maxNesting)
@@ -74,7 +75,7 @@ func forHost(name string, has []platform, host platform) error {
 	}
 	var list []string
 	for _, p := range has {
-		if p.OS != "unknown" { // not an attestation
+		if p.OS != "unknown" { // attestations have the platform "unknown"
 			list = append(list, p.String())
 		}
 	}

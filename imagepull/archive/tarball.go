@@ -1,6 +1,6 @@
 // Package archive loads images into containerd from an archive: a tar that contains a
-// docker-archive or an OCI image layout. Archives are untrusted input: the package limits how much
-// it reads from them.
+// docker-archive or an OCI image layout. Archives are untrusted input: the package limits the size
+// and number of the files that it reads from them.
 package archive
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // tarball is an image archive on disk, with the positions of its files.
 type tarball struct {
-	// context of the load; its end also ends the hashing and listing of gigabytes
+	// context of the load; when it ends, hashing and listing of the archive also end
 	ctx   context.Context
 	file  *os.File
 	files map[string]span
@@ -38,7 +38,7 @@ type descriptor struct {
 	Platform    *platform         `json:"platform,omitempty"`
 }
 
-// document is an index or a manifest: these are the blobs that refer to other blobs.
+// document is an index or a manifest: the two kinds of blobs that refer to other blobs.
 type document struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType,omitempty"`
@@ -56,25 +56,25 @@ type blob struct {
 	children []descriptor
 }
 
-// named is an image in an archive, with the names that it has there.
+// named is an image in an archive, with its names in the archive.
 type named struct {
 	target    descriptor
 	names     []string
-	platforms []platform // those of the image's platforms that the archive contains
+	platforms []platform // the platforms of the image whose content is in the archive
 }
 
 // Limits on an archive. Docker limits an image to 127 layers. An index has one entry per
 // platform.
 const (
 	maxDocument = 4 << 20 // size of an index, a manifest or a config, in bytes
-	maxFiles    = 100000  // files in the tar, including links
-	maxBlobs    = 10000   // blobs of all images
-	maxEntries  = 1000    // entries of an index, or layers of a manifest
+	maxFiles    = 100000  // number of files in the tar, including links
+	maxBlobs    = 10000   // number of blobs of all images
+	maxEntries  = 1000    // number of entries of an index, or of layers of a manifest
 	maxNesting  = 8       // depth of nested indexes
 )
 
 // readTarball finds the files in a tar. It follows links, because old versions of docker wrote a
-// link for a layer that occurs a second time.
+// link if a layer occurred a second time.
 func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	a := &tarball{ctx: ctx, file: f, files: map[string]span{}, has: map[string][]platform{}, made: map[string]blob{}}
 	links := map[string]string{}
@@ -109,7 +109,7 @@ func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	return a, nil
 }
 
-// counter counts the bytes that were read. After the end of its context, reads fail.
+// counter counts the bytes that were read. When its context has ended, reads fail.
 type counter struct {
 	ctx context.Context
 	r   io.Reader

@@ -13,11 +13,11 @@ import (
 
 // Credential is one way to log in to a registry. The zero value is anonymous access.
 type Credential struct {
-	Auth *runtimeapi.AuthConfig // the auth of PullImage; nil means anonymous
+	Auth *runtimeapi.AuthConfig // sent in PullImage; nil means anonymous access
 	// Source names the origin of the credential in messages, such as "Secret shop/registry" or a
-	// path. With it, the user can correct a credential that the registry refuses.
+	// path. It lets the user find and correct a credential that the registry refuses.
 	Source string
-	// Secret is the Secret that contains the credential; nil if the credential is one of this
+	// Secret is the Secret that contains the credential, or nil if the credential comes from this
 	// host.
 	Secret *corev1.Secret
 }
@@ -25,13 +25,13 @@ type Credential struct {
 // String returns the source, so that no message contains the credential itself.
 func (c Credential) String() string { return c.Source }
 
-// GoString returns the source, for %#v.
+// GoString returns the source, so that %#v does not print the credential either.
 func (c Credential) GoString() string { return c.Source }
 
 // Found is the result of a search for an image's credentials. If it contains no Credentials,
 // podrun pulls the image anonymously.
 type Found struct {
-	Credentials []Credential // the best first
+	Credentials []Credential // ordered by preference
 	// reasons why sources could not be used; they quote no credentials
 	Notes []string
 }
@@ -54,8 +54,8 @@ func IsPullSecret(s *corev1.Secret) bool {
 	return len(s.Data[key]) > 0
 }
 
-// pullSecretKey returns the key of the docker config in a Secret of this type; "" for other
-// types. legacy is true for the older format.
+// pullSecretKey returns the key of the docker config in a Secret of this type; "" for other types.
+// legacy reports whether the config has the older format.
 func pullSecretKey(s *corev1.Secret) (key string, legacy bool) {
 	switch s.Type {
 	case corev1.SecretTypeDockerConfigJson:
@@ -89,8 +89,9 @@ func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 }
 
 // FromSecrets returns those credentials in a pod's imagePullSecrets that apply to an image
-// reference, the best first. It may return none without an error. The error concerns the
-// reference, or a Secret that cannot be parsed. It names the Secret, but does not quote it.
+// reference, in order of preference. If no credential applies, it returns nil without an error. The
+// error concerns the reference, or a Secret that cannot be parsed. It names the Secret, but does
+// not quote it.
 func FromSecrets(secrets []*corev1.Secret, ref string) ([]Credential, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {

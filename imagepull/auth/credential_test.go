@@ -44,7 +44,7 @@ func pullSecret(name, config string) *corev1.Secret {
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(config)}}
 }
 
-// The keys must match as in the kubelet's own keyring.
+// TestMatchingIsTheKubelets checks that keys match registries as in the kubelet's own keyring.
 func TestMatchingIsTheKubelets(t *testing.T) {
 	keys := []string{"r.example", "*.example", "*.r.example", "r.example:5000", "r.example/shop", "https://r.example/v1/", "http://r.example/v2/shop",
 		"r.example/shop/app", "r*.example", "127.0.0.1:5000", "https://index.docker.io/v1/", "docker.io", "index.docker.io", "*.io", "[::1]:5000", "%zz"}
@@ -67,7 +67,7 @@ func TestMatchingIsTheKubelets(t *testing.T) {
 				}
 				ring := credentialprovider.BasicDockerKeyring{}
 				want := map[string]int{}
-				// one by one, because maps have no order
+				// The keyring gets one entry at a time, because the order of a map is random.
 				for key, e := range kubelets.Auths {
 					ring.Add(nil, credentialprovider.DockerConfig{key: e})
 				}
@@ -135,7 +135,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Problems of a docker config must be reported without its content.
+// TestBrokenConfigsAreNotQuoted checks that problems of a docker config are reported without its
+// content.
 func TestBrokenConfigsAreNotQuoted(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"auths":{"r.example":{"auth":"s3cret!"}}}`:                          `Secret shop/x: .dockerconfigjson: the auth of registry "r.example" is not base64`,

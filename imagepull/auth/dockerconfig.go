@@ -31,8 +31,8 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// parseConfig parses a docker config. legacy selects the older format, in which the entries are
-// not in "auths". The error does not quote the config.
+// parseConfig parses a docker config. If legacy is true, data has the older format, in which the
+// entries are at the top level instead of in "auths". The error does not quote the config.
 func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 	var c dockerConfig
 	into := any(&c)
@@ -74,8 +74,8 @@ func decodeAuth(field string) (user, password string, err error) {
 	return user, strings.Trim(password, "\x00"), nil
 }
 
-// entriesOf returns the credentials in a docker config. It skips entries without credentials:
-// they only mean that a credential store has the credentials.
+// entriesOf returns the credentials in a docker config. It skips entries without credentials: such
+// an entry means that a credential store has the credentials.
 func entriesOf(c dockerConfig, source string) []entry {
 	var out []entry
 	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {
@@ -86,7 +86,7 @@ func entriesOf(c dockerConfig, source string) []entry {
 			continue
 		}
 		if a.IdentityToken != "" {
-			// docker writes placeholders into these fields for a token.
+			// docker writes placeholders into these fields if the entry has a token.
 			auth.Username, auth.Password = "", ""
 		}
 		out = append(out, entry{key, Credential{Auth: auth, Source: source}})

@@ -16,7 +16,7 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add([]byte(seed), false)
 		f.Add([]byte(seed), true)
 	}
-	// This is not part of a registry's name.
+	// The names of the registries do not contain this text.
 	const secret = "c2VjcmV0LXRva2Vu"
 	f.Fuzz(func(t *testing.T, data []byte, legacy bool) {
 		for _, text := range [][]byte{data, []byte(strings.ReplaceAll(string(data), `"auth":"`, `"auth":"`+secret))} {

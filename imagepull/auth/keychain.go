@@ -14,29 +14,30 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Keychain finds the credentials for images. It looks first in the pod's imagePullSecrets, and
-// then on this host. The zero value uses only those of the pod. It is safe for concurrent use. It
-// reads docker configs at each pull, because they may change, but ProviderConfig only once.
+// Keychain finds the credentials for images. It looks first in the pod's imagePullSecrets, and then
+// on this host. The zero value uses only the pod's credentials. A Keychain is safe for concurrent
+// use. It reads docker configs at each pull, because they may change, but reads ProviderConfig only
+// once.
 type Keychain struct {
 	AuthFile string   // a docker config that must exist; "" means none
 	Files    []string // docker configs that may be missing
 	// .dockercfg files, which are read only if none of Files exists
 	Legacy []string
-	// ProviderConfig is a CredentialProviderConfig. ProviderDir is the directory of its plugins;
-	// "" means none.
+	// ProviderConfig is the path of a CredentialProviderConfig. ProviderDir is the directory of the
+	// plugins that it names. If they are "", there are no plugins.
 	ProviderConfig, ProviderDir string
 
 	mu        sync.Mutex
 	providers *providers
-	failed    error // error of reading ProviderConfig
+	failed    error // error from reading ProviderConfig
 }
 
 // HostFiles returns the paths of this host's credentials in the order in which podrun tries them.
 // First come the paths to which docker login writes, then those in which the kubelet searches
-// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is $HOME. If one of
-// them is "", HostFiles omits its paths. legacy contains the paths of .dockercfg files. The
-// kubelet also searches its working directory. podrun does not, because users may run podrun in
-// any directory.
+// (pkg/credentialprovider/config.go). The argument dockerConfig is $DOCKER_CONFIG, and home is
+// $HOME. If one of them is "", HostFiles omits the paths below it. The result legacy contains the
+// paths of .dockercfg files. The kubelet also searches its working directory. podrun does not,
+// because users may run podrun in any directory.
 func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	dirs := []string{rootDir, "/var/lib/kubelet"}
 	if dockerConfig != "" {
@@ -53,9 +54,9 @@ func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
 }
 
-// Find returns the credentials to try for an image reference, the best first. They come from the
-// pod's imagePullSecrets, AuthFile, the credential provider plugins and the host's docker configs,
-// in this order. The error concerns the user's input (the reference, a Secret, AuthFile or
+// Find returns the credentials to try for an image reference, in order of preference. They come
+// from the pod's imagePullSecrets, AuthFile, the credential provider plugins and the host's docker
+// configs, in this order. The error concerns the user's input (the reference, a Secret, AuthFile or
 // ProviderConfig), or is the error of ctx. If Find fails to read another source, it adds a note.
 // Errors never contain credentials.
 func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
@@ -86,7 +87,8 @@ func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref strin
 	return found, nil
 }
 
-// plugins reads the configuration of the plugins. It reads the file only once, as a kubelet does.
+// plugins reads the configuration of the plugins. The method reads the file only once, as a kubelet
+// does.
 func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,8 +116,8 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	return list, nil
 }
 
-// files adds the credentials from docker configs that may be missing. It reports whether any
-// of the files exists.
+// files adds the credentials from docker configs that may not exist. It reports whether any of the
+// files exists.
 func (k *Keychain) files(ctx context.Context, found *Found, paths []string, legacy bool, repository string) (any bool) {
 	for _, path := range paths {
 		c, err := readConfig(ctx, path, legacy)

@@ -23,7 +23,7 @@ func write(t *testing.T, dir, name, text string, mode os.FileMode) string {
 	return path
 }
 
-// helpers adds credential helpers to $PATH.
+// helpers installs credential helpers in a new directory on $PATH.
 func helpers(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ providers:
   env: [{name: WHO, value: plugin}]
 `
 
-// pluginScript responds according to the request, and counts its calls.
+// pluginScript is a plugin that responds according to the request, and counts its calls.
 const pluginScript = `#!/bin/sh
 echo >>"$0.calls"
 read request
@@ -85,8 +85,9 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
   "auth":{"*.example":{"username":"'$WHO'","password":"pw"},"other.example":{"username":"x","password":"y"}}}'
 `
 
-// A response must be cached as its plugin specifies. Another registry must cause another call.
-// If a plugin fails, a note must report that without the plugin's output.
+// TestProvidersAnswersAreKept checks that the response of a plugin is cached as the response
+// specifies, and that an image of another registry causes another call. If a plugin fails, a note
+// must report that without the plugin's output.
 func TestProvidersAnswersAreKept(t *testing.T) {
 	dir := t.TempDir()
 	k := &Keychain{ProviderDir: dir, ProviderConfig: write(t, dir, "providers.yaml", providerConfig, 0o600)}
@@ -157,7 +158,7 @@ func TestHelpers(t *testing.T) {
 	}
 }
 
-// Files that the user named must exist and be valid.
+// TestNamedFilesMustBeThere checks that the files that the user named must exist and be valid.
 func TestNamedFilesMustBeThere(t *testing.T) {
 	dir := t.TempDir()
 	bad := write(t, dir, "bad", "s3cret", 0o600)

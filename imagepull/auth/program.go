@@ -25,12 +25,13 @@ const (
 	// noCredentials is the message of a helper that has no credentials
 	// (docker-credential-helpers, credentials/error.go).
 	noCredentials = "credentials not found in native keychain"
-	// tokenUser is the username that means that the secret is an identity token.
+	// tokenUser is the username with which a helper marks its secret as an identity token.
 	tokenUser = "<token>"
 )
 
-// askHelper returns the credentials that docker-credential-<name> has for a registry. If the
-// helper has none, it returns nil. Its error does not contain the program's output.
+// askHelper returns the credentials that docker-credential-<name> has for a registry. If the helper
+// has no credentials for it, askHelper returns nil. The error does not contain the program's
+// output.
 func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
 	if strings.ContainsAny(name, "/\\") {
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)

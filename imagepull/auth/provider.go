@@ -55,7 +55,7 @@ func checkProvider(p kubeletconfig.CredentialProvider) error {
 	return nil
 }
 
-// wants reports whether a provider's matchImages match a repository.
+// wants reports whether a repository matches one of a provider's matchImages.
 func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	return slices.ContainsFunc(p.MatchImages, func(glob string) bool {
 		ok, err := credentialprovider.URLsMatchStr(glob, repository)
@@ -69,16 +69,17 @@ func needsToken(p kubeletconfig.CredentialProvider) bool {
 	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
 }
 
-// cached is a response of a provider in the cache.
+// cached is a cached response of a provider.
 type cached struct {
-	// key is the repository, the registry, or "" for all images
+	// key is the repository or registry for which the response is valid, or "" if it is valid for
+	// all images.
 	provider, key string
 	until         time.Time
 	entries       []entry
 }
 
-// keep returns the cache entry for a response. The response determines how long and for which
-// images it is valid.
+// keep returns the cache entry for a response. The response specifies the images for which it is
+// valid, and the duration.
 func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProviderResponse, repository string, now time.Time) (cached, error) {
 	c := cached{provider: p.Name}
 	switch answer.CacheKeyType {

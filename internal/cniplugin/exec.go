@@ -12,11 +12,12 @@ import (
 )
 
 // Own is the type of the embedded runtime's plugin in the configuration of a network, and the name of its
-// program. It allocates addresses itself: it uses the settings and the files of host-local, but does not
-// execute host-local.
+// program. It allocates addresses itself, with the settings and the files of host-local, but without
+// executing host-local.
 const Own = "podrun-net"
 
-// limit limits a call. A plugin waits for the lock of the network's addresses and for the kernel.
+// limit is the time limit of a call. A plugin waits for the lock of the network's addresses and for
+// the kernel.
 const limit = 30 * time.Second
 
 // Exec executes a plugin as a container runtime does (CNI specification, section 2). The environment

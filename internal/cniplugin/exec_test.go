@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestExec checks what a plugin receives, and that its reason is part of the error.
+// TestExec checks the environment and input of a plugin, and that the error contains the plugin's
+// reason.
 func TestExec(t *testing.T) {
 	t.Setenv("SECRET", "x")
 	dir := t.TempDir()

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMessage is the maximum length of an event's message, in bytes. The kubelet's longest
-// message has this length: up to 10 KiB of a probe's output (pkg/probe/exec), and the words
-// before it. A kubelet sends core/v1 events. The API server has no limit for them; its limit of
-// 1,024 bytes is for events.k8s.io (pkg/apis/core/validation/events.go).
+// MaxMessage is the maximum length of an event's message, in bytes. The kubelet's longest message
+// has this length: up to 10 KiB of a probe's output (pkg/probe/exec), and the text before the
+// output. A kubelet sends core/v1 events. The API server has no limit for them; its limit of 1,024
+// bytes is for events.k8s.io (pkg/apis/core/validation/events.go).
 const MaxMessage = 10<<10 + 512
 
-// Cut truncates a message to MaxMessage bytes, at a character boundary. It appends how many
-// bytes are missing.
+// Cut truncates a message to MaxMessage bytes, at a character boundary. It appends the number of
+// removed bytes.
 func Cut(message string) string {
 	if len(message) <= MaxMessage {
 		return message
@@ -48,41 +48,41 @@ const (
 	similarInterval = 10 * time.Minute
 	maxKnown        = 4096
 	// maxKnownBytes limits the total size of the remembered messages, because the message of a
-	// failed probe has up to 10 KiB. A full journal is a quarter of this size.
+	// failed probe has up to 10 KiB. For comparison, a full journal has a quarter of this size.
 	maxKnownBytes = 2 << 20
 )
 
 // combined is the beginning of the message of an event that represents similar events.
 const combined = "(combined from similar events): "
 
-// Correlator aggregates repeated events, like client-go's EventCorrelator in the kubelet.
-// Events that differ only in their time become one event. If ten events within 10 minutes
-// differ only in their message, the tenth and the later ones become one event. There are two
-// differences to client-go. Correlator never drops events because of their rate, as there is no
-// API server to protect. And only events of the same container count as similar: the starts of
+// Correlator aggregates repeated events, like client-go's EventCorrelator in the kubelet. Events
+// that differ only in their time become one event. If ten events within 10 minutes differ only in
+// their message, the tenth and the later ones become one event. There are two differences to
+// client-go. Correlator never drops events because of their rate, because it need not protect an
+// API server. It also considers only events of the same container as similar, because the starts of
 // ten containers are not repetitions.
 //
-// The zero value is ready to use. It is not safe for concurrent use.
+// The zero value is ready to use. A Correlator is not safe for concurrent use.
 type Correlator struct {
 	known map[key]Event
 	// bytes is the total size of the messages in known.
 	bytes int
-	// The key has no message.
+	// The keys have no message.
 	similar map[key]similar
-	// kept is the size of similar after it was last bounded.
+	// kept is the length of the map similar when bound last removed entries.
 	kept int
 }
 
 type key struct{ uid, namespace, pod, kind, reason, fieldPath, message string }
 
-// similar has the messages of a reason, except those that were combined.
+// similar contains the messages of a reason, except those that were combined.
 type similar struct {
 	messages []string
 	last     time.Time
 }
 
-// Add adds an event and returns the aggregated event. The result has Count and First. If it
-// represents similar events, its message begins with combined.
+// Add adds an event and returns the aggregated event. The result has the fields Count and First. If
+// it represents several similar events, its message begins with combined.
 func (c *Correlator) Add(e Event) Event {
 	if c.known == nil {
 		c.known, c.similar = map[key]Event{}, map[key]similar{}
@@ -139,8 +139,8 @@ func (c *Correlator) combines(group key, e Event) bool {
 	return combines
 }
 
-// bound forgets the oldest events. It also forgets similar messages that are older than
-// similarInterval.
+// bound removes the oldest events if c remembers too many. It also forgets similar messages that
+// are older than similarInterval.
 func (c *Correlator) bound(now time.Time) {
 	for len(c.known) > 1 && (len(c.known) > maxKnown || c.bytes > maxKnownBytes) {
 		var oldest key
@@ -152,7 +152,7 @@ func (c *Correlator) bound(now time.Time) {
 		}
 		c.forget(oldest)
 	}
-	// Do not clean up at every event.
+	// For efficiency, bound does not clean up at every event.
 	if len(c.similar) <= min(2*c.kept+64, maxKnown) {
 		return
 	}
@@ -175,7 +175,8 @@ func (c *Correlator) forget(k key) {
 	c.bytes -= len(k.message)
 }
 
-// Forget drops the events of one container of a pod. Their count then starts at one again.
+// Forget removes the remembered events of one container of a pod. The next such event has a count
+// of one again.
 func (c *Correlator) Forget(uid, fieldPath string) {
 	for k := range c.known {
 		if k.uid == uid && k.fieldPath == fieldPath {
@@ -201,7 +202,7 @@ func Correlate(events []Event) []Event {
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}
-		// Count is 1 if c has forgotten the event since.
+		// Count is 1 if c no longer remembered the earlier event.
 		if i, ok := at[k]; ok && e.Count > 1 {
 			out[i] = e
 			continue

@@ -86,7 +86,7 @@ func TestCorrelateTwice(t *testing.T) {
 	}
 	events = nil
 	var now []Event
-	// This is more than the number of similar events that are remembered.
+	// This number is larger than the number of similar events that a Correlator remembers.
 	for i := range 5000 {
 		e := unhealthy(i, fmt.Sprint("took ", i))
 		events, now = append(events, e), append(now, e)
@@ -128,7 +128,8 @@ func TestCorrelatorIsBounded(t *testing.T) {
 	}
 }
 
-// TestCorrelatorOfAYear covers a probe whose message is different each time, for a year.
+// TestCorrelatorOfAYear checks the events and the use of memory if a probe fails with a different
+// message each time for a year.
 func TestCorrelatorOfAYear(t *testing.T) {
 	var c Correlator
 	for i := range 2000 {
@@ -143,7 +144,7 @@ func TestCorrelatorOfAYear(t *testing.T) {
 	}
 }
 
-// TestCorrelatorForgetsGroups checks that a Correlator forgets events of pods that are gone.
+// TestCorrelatorForgetsGroups checks that a Correlator forgets the events of deleted pods.
 func TestCorrelatorForgetsGroups(t *testing.T) {
 	var c Correlator
 	for i := range 2000 {

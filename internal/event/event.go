@@ -4,16 +4,16 @@ package event
 
 import "time"
 
-// The two types of an event, as in the Kubernetes API.
+// These are the two types of an event, as in the Kubernetes API.
 const (
 	Normal  = "Normal"
 	Warning = "Warning"
 )
 
-// Event reports one thing that happened to a pod. If the kubelet has the same event, Reason and
+// Event reports something that happened to a pod. If the kubelet emits the same event, Reason and
 // Message are the kubelet's.
 type Event struct {
-	Time      time.Time `json:"time"` // the time of the last occurrence
+	Time      time.Time `json:"time"` // time of the last occurrence
 	Type      string    `json:"type"`
 	Reason    string    `json:"reason"`
 	Namespace string    `json:"namespace"`
@@ -37,11 +37,11 @@ func (e Event) began() time.Time {
 	return e.First
 }
 
-// Sink receives events as they happen. It must be safe for concurrent use. It must not block
-// for long, because podrun's work on the pod waits for it.
+// Sink receives events as they happen. It must be safe for concurrent use. It must not block for
+// long, because podrun's work on the pod does not continue until it returns.
 type Sink func(Event)
 
-// The kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
+// These are the reasons of the kubelet that podrun uses (pkg/kubelet/events/event.go, v1.36).
 const (
 	CreatedContainer                = "Created"
 	StartedContainer                = "Started"
@@ -71,7 +71,7 @@ const (
 	ResizeError                     = "ResizeError"
 	ResizeDeferred                  = "ResizeDeferred"
 	ResizeInfeasible                = "ResizeInfeasible"
-	Evicted                         = "Evicted" // pkg/kubelet/eviction
+	Evicted                         = "Evicted" // from pkg/kubelet/eviction
 	// NodeShutdown is also the reason why podrun refuses pods during a shutdown.
 	NodeShutdown = "NodeShutdown"
 	// OOMKilling is a reason of the node problem detector (config/kernel-monitor.json). The
@@ -80,6 +80,6 @@ const (
 	OOMKilling = "OOMKilling"
 	// CheckpointCorrupt is podrun's own reason: the kubelet does not store pod definitions.
 	CheckpointCorrupt = "CheckpointCorrupt"
-	// RuntimeStoreReplaced is podrun's own: the kubelet does not manage the runtime.
+	// RuntimeStoreReplaced is podrun's own reason: the kubelet does not manage the runtime.
 	RuntimeStoreReplaced = "RuntimeStoreReplaced"
 )

@@ -9,29 +9,29 @@ import (
 // no such event. podrun prints it but does not store it.
 const PullProgress = "PullProgress"
 
-// PullState is the phase of a pull.
+// PullState is the state of a pull.
 type PullState string
 
 // The states of a pull.
 const (
-	PullWaits PullState = "waiting" // for the registry
+	PullWaits PullState = "waiting" // The pull waits for the registry.
 	// The runtime receives bytes, or does not report progress.
 	Pulling PullState = "pulling"
 	// The runtime has received all bytes.
 	PullUnpacks PullState = "unpacking"
-	// The pull has ended, with or without success. Another event reports the outcome.
+	// The pull has ended, with or without success. Another event reports the result.
 	PullEnded PullState = "ended"
 )
 
-// Pull is the progress of one image pull. Bytes are those that are transferred, so they are
-// compressed.
+// Pull is the progress of one image pull. The numbers of bytes refer to the transferred data, which
+// is compressed.
 type Pull struct {
 	Image   string        `json:"image"` // as written in the manifest
 	State   PullState     `json:"state"`
 	Bytes   int64         `json:"bytes,omitempty"`
-	Total   int64         `json:"total,omitempty"`          // 0 if unknown
-	Rate    int64         `json:"bytesPerSecond,omitempty"` // over the last seconds
-	Elapsed time.Duration `json:"elapsed,omitempty"`        // ns in JSON
+	Total   int64         `json:"total,omitempty"`          // size of the image; 0 if unknown
+	Rate    int64         `json:"bytesPerSecond,omitempty"` // average over the last seconds
+	Elapsed time.Duration `json:"elapsed,omitempty"`        // JSON number of nanoseconds
 }
 
 // String returns the progress as a text such as "3.1 of 12.5 MB (24%), 1.0 MB/s".
@@ -57,7 +57,7 @@ func amount(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// Percent returns how much of the image was pulled, from 0 to 100. It returns 0 if the image's
+// Percent returns the pulled percentage of the image, from 0 to 100. It returns 0 if the image's
 // size is unknown.
 func (p Pull) Percent() int64 {
 	if p.Total <= 0 {

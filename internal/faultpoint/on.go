@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The environment variables that the sweep sets.
+// These are the environment variables that the sweep sets.
 const (
 	// killEnv names the step at which the process kills itself with SIGKILL. Its form is
 	// STEP#N[@DELAY]. The process dies DELAY after it has reached STEP for the N-th time, counted
@@ -28,7 +28,7 @@ var (
 	seen = map[string]int{}
 )
 
-// tokens matches the random parts of file names. They differ in each run.
+// tokens matches the random parts of file names. These parts differ between runs.
 var tokens = regexp.MustCompile(`[0-9a-f]{16,}`)
 
 // At marks a step between two changes of the host.

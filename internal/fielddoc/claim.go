@@ -15,9 +15,9 @@ var claims string
 // Supported is the class of fields that have the same effect as with a kubelet.
 const Supported = "supported"
 
-// Claim describes what podrun does with a field. The zero value makes no claim.
+// Claim describes what podrun does with a field. The zero value means that podrun makes no claim.
 type Claim struct {
-	Class string // Supported, refused, warned, no effect or left out
+	Class string // one of: Supported, refused, warned, no effect, left out
 	Note  string // may be empty
 }
 
@@ -45,7 +45,7 @@ var table = sync.OnceValue(func() map[string]Claim {
 	return out
 })
 
-// claim returns what podrun does with a field. It returns no claim if podrun handles some of
+// claim returns what podrun does with a field. It returns the zero value if podrun handles some of
 // the fields inside the field differently.
 func (f Field) claim() Claim {
 	if f.path == "" {
@@ -63,8 +63,8 @@ func (f Field) claim() Claim {
 	return c
 }
 
-// claimOf returns the claim about a field of a pod or a pod template. This is the claim of the
-// field itself or of its nearest ancestor in the table. If a field of an init container has no
+// claimOf returns the claim about a field of a pod or a pod template. The result is the claim of
+// the field itself or of its nearest ancestor in the table. If a field of an init container has no
 // row in the table, claimOf uses the row of the same field of an app container.
 func claimOf(k *Kind, path string) Claim {
 	if k.Name != "Pod" {

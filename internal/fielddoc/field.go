@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Field is a field of a kind. If Name is empty, it is the kind itself.
+// Field is a field of a kind. If Name is empty, the Field represents the kind itself.
 type Field struct {
 	Name     string
 	Type     string // as kubectl prints it: string, []Container, map[string]Quantity
 	Doc      string // documentation of the field
-	TypeDoc  string // documentation of its type; "" if it has none
+	TypeDoc  string // documentation of the field's type; "" if the type has none
 	Required bool
 
 	kind *Kind
@@ -30,8 +30,8 @@ type Field struct {
 // for "" is that of the type itself.
 type documented interface{ SwaggerDoc() map[string]string }
 
-// scalars has structs that the API represents as a single value. It maps each of them to the
-// type that kubectl prints.
+// scalars contains the structs that the API represents as a single value, and maps each of them to
+// the type that kubectl prints.
 var scalars = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():  "Quantity",
 	reflect.TypeFor[intstr.IntOrString](): "IntOrString",
@@ -49,10 +49,10 @@ func Root(k *Kind) Field {
 
 // UnknownError reports that a field does not exist.
 type UnknownError struct {
-	Parent string // pod.spec
+	Parent string // path of the parent, such as pod.spec
 	// Field is the name of the unknown field.
 	Field string
-	// Known contains the fields of the parent. It is nil if the parent has none.
+	// Known contains the fields of the parent. It is nil if the parent has no fields.
 	Known []string
 }
 
@@ -104,7 +104,7 @@ func (f Field) addFields(t reflect.Type, out *[]Field) {
 		if name == "-" || !of.IsExported() {
 			continue
 		}
-		if name == "" { // inlined
+		if name == "" { // The struct is inlined.
 			f.addFields(of.Type, out)
 			continue
 		}

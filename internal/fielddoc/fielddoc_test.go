@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// schema has the parts of the API's OpenAPI v3 documents that this test reads.
+// schema contains the parts of the API's OpenAPI v3 documents that this test reads.
 type schema struct {
 	Ref        string             `json:"$ref"`
 	Type       string             `json:"type"`

@@ -17,14 +17,14 @@ type Kind struct {
 	Name           string
 	Group, Version string
 	Names          []string // plural, singular and short names, in lower case
-	Use            string   // what podrun does with it; "" for a Pod
-	template       string   // path of its pod template; "" if it has none
+	Use            string   // the purpose for which podrun reads the kind; "" for a Pod
+	template       string   // path of the kind's pod template; "" if the kind has none
 	of             reflect.Type
 }
 
 const oneOfTemplate = "podrun runs one pod from its template, with the object's name"
 
-// severalOfTemplate is the note of the workloads that have a number of pods.
+// severalOfTemplate is the note of the workloads that have a number of replicas.
 const severalOfTemplate = oneOfTemplate + ", and spec.replicas pods if it has the annotation podrun.dev/replicas: honour"
 
 // Kinds lists all kinds that podrun reads, the Pod first.

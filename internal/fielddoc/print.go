@@ -32,8 +32,7 @@ func Print(w io.Writer, f Field) error {
 // future.
 const maxDepth = 32
 
-// PrintAll does what Print does, but lists the fields recursively and without their
-// documentation.
+// PrintAll is like Print, but lists the fields recursively and without their documentation.
 func PrintAll(w io.Writer, f Field) error {
 	p := &printer{}
 	p.head(f)
@@ -45,7 +44,7 @@ func PrintAll(w io.Writer, f Field) error {
 
 type printer struct{ text strings.Builder }
 
-// head writes the lines with which the output of both Print and PrintAll begins.
+// head writes the first lines of the output, which are the same for Print and PrintAll.
 func (p *printer) head(f Field) {
 	if f.kind.Group != "" {
 		p.line("GROUP:      " + f.kind.Group)
@@ -102,8 +101,8 @@ func (p *printer) fields(f Field, depth int) {
 	}
 }
 
-// wrapped writes a text in lines of up to width characters. A longer word gets a line of its
-// own.
+// wrapped writes a text in lines of up to width characters. A word that is longer than that is on a
+// line of its own.
 func (p *printer) wrapped(indent int, text string) {
 	space := strings.Repeat(" ", indent)
 	for paragraph := range strings.SplitSeq(text, "\n") {

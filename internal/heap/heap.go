@@ -1,15 +1,15 @@
 // Package heap delays the first garbage collection, and disables the sampling of allocations.
 //
-// A complete apply allocates about 8 MB. With Go's default, the collector runs once while
-// packages are initialized, and once or twice afterwards. This takes 2 to 3 ms of the 20 ms of
-// podrun's own work. It does not reduce the peak memory, which is 31 MB in both cases and
-// consists mostly of pages of the binary. At 300 %, the first collection happens at 12 MB. So
-// short commands never collect, and the heap of long ones (logs -f) has a few megabytes.
+// A complete apply allocates about 8 MB. With Go's default, the collector runs once while packages
+// are initialized, and once or twice afterwards. This takes 2 to 3 ms of the 20 ms of podrun's own
+// work. It does not reduce the peak memory, which is 31 MB in both cases and consists mostly of
+// pages of the binary. At 300 %, the first collection happens at 12 MB. Therefore, the collector
+// never runs in short commands, and the heap of long ones (logs -f) has a few megabytes.
 //
 // For runtime.MemProfile, Go records the stack of one allocation in 512 KB. podrun never calls
-// runtime.MemProfile. The linker disables this sampling if runtime.MemProfile is unreachable.
-// In podrun it is reachable, because grpc links runtime/pprof for labels of goroutines. So this
-// package disables the sampling.
+// runtime.MemProfile. The linker disables this sampling if runtime.MemProfile is unreachable. In
+// podrun, the function is reachable, because grpc links runtime/pprof for labels of goroutines.
+// Therefore, this package disables the sampling.
 //
 // The package imports only os, runtime and time, so that Go initializes it before the large
 // packages. Go initializes packages that are ready in the order of their import paths (The Go
@@ -27,8 +27,9 @@ import (
 const percent = 300
 
 // soft is the argument of debug.SetMemoryLimit, in bytes, if GOMEMLIMIT is not set. Only the
-// largest inputs reach it. For them, percent would allow three times the live heap as garbage.
-// With the limit, a thousand pods need 215 MB instead of 465 MB, and a quarter more time.
+// largest inputs reach it. For such inputs, percent alone would allow garbage of three times the
+// size of the live heap. With the limit, a command with a thousand pods uses 215 MB instead of 465
+// MB, but takes a quarter longer.
 const soft = 128 << 20
 
 // Began is the time at which this package was initialized, before the slow parts of the

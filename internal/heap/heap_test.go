@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// TestNoSampling allocates 64 MB. With Go's default rate, about 128 of these allocations would
-// be sampled. In a test, sampling is on without package heap, because package testing reaches
-// runtime.MemProfile.
+// TestNoSampling checks that package heap disables the sampling. It allocates 64 MB. With Go's
+// default rate, about 128 of these allocations would be sampled. Without package heap, sampling is
+// enabled in a test, because package testing reaches runtime.MemProfile.
 func TestNoSampling(t *testing.T) {
 	if runtime.MemProfileRate != 0 {
 		t.Errorf("runtime.MemProfileRate is %d, not 0", runtime.MemProfileRate)
 	}
 	before := sampled()
 	allocate()
-	// Each P (a processor of Go's scheduler) records one allocation when it notices that the rate
-	// has changed.
+	// Each P (a processor of Go's scheduler) still records one allocation before it uses the
+	// changed rate.
 	if n := sampled() - before; n > int64(runtime.GOMAXPROCS(0)) {
 		t.Errorf("%d allocations were sampled", n)
 	}
@@ -45,7 +45,7 @@ func allocate() {
 	}
 }
 
-// sampled counts the sampled allocations of allocate.
+// sampled returns the number of sampled allocations of the function allocate.
 func sampled() int64 {
 	// Two collections publish the records of all earlier allocations.
 	runtime.GC()
@@ -62,8 +62,8 @@ func sampled() int64 {
 	return sum
 }
 
-// ofAllocate reports whether allocate is one of the frames. The first frames are those of
-// package runtime.
+// ofAllocate reports whether the function allocate is in the stack. The innermost frames are those
+// of package runtime.
 func ofAllocate(stack []uintptr) bool {
 	frames := runtime.CallersFrames(stack)
 	for {

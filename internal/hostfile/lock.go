@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestLockPoll is the longest interval at which Lock tries again. A blocking flock(2) cannot be
-// interrupted: an abandoned call would acquire the lock later, after its caller has given up.
+// longestLockPoll is the longest interval at which Lock tries again. Lock does not use a blocking
+// flock(2), because the call cannot be interrupted: it would acquire the lock even after its caller
+// has given up.
 const longestLockPoll = 8 * time.Millisecond
 
 // Lock acquires an exclusive lock on an open file or directory. It waits for other processes until ctx
@@ -34,7 +35,7 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 			return fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 		}
 		interval := unix.NsecToTimespec(poll.Nanoseconds())
-		// A signal only shortens the pause.
+		// The error is ignored, because a signal only shortens the pause.
 		_ = unix.Nanosleep(&interval, nil)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDirs creates a directory and its missing parents. They get exactly the given mode,
-// whatever the umask is: podrun.service has a strict umask, but containers and log collectors
-// of other users must enter these directories. Existing directories keep their mode. It follows
-// symlinks to existing directories. But if another process replaces a directory that MakeDirs
-// has just created with a symlink, MakeDirs does not follow it. The error is a *fs.PathError.
+// MakeDirs creates a directory and its missing parents. They get exactly the given mode, regardless
+// of the umask: podrun.service has a strict umask, but containers and log collectors of other users
+// must be able to enter these directories. Existing directories keep their mode. It follows
+// symlinks to existing directories. But if another process replaces a directory that MakeDirs has
+// just created with a symlink, MakeDirs does not follow it. The error is a *fs.PathError.
 func MakeDirs(path string, mode fs.FileMode) error {
 	dir, err := openDirs(filepath.Clean(path), mode.Perm())
 	if err != nil {
@@ -25,7 +25,7 @@ func MakeDirs(path string, mode fs.FileMode) error {
 // MakeDirsDurable creates a directory and its missing parents, and makes their directory entries durable.
 // The umask applies to the mode. If the directory exists, MakeDirsDurable syncs nothing.
 func MakeDirsDurable(path string, mode fs.FileMode) error {
-	// parents are the missing directories, the innermost first.
+	// parents contains the missing directories, the innermost first.
 	var parents []string
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
 		_, err := os.Lstat(dir)
@@ -74,12 +74,12 @@ func openDirs(path string, mode fs.FileMode) (int, error) {
 	return fd, failedMake(path, err)
 }
 
-// MakeFile creates an empty file with exactly the given mode, whatever the umask is. It does
-// not change an existing file.
+// MakeFile creates an empty file with exactly the given mode, regardless of the umask. It does not
+// change an existing file.
 func MakeFile(path string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
-		// OpenFile creates the target of a dangling symlink.
+		// If path is a dangling symlink, OpenFile creates the link's target.
 		if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, mode); err == nil {
 			err = f.Close()
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// TestMakeDirs checks that the mode is exact although podrun.service has a strict umask. This
-// includes the parents.
+// TestMakeDirs checks that MakeDirs sets exactly the given mode, also of the parents, although
+// podrun.service has a strict umask.
 func TestMakeDirs(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestMakeFile(t *testing.T) {
 		t.Errorf("a file that exists: %v, %v", info, err)
 	}
 	if err := MakeFile(dir, 0o644); err != nil {
-		// An error is permitted, because callers check the type before.
+		// An error is permitted, because callers check the type of the file first.
 		t.Logf("a directory: %v", err)
 	}
 	if err := MakeFile(filepath.Join(dir, "none", "f"), 0o644); !errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func TestMakeDirsDurable(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		path string
-		want []string // synced
+		want []string // paths that must be synced
 		err  error
 	}{
 		{"a/b", []string{filepath.Join(root, "a"), root}, nil},

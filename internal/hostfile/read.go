@@ -16,14 +16,14 @@ import (
 )
 
 var (
-	// ErrNotRegular reports that the path is a directory, FIFO, device or socket. Functions that
-	// do not follow symbolic links return it for a symbolic link too.
+	// ErrNotRegular means that the path is a directory, FIFO, device or socket. Functions that do
+	// not follow symbolic links return it for a symbolic link too.
 	ErrNotRegular = errors.New("is not a regular file")
-	// ErrTooLarge reports that the file is larger than the caller's limit.
+	// ErrTooLarge means that the file is larger than the caller's limit.
 	ErrTooLarge = errors.New("file too large")
 )
 
-// tooLarge is an ErrTooLarge whose text has the limit.
+// tooLarge is an ErrTooLarge whose text contains the limit.
 type tooLarge struct{ limit int64 }
 
 func (e tooLarge) Error() string {
@@ -38,14 +38,14 @@ func (e tooLarge) Error() string {
 
 func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-// readFlags open a file without waiting for the writer of a FIFO. They also prevent a terminal from becoming the
-// controlling terminal.
+// readFlags make open(2) return without waiting for the writer of a FIFO. They also prevent a terminal from
+// becoming the controlling terminal.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
-// Read reads a regular file of at most limit bytes. Files of procfs, sysfs and cgroupfs count
-// as regular. The error is an *fs.PathError. It wraps ErrNotRegular, ErrTooLarge, the system's
-// error or the context's cause. If a file system does not respond (NFS, FUSE), Read returns
-// when the context ends.
+// Read reads a regular file of at most limit bytes. The files of procfs, sysfs and cgroupfs are
+// regular. The error is an *fs.PathError. It wraps ErrNotRegular, ErrTooLarge, the system's error
+// or the context's cause. If a file system does not respond (NFS, FUSE), Read returns when the
+// context ends.
 //
 // Read follows symbolic links. If a container or an unprivileged user can change the path, use
 // ReadNoFollow or ReadBelow.
@@ -55,18 +55,18 @@ func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	})
 }
 
-// ReadNoFollow does what Read does, but returns ErrNotRegular if the last element of the path
-// is a symbolic link.
+// ReadNoFollow is like Read, but returns ErrNotRegular if the last element of the path is a
+// symbolic link.
 func ReadNoFollow(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return openNoFollow(path) })
 	})
 }
 
-// ReadBelow does what Read does, but resolves the path as if root were the root of the file
-// system. Symbolic links and ".." do not lead out of root, and magic links (/proc/PID/root,
-// /proc/PID/fd/N) fail with ELOOP. root itself may be a magic link. ReadBelow checks that the
-// file is regular before it opens the file for reading. So it never opens a device or a FIFO.
+// ReadBelow is like Read, but resolves the path as if root were the root of the file system.
+// Symbolic links and ".." do not lead out of root, and magic links (/proc/PID/root, /proc/PID/fd/N)
+// fail with ELOOP. The argument root itself may be a magic link. ReadBelow checks that the file is
+// regular before it opens the file for reading, so it never opens a device or a FIFO.
 func ReadBelow(ctx context.Context, root, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return openBelow(root, path) })
@@ -102,8 +102,8 @@ func ReadTail(ctx context.Context, path string, n int64) ([]byte, error) {
 	return readTail(ctx, path, n, func() (int, error) { return unix.Open(path, readFlags, 0) })
 }
 
-// ReadTailNoFollow does what ReadTail does, but returns ErrNotRegular if the last element of
-// the path is a symbolic link.
+// ReadTailNoFollow is like ReadTail, but returns ErrNotRegular if the last element of the path is a
+// symbolic link.
 func ReadTailNoFollow(ctx context.Context, path string, n int64) ([]byte, error) {
 	return readTail(ctx, path, n, func() (int, error) { return openNoFollow(path) })
 }
@@ -114,14 +114,14 @@ func readTail(ctx context.Context, path string, n int64, open func() (int, error
 	})
 }
 
-// Open opens a regular file for reading. It is for callers that read a part of the file or need
+// Open opens a regular file for reading. Callers use it to read a part of the file, or if they need
 // the descriptor. It never waits for the writer of a FIFO. It follows symbolic links.
 func Open(path string) (*os.File, error) {
 	return openFile(path, func() (int, error) { return unix.Open(path, readFlags, 0) })
 }
 
-// OpenNoFollow does what Open does, but returns ErrNotRegular if the last element of the path
-// is a symbolic link.
+// OpenNoFollow is like Open, but returns ErrNotRegular if the last element of the path is a
+// symbolic link.
 func OpenNoFollow(path string) (*os.File, error) {
 	return openFile(path, func() (int, error) { return openNoFollow(path) })
 }
@@ -138,8 +138,8 @@ func openFile(path string, open func() (int, error)) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// within calls read. It returns when read returns or the context ends. If a system call hangs,
-// it keeps its thread and its descriptor until it returns.
+// within calls read. It returns when read returns or the context ends. A system call that hangs
+// occupies its thread and its descriptor until it returns.
 func within(ctx context.Context, path string, read func() ([]byte, error)) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, failed("read", path, context.Cause(ctx))
@@ -185,11 +185,11 @@ func readAll(ctx context.Context, path string, limit int64, open func() (int, er
 	if size > limit {
 		return nil, failed("read", path, tooLarge{limit})
 	}
-	// The size is only a hint: in procfs it is 0, and a file may grow.
+	// The size is only a hint, because it is 0 in procfs, and a file may grow.
 	return readLimited(ctx, path, fd, size, limit)
 }
 
-// readLimited reads to the end of a file. It fails if there are more than limit bytes.
+// readLimited reads to the end of a file. It fails if the file has more than limit bytes.
 func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([]byte, error) {
 	data, err := readUpTo(ctx, fd, size, -1, limit+1)
 	if err == nil && int64(len(data)) > limit {
@@ -218,13 +218,13 @@ func readPart(ctx context.Context, path string, open func() (int, error), part f
 }
 
 // readUpTo reads at most n bytes from an offset. If the offset is negative, it reads from the
-// current position. The buffer grows as needed. expected is the expected number of bytes, or 0
-// if it is unknown. Once readUpTo has read exactly this many bytes, it does not check for the
-// end of the file.
+// current position. The buffer grows as needed. The argument expected is the expected number of
+// bytes, or 0 if it is unknown. When readUpTo has read exactly this number, it does not check
+// whether it has reached the end of the file.
 func readUpTo(ctx context.Context, fd int, expected, offset, n int64) ([]byte, error) {
 	first := int64(4 << 10)
 	if expected > 0 {
-		// The additional byte shows whether the file has grown.
+		// A read of one more byte shows whether the file has grown.
 		first = expected + 1
 	}
 	data := make([]byte, 0, min(n, first))
@@ -264,7 +264,8 @@ func regular(fd int) (int64, error) {
 func openNoFollow(path string) (int, error) {
 	fd, err := unix.Open(path, readFlags|unix.O_NOFOLLOW, 0)
 	if err == unix.ELOOP {
-		// Either path itself is a symbolic link, or its parent directories have too many links.
+		// ELOOP means either that path itself is a symbolic link, or that its parent directories
+		// have too many links.
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil {
 			return fd, ErrNotRegular
@@ -288,7 +289,7 @@ func StatBelow(root, path string) (unix.Stat_t, error) {
 	return st, nil
 }
 
-// lookups is how often lookUpBelow tries again if a path changes while the kernel resolves it.
+// lookups is the number of attempts of lookUpBelow if a path changes while the kernel resolves it.
 const lookups = 32
 
 // openBelow opens a path below a root in two steps. The first step uses O_PATH, because opening a
@@ -313,7 +314,7 @@ func lookUpBelow(root, path string) (int, error) {
 	}
 	defer unix.Close(dir)
 	// EAGAIN means that a process has renamed something during the lookup. If a process renames
-	// without end, return an error instead of looping forever.
+	// files continuously, lookUpBelow returns an error instead of looping forever.
 	for range lookups {
 		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
@@ -324,7 +325,7 @@ func lookUpBelow(root, path string) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// retry repeats a system call that a signal interrupted.
+// retry makes a system call, and repeats it if a signal interrupts it.
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()

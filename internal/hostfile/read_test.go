@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadline returns a context that ends a read if it hangs, so that the test fails instead of
+// deadline returns a context that ends a read that hangs, so that the test fails instead of
 // blocking.
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -22,7 +22,7 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// tree creates a directory with files of every type and returns it.
+// tree creates a directory with files of every type and returns its path.
 func tree(t *testing.T) string {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -105,7 +105,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	if _, err := Read(ctx, "/proc/self/mountinfo", 16<<20); !errors.Is(err, why) {
 		t.Errorf("%v, want the context's cause", err)
 	}
-	// The file system does not respond.
+	// The test now reads from a file system that does not respond.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	hang := make(chan struct{})
 	defer close(hang)
@@ -202,7 +202,7 @@ func TestReadInputTakesAPipe(t *testing.T) {
 	if _, err := ReadInput(ctx, fifo, 10); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the context's error", err)
 	}
-	// This ends the read in the background.
+	// This ends the read that continues in the background.
 	end, err := os.OpenFile(fifo, os.O_RDWR, 0)
 	must(t, err)
 	must(t, end.Close())

@@ -11,17 +11,17 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 )
 
-// Write replaces a file completely or leaves it unchanged. It writes a temporary file in the
-// same directory, syncs it, renames it to path and syncs the directory. It does not follow a
-// symbolic link at path, but replaces the link. The file gets exactly the given mode, whatever
-// the umask is. If Write fails, it removes the temporary file. If the process is killed, a file
-// named .BASE.RANDOM may remain.
+// Write replaces a file completely or leaves it unchanged. It writes a temporary file in the same
+// directory, syncs it, renames it to path and syncs the directory. It does not follow a symbolic
+// link at path, but replaces the link. The file gets exactly the given mode, regardless of the
+// umask. If Write fails, it removes the temporary file. If the process is killed, a file named
+// .BASE.RANDOM may remain.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, mode, true)
 }
 
-// WriteUnsynced does what Write does, but does not sync. It is for files that are useless after
-// a crash of the host, or that Sync makes durable later.
+// WriteUnsynced is like Write, but does not sync. Callers use it for files that are useless after a
+// crash of the host, or that Sync makes durable later.
 func WriteUnsynced(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, mode, false)
 }
@@ -62,7 +62,7 @@ func write(path string, data []byte, mode fs.FileMode, sync bool) error {
 	return SyncDir(dir)
 }
 
-// fill writes a file and closes it. If sync is set, it also syncs the file.
+// fill writes a file and closes it. If sync is true, it also syncs the file.
 func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 	_, err := f.Write(data)
 	if err == nil {
@@ -77,7 +77,7 @@ func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 	return err
 }
 
-// SyncDir makes changes of directory entries durable, such as a rename.
+// SyncDir makes changes of a directory's entries, such as a rename, durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,12 +1,12 @@
 // Package identity defines the names of a pod and of everything that belongs to it: its UID, the
-// labels of its sandboxes and containers, and its paths on this host. It is pure.
+// labels of its sandboxes and containers, and its paths on this host. It does no I/O.
 package identity
 
 import (
 	"fmt"
 )
 
-// Pod identifies one pod. UID has 1 to 128 characters and is safe in a path.
+// Pod identifies one pod. Its UID has 1 to 128 characters and is safe as a part of a path.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -19,8 +19,8 @@ func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 // Ref returns name_namespace(uid), like the kubelet's messages.
 func (p Pod) Ref() string { return fmt.Sprintf("%s_%s(%s)", p.Name, p.Namespace, p.UID) }
 
-// Args returns the arguments with which a command selects the pod: its name and, unless it is the default one, its
-// namespace.
+// Args returns the arguments with which a command selects the pod: its name and its namespace, unless that is the
+// default namespace.
 func (p Pod) Args() string {
 	if p.Namespace == "default" {
 		return p.Name
@@ -56,8 +56,8 @@ func SafeUID(uid string) bool {
 	return true
 }
 
-// SafeName reports whether a name is valid for a pod or a namespace, and safe in a path. It
-// must consist of DNS labels (RFC 1123), and must not begin with a dot.
+// SafeName reports whether a name is valid for a pod or a namespace, and safe as a part of a path.
+// It must consist of DNS labels (RFC 1123), and must not begin with a dot.
 func SafeName(name string) bool {
 	if name == "" || len(name) > 253 || name[0] == '.' {
 		return false

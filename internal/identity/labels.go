@@ -1,6 +1,6 @@
 package identity
 
-// The labels and annotations of sandboxes and containers. The io.kubernetes names are the kubelet's
+// These are the labels and annotations of sandboxes and containers. The io.kubernetes names are the kubelet's
 // (pkg/kubelet/kuberuntime/labels.go), so that crictl and log collectors also find the parts of podrun's pods.
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
@@ -17,29 +17,30 @@ const (
 	AnnotationPodDeletionGracePeriod   = "io.kubernetes.pod.deletionGracePeriod"
 	AnnotationPodTerminationGrace      = "io.kubernetes.pod.terminationGracePeriod"
 
-	// AnnotationManagedBy marks a sandbox as podrun's. If a sandbox lacks it, podrun never stops
-	// or removes the sandbox, and does not count it as its own.
+	// AnnotationManagedBy marks a sandbox that podrun created. podrun never stops or removes a
+	// sandbox without this annotation, and does not consider it its own.
 	AnnotationManagedBy = "podrun.dev/managed-by"
-	// AnnotationInvocation is the random ID of the podrun process that created the sandbox. With
-	// it, an undo never affects the sandbox of an earlier attempt.
+	// AnnotationInvocation is the random ID of the podrun process that created the sandbox. It
+	// ensures that an undo never affects the sandbox of an earlier attempt.
 	AnnotationInvocation = "podrun.dev/invocation"
 	// AnnotationGeneration is the owner generation of the pod at the time when podrun created the
-	// sandbox or container. It is only for debugging: podrun makes no decision based on it.
+	// sandbox or container. It is only for debugging: podrun does not use it.
 	AnnotationGeneration = "podrun.dev/owner-generation"
-	// AnnotationRootDir is the root directory of the podrun that created the sandbox. A podrun
-	// with another root directory does not change the sandbox. Early versions of podrun did not set the annotation.
-	// Every podrun may change a sandbox without it.
+	// AnnotationRootDir is the root directory of the podrun process that created the sandbox. A podrun process with
+	// another root directory does not change the sandbox. Early versions of podrun did not set the annotation, so
+	// every podrun process may change a sandbox without it.
 	AnnotationRootDir = "podrun.dev/root-dir"
 	// AnnotationBackOff is the delay before podrun restarts a container that has exited, in Go's
-	// notation for durations. Without it, there is no delay.
+	// notation for durations. If the annotation is missing, the delay is zero.
 	AnnotationBackOff = "podrun.dev/back-off"
-	// AnnotationStartOrder on a pod takes precedence over --start-order.
+	// AnnotationStartOrder is an annotation of a pod that takes precedence over --start-order.
 	AnnotationStartOrder = "podrun.dev/start-order"
-	// AnnotationIP on a pod requests addresses from the embedded runtime's network, at most one
-	// of each pod subnet, separated by commas.
+	// AnnotationIP is an annotation of a pod that requests addresses from the embedded runtime's
+	// network: at most one from each pod subnet, separated by commas.
 	AnnotationIP = "podrun.dev/ip"
 
-	// AnnotationReplicas on a workload has precedence over the setting replicas.
+	// AnnotationReplicas is an annotation of a workload that takes precedence over the setting
+	// replicas.
 	AnnotationReplicas = "podrun.dev/replicas"
 	ReplicasHonour     = "honour"
 	ReplicasIgnore     = "ignore"
@@ -56,9 +57,8 @@ const (
 	ManagedBy = "podrun"
 )
 
-// Owner reports whether a sandbox with these annotations belongs to a podrun with this root
-// directory. If it belongs to a podrun with another root directory, Owner returns this
-// directory.
+// Owner reports whether a sandbox with these annotations belongs to podrun with the given root
+// directory. If it belongs to podrun with another root directory, Owner returns that directory.
 func Owner(annotations map[string]string, rootDir string) (ours bool, other string) {
 	if annotations[AnnotationManagedBy] != ManagedBy {
 		return false, ""

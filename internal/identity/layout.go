@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Layout has the paths of pods on this host. Their structure is the kubelet's
+// Layout contains the paths of pods on this host. Their structure is the kubelet's
 // (pkg/kubelet/kubelet_getters.go).
 type Layout struct {
 	RootDir          string // --root-dir, e.g. /var/lib/podrun
@@ -25,8 +25,8 @@ func (l Layout) Pod(uid string) string { return filepath.Join(l.PodsDir(), uid) 
 // Checkpoint is the file with the pod and the objects that the pod uses. Its mode is 0600.
 func (l Layout) Checkpoint(uid string) string { return filepath.Join(l.Pod(uid), "pod.yaml") }
 
-// MaxCheckpoint is the maximum size of a checkpoint, in bytes. It is several times the size of
-// the largest manifests, but small enough that it does not slow down every command.
+// MaxCheckpoint is the maximum size of a checkpoint, in bytes. It is several times the size of the
+// largest manifests. A checkpoint of this size does not yet make every command slow.
 const MaxCheckpoint = 64 << 20
 
 // Journal is the file of the pod's events, one JSON object per line.
@@ -39,15 +39,16 @@ func (l Layout) EtcHosts(uid string) string { return filepath.Join(l.Pod(uid), "
 // namespace.
 func (l Layout) UserNS(uid string) string { return filepath.Join(l.Pod(uid), "userns") }
 
-// Devices is the file with the devices of the pod's containers. It exists if they have any.
+// Devices is the file with the devices of the pod's containers. It exists if one of them has a
+// device.
 func (l Layout) Devices(uid string) string { return filepath.Join(l.Pod(uid), "devices") }
 
 // UserNSLength is the number of IDs in a pod's user namespace (KEP-127).
 const UserNSLength = 1 << 16
 
-// StoppedMark is a file with two lines. The first says why the pod was stopped: by which
-// command, or for which pod it was preempted. The second is a hint. A command that waits for
-// the pod does not start it again if this file exists.
+// StoppedMark is a file with two lines. The first is the reason why the pod was stopped: the
+// command that stopped it, or the pod for which it was preempted. The second is a hint. A command
+// that waits for the pod does not start it again if this file exists.
 func (l Layout) StoppedMark(uid string) string { return filepath.Join(l.Pod(uid), "stopped") }
 
 // Restarted is the JSON file with the IDs of the containers that podrun stopped when it last restarted all containers
@@ -62,16 +63,16 @@ func (l Layout) PendingRestarts(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restarts", "pending.json")
 }
 
-// HookMarks is the directory that has, for each container with a postStart hook, a file with the state of the hook.
-// The file's name is the container's ID.
+// HookMarks is the directory that contains a file with the state of the hook for each container with a postStart
+// hook. The file's name is the container's ID.
 func (l Layout) HookMarks(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
 }
 
-// State is the file with the pod's state: the recorded part of its status, its last probe
-// results, and a resize in progress. Up to schema version 2, it had only the status. Its path
-// has not changed since then. An older podrun checks the version of the file at this path, and
-// so refuses to change the pod.
+// State is the file with the pod's state: the recorded part of its status, its last probe results,
+// and a resize in progress. Up to schema version 2, it contained only the status. Its path has not
+// changed since then, so that an older podrun checks the version of the file at this path, and
+// refuses to change the pod.
 func (l Layout) State(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~status", "status.json")
 }
@@ -101,7 +102,7 @@ func (l Layout) Plugins(uid string) string { return filepath.Join(l.Pod(uid), "p
 // Subpaths is the directory of the bind mounts for volumeMounts with a subPath.
 func (l Layout) Subpaths(uid string) string { return filepath.Join(l.Pod(uid), "volume-subpaths") }
 
-// Subpath is the bind mount for the volumeMount of a container that has this index.
+// Subpath is the path of the bind mount for the volumeMount with the given index in a container.
 func (l Layout) Subpath(uid, volume, container string, index int) string {
 	return filepath.Join(l.Subpaths(uid), volume, container, strconv.Itoa(index))
 }
@@ -115,8 +116,9 @@ func (l Layout) Container(uid, name string) string { return filepath.Join(l.Cont
 // Locks is the directory of the locks of pods and of the node.
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
 
-// Reservations is the directory of the reservations for pods that commands will replace, update
-// or start again. Each is a file, which is valid while the process that created the file holds its lock.
+// Reservations is the directory of the reservations for pods that commands will replace, update or start
+// again. Each reservation is a file, which is valid while the process that created it holds the file's
+// lock.
 func (l Layout) Reservations() string { return filepath.Join(l.RootDir, "reservations") }
 
 // Owners is the directory of the pods' owner records, one file per namespace/name.
@@ -126,8 +128,8 @@ func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }
 // pod's lock.
 func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), p.Namespace+"_"+p.Name) }
 
-// Services is the directory of the Services, one file per namespace/name. It exists if there has
-// been a Service.
+// Services is the directory of the Services, one file per namespace/name. It exists if podrun has
+// ever stored a Service.
 func (l Layout) Services() string { return filepath.Join(l.RootDir, "services") }
 
 // Service is the file with a Service, its virtual IPs and its node ports.
@@ -139,15 +141,16 @@ func (l Layout) ServiceRanges() string { return filepath.Join(l.Services(), "ran
 // ServiceNames is the file with the names of Services for the pods' hosts files.
 func (l Layout) ServiceNames() string { return filepath.Join(l.Services(), "names.json") }
 
-// ServicesLock is held while podrun changes Services or their rules, and ServiceNamesLock while it
-// writes their names into hosts files. A process that holds both has acquired ServiceNamesLock
-// last, and holds it for milliseconds.
+// podrun holds ServicesLock while it changes Services or their rules, and ServiceNamesLock while it
+// writes their names to hosts files. A process that acquires both must acquire ServiceNamesLock
+// last, and holds it only for milliseconds.
 func (l Layout) ServicesLock() string { return filepath.Join(l.Locks(), "services") }
 
 // ServiceNamesLock is described at ServicesLock.
 func (l Layout) ServiceNamesLock() string { return filepath.Join(l.Locks(), "service-names") }
 
-// Workloads is the directory of the numbers of replicas, one file per namespace/name of a workload.
+// Workloads is the directory of the workloads' numbers of replicas, one file per namespace/name of
+// a workload.
 func (l Layout) Workloads() string { return filepath.Join(l.RootDir, "workloads") }
 
 // Workload is the file with the number of replicas of a workload, and the definition of its pods.
@@ -155,14 +158,14 @@ func (l Layout) Workload(id Pod) string {
 	return filepath.Join(l.Workloads(), id.Namespace+"_"+id.Name)
 }
 
-// WorkloadsLock is held while podrun changes such a file.
+// WorkloadsLock is the lock that podrun holds while it changes a file of Workloads.
 func (l Layout) WorkloadsLock() string { return filepath.Join(l.Locks(), "workloads") }
 
 // Histories is the directory of the pods' histories, one file per namespace/name.
 func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") }
 
 // History is the file with the earlier definitions of a pod. It is not in the pod's directory,
-// because podrun creates a new directory if it replaces the pod.
+// because podrun creates a new pod directory when it replaces the pod.
 func (l Layout) History(p Pod) string { return filepath.Join(l.Histories(), p.Namespace+"_"+p.Name) }
 
 // Jobs is the directory of the records of Jobs, one file per namespace/name.
@@ -185,12 +188,12 @@ func (l Layout) CronJob(namespace, name string) string {
 // lock of its file.
 func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }
 
-// Serve is the directory of the supervisor. It has the supervisor's lock and its state.
+// Serve is the directory of the supervisor. It contains the supervisor's lock and state.
 func (l Layout) Serve() string { return filepath.Join(l.RootDir, "serve") }
 
 // APISocket is the unix socket of a supervisor's HTTP API. Only root can enter its parent
-// directory. It is not below the root directory. A volume that exposes the root directory, even
-// read-only, would otherwise give a container access to all pods.
+// directory. The socket is not below the root directory, because a volume that exposes the root
+// directory, even read-only, would then give a container access to all pods.
 func (l Layout) APISocket() string { return filepath.Join(l.runDir(), "serve", l.id(), "podrun.sock") }
 
 // APILink is a symlink to the API's socket. In releases without APISocket, the socket itself
@@ -206,7 +209,7 @@ func (l Layout) StatusSocket() string { return filepath.Join(l.sharedRunDir(), "
 // StatusLink is a symlink to StatusSocket.
 func (l Layout) StatusLink() string { return filepath.Join(l.Serve(), "readonly.sock") }
 
-// sharedRunDir has the sockets for users other than root, who cannot enter runDir.
+// sharedRunDir is the directory of the sockets for users other than root, who cannot enter runDir.
 func (l Layout) sharedRunDir() string { return filepath.Join(l.runDir()+"-api", l.id()) }
 
 // RemoteCopies is the directory with the last valid content of each URL from which a supervisor reads manifests.
@@ -226,14 +229,15 @@ func (l Layout) Sources() string { return filepath.Join(l.Serve(), "sources") }
 // Unstarted is the file that records which pods a supervisor could not start, and the reasons.
 func (l Layout) Unstarted() string { return filepath.Join(l.Serve(), "unstarted") }
 
-// Pressure is the file that records, for each condition, how long a supervisor considers the
-// node under pressure.
+// Pressure is the file that records, for each condition, the time until which a supervisor
+// considers the node under pressure.
 func (l Layout) Pressure() string { return filepath.Join(l.Serve(), "pressure") }
 
-// ShuttingDown is the file that exists while the host shuts down. It has the boot ID.
+// ShuttingDown is the file that exists while the host shuts down. It contains the boot ID.
 func (l Layout) ShuttingDown() string { return filepath.Join(l.Serve(), "shutdown") }
 
-// ImageUse is the file that records, for each image, when a supervisor last saw that a container used the image.
+// ImageUse is the file that records, for each image, the time at which a supervisor last saw a container that
+// uses the image.
 func (l Layout) ImageUse() string { return filepath.Join(l.Serve(), "images") }
 
 // DirIdentities is the file with the data by which a supervisor recognizes its manifest
@@ -267,8 +271,8 @@ func LogPath(container string, attempt uint32) string {
 	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
 }
 
-// LegacyLog is a symlink to a container's log. Log collectors look for it. A name that is too
-// long for a file system is truncated (logSymlink in pkg/kubelet/kuberuntime). So several
+// LegacyLog is a symlink to a container's log. Log collectors look for it. A name that is too long
+// for a file system is truncated (logSymlink in pkg/kubelet/kuberuntime). Therefore, several
 // containers of a pod may share a link.
 func (l Layout) LegacyLog(p Pod, container, containerID string) string {
 	return filepath.Join(l.ContainerLogsDir, cutLink(p.Name+"_"+p.Namespace+"_"+container+"-"+containerID)+linkSuffix)
@@ -282,8 +286,7 @@ func (l Layout) LegacyLogs(p Pod) string {
 
 const linkSuffix = ".log"
 
-// cutLink truncates the name of a link. With its suffix, the name then has at most 255
-// characters.
+// cutLink truncates the name of a link so that, with its suffix, it has at most 255 characters.
 func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffix))] }
 
 // Private returns the directories with the state of all pods, including Secrets, locks and
@@ -291,8 +294,8 @@ func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffi
 func (l Layout) Private() []string { return []string{l.RootDir, l.runDir()} }
 
 // CgroupLock is a directory that only root can open. Its mode is 0700. podrun processes of all root
-// directories lock it while they change cgroups that pods share. So it is not below a root
-// directory.
+// directories lock it while they change cgroups that pods share. For this reason, it is not below a
+// root directory.
 func (l Layout) CgroupLock() string { return filepath.Join(l.runDir(), "cgroups") }
 
 func (l Layout) runDir() string {
@@ -306,7 +309,7 @@ func (l Layout) runDir() string {
 // name is derived from the root directory's path.
 func (l Layout) SecretsDir() string { return filepath.Join(l.runDir(), "secrets", l.id()) }
 
-// id returns a name for the root directory. It is used inside directories that several root
+// id returns a name for the root directory. The name is used inside directories that several root
 // directories share.
 func (l Layout) id() string {
 	sum := sha256.Sum256([]byte(l.RootDir))

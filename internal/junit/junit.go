@@ -1,6 +1,6 @@
 // Package junit writes test reports in the XML format that CI servers read. The format has no
-// standard. This package writes the part of the schema of Jenkins' xUnit plugin (junit-10.xsd)
-// that GitLab and other servers read too.
+// standard. This package writes reports according to the part of the schema of Jenkins' xUnit
+// plugin (junit-10.xsd) that GitLab and other servers also read.
 package junit
 
 import (
@@ -22,14 +22,14 @@ type Report struct {
 // Suite is a set of test cases.
 type Suite struct {
 	Name       string
-	Host       string // its name
+	Host       string // name of the host
 	Began      time.Time
 	Time       time.Duration
 	Properties []Property
 	Cases      []Case
 }
 
-// Property is an attribute of a suite.
+// Property is a property of a suite: a name and a value.
 type Property struct {
 	Name  string `xml:"name,attr"`
 	Value string `xml:"value,attr"`
@@ -38,7 +38,8 @@ type Property struct {
 // Outcome is the outcome of a test case.
 type Outcome string
 
-// The outcomes. Failed means that the test failed. Errored means that the test had no result.
+// These are the outcomes. Failed means that the test failed. Errored means that the test had no
+// result.
 const (
 	Passed  Outcome = "passed"
 	Failed  Outcome = "failed"
@@ -168,11 +169,12 @@ func (c Case) element() testCase {
 	return out
 }
 
-// seconds formats a duration in the form that the schema requires: seconds with three decimals.
-// The runtime's clock may differ from podrun's. So a short duration may be negative.
+// seconds formats a duration in the form that the schema requires: seconds with three decimals. A
+// negative duration counts as 0: if the runtime's clock differs from podrun's, a short duration may
+// be negative.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", max(d, 0).Seconds()) }
 
-// colors matches the escape sequences of ECMA-48 by which programs color their output.
+// colors matches the escape sequences of ECMA-48 with which programs color their output.
 var colors = regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]")
 
 // printable returns a text without colors, and without the characters that XML 1.0 excludes even

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/report.xml")
 
-// report has every outcome, and texts that XML does not allow.
+// report contains every outcome, and texts that XML does not allow.
 var report = junit.Report{
 	Name: "podrun run", Time: 3250 * time.Millisecond,
 	Suites: []junit.Suite{

@@ -3,9 +3,9 @@ package output
 
 import "bytes"
 
-// Head keeps the first Limit bytes that are written to it. It drops the rest without blocking
-// the writer. It does not embed the buffer, because the buffer's ReadFrom would keep
-// everything.
+// Head keeps the first Limit bytes that are written to it. It drops the rest without blocking the
+// writer. Head does not embed the buffer, because the promoted method ReadFrom of the buffer would
+// keep everything.
 type Head struct {
 	Limit int
 	// If OnCut is not nil, Head calls it once, when it drops the first byte.
@@ -15,7 +15,7 @@ type Head struct {
 	cut  bool
 }
 
-// Write never fails.
+// Write never returns an error.
 func (h *Head) Write(p []byte) (int, error) {
 	kept := min(len(p), h.Limit-h.kept.Len())
 	h.kept.Write(p[:kept])

@@ -15,7 +15,7 @@ type Tail struct {
 	cut  bool
 }
 
-// Write never fails.
+// Write never returns an error.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -24,7 +24,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 		t.kept, t.cut, p = t.kept[:0], true, p[over:]
 	}
 	t.kept = append(t.kept, p...)
-	// The copy is rare: each byte is moved at most once.
+	// This copy is rare, because each byte is moved at most once.
 	if len(t.kept) > 2*t.Limit {
 		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.Limit:]...)
 		t.cut = true

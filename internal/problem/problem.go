@@ -1,6 +1,6 @@
-// Package problem defines the two types with which podrun reports failures. A Problem is data
-// about what is wrong with a manifest or a host; a command reports all problems. An Error
-// describes a step that failed.
+// Package problem defines the two types with which podrun reports failures. A Problem describes an
+// error in a manifest or a problem of a host; a command reports all problems. An Error describes a
+// step that failed.
 package problem
 
 import (
@@ -18,7 +18,7 @@ type Kind string
 
 // The order of the kinds has no meaning. cmd/exit.go maps each to an exit code.
 const (
-	Usage Kind = "Usage" // the command line
+	Usage Kind = "Usage" // The command line is wrong.
 	// The file is wrong: syntax, schema, validation, or a missing reference.
 	Manifest Kind = "Manifest"
 	// This host cannot run the pod, or its policy forbids it.
@@ -40,16 +40,16 @@ const (
 // All fields except Message may be empty.
 type Problem struct {
 	File    string `json:"file,omitempty"`   // as the user named it; "-" for stdin
-	Line    int    `json:"line,omitempty"`   // 1-based line in File
-	Object  string `json:"object,omitempty"` // "Pod default/web"
-	Field   string `json:"field,omitempty"`  // spec.containers[0].image
-	Reason  string `json:"reason,omitempty"` // a CamelCase word for scripts, from the kubelet or the API (OutOfcpu, SysctlForbidden, FieldValueInvalid)
-	Message string `json:"message"`          // one sentence, no final period
+	Line    int    `json:"line,omitempty"`   // line in File, counted from 1
+	Object  string `json:"object,omitempty"` // such as "Pod default/web"
+	Field   string `json:"field,omitempty"`  // such as spec.containers[0].image
+	Reason  string `json:"reason,omitempty"` // CamelCase word for scripts, from the kubelet or the API (OutOfcpu, SysctlForbidden, FieldValueInvalid)
+	Message string `json:"message"`          // one sentence without a final period
 	Hint    string `json:"hint,omitempty"`   // how to fix it
 	// Kind is set if it differs from the kind of the report. For example, admission may find an
 	// invalid image name.
 	Kind Kind `json:"kind,omitempty"`
-	// podrun reports it, but it does not cause a refusal.
+	// podrun reports the problem, but does not refuse the pod because of it.
 	Warning bool `json:"warning,omitempty"`
 }
 
@@ -116,13 +116,13 @@ func (l List) String() string {
 // ErrNotFound is the cause of an Error whose Object names a pod that does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Error is the failure of a step. It has the object, the operation and the cause. Err may be
+// Error is the failure of a step. It contains the object, the operation and the cause. Err may be
 // nil if Problems is set.
 type Error struct {
 	Kind     Kind
-	Object   string // "pod default/web", "container app"; may be empty
-	Op       string // "create sandbox"; may be empty
-	Reason   string // a CamelCase word for scripts, as in Problem; may be empty
+	Object   string // such as "pod default/web" or "container app"; may be empty
+	Op       string // such as "create sandbox"; may be empty
+	Reason   string // CamelCase word for scripts, as in Problem; may be empty
 	Err      error
 	Hint     string // how to fix it; may be empty
 	Problems List   // set when the failure is a list of problems
@@ -168,8 +168,8 @@ func Of(err error) List {
 	return out
 }
 
-// Exhausted reports whether an error means that this host has no file descriptors or memory
-// left. Then the object of the failed operation, such as a file, is not the cause.
+// Exhausted reports whether an error means that this host has no file descriptors or memory left.
+// In this case, the object of the failed operation, such as a file, is not the cause.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -19,8 +19,8 @@ func Brief(text string) string {
 	return fmt.Sprintf("%s... [%d more bytes]", strings.ToValidUTF8(text[:maxBrief], ""), len(text)-maxBrief)
 }
 
-// ShownURL returns a name in a form for messages and for files that other users may read. If
-// the name is a URL, the result omits user, query and fragment. They may contain credentials.
+// ShownURL returns a name in a form for messages and for files that other users may read. If the
+// name is a URL, the result omits user, query and fragment. These parts may contain credentials.
 func ShownURL(name string) string {
 	scheme, rest, isURL := strings.Cut(name, "://")
 	if !isURL {

@@ -9,11 +9,11 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// AllocateDevices assigns devices to a pod's containers. The number follows from their limits
-// on extended resources. free lists the unassigned devices of each resource, which
-// AllocateDevices assigns in order. It ignores resources that have no entry in free. As in the
-// kubelet (pkg/kubelet/cm/devicemanager), a container may reuse the devices of earlier init
-// containers, except those of sidecars. The error is the kubelet's.
+// AllocateDevices assigns devices to a pod's containers. The limits of the containers on extended
+// resources determine the number of devices. The argument free lists the unassigned devices of each
+// resource, which AllocateDevices assigns in order. It ignores resources that have no entry in
+// free. As in the kubelet (pkg/kubelet/cm/devicemanager), a container may reuse the devices of
+// earlier init containers, except those of sidecars. The error is the kubelet's.
 func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (map[string][]string, error) {
 	pools := map[corev1.ResourceName]*devicePool{}
 	for name, devices := range free {
@@ -50,12 +50,13 @@ func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (ma
 	return out, nil
 }
 
-// devicePool has the devices of one resource during an allocation. used has the devices of init
-// containers that finish before the next container starts.
+// devicePool contains the devices of one resource during an allocation. The field used contains the
+// devices of init containers that finish before the next container starts.
 type devicePool struct{ free, used []string }
 
-// take returns n devices. It takes the used ones first. If leaves is true, the container
-// finishes before the next one starts. Then take adds the container's devices to used.
+// take returns n devices. It takes the used ones first. The argument leaves must be true if the
+// container finishes before the next one starts. In this case, take adds the container's devices to
+// used.
 func (p *devicePool) take(n int, leaves bool) ([]string, error) {
 	all := slices.Concat(p.used, p.free)
 	if n > len(all) {

@@ -7,17 +7,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Node has the properties of a node that determine the resources in CRI requests.
+// Node contains the properties of a node that determine the resources in CRI requests.
 type Node struct {
 	CFSQuota     bool  // the kubelet's cpuCFSQuota
 	PeriodMicros int64 // cpuCFSQuotaPeriod in µs
 	CgroupV2     bool
 }
 
-// Linux converts CPU and memory of a container or a sandbox. If cpuRequest is nil, Linux uses
-// the limit as the request. On cgroup v2, the kernel kills all processes of the group if the
-// group is out of memory, because the kubelet's singleProcessOOMKill defaults to false there
-// (issue 117793).
+// Linux converts CPU and memory of a container or a sandbox. If cpuRequest is nil, Linux uses the
+// limit as the request. On cgroup v2, the kernel kills all processes of the group if the group is
+// out of memory, because the kubelet's singleProcessOOMKill defaults to false on cgroup v2 (issue
+// 117793).
 func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtimeapi.LinuxContainerResources {
 	if cpuRequest == nil {
 		cpuRequest = cpuLimit
@@ -55,7 +55,7 @@ func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources 
 	return Linux(n, cpu, cpu, pod.Spec.Overhead.Memory())
 }
 
-// Given returns the quantity with the given name. It returns nil if the list does not have it.
+// Given returns the quantity with the given name. It returns nil if the list does not contain it.
 func Given(list corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
 	if q, ok := list[name]; ok {
 		return &q

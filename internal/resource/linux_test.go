@@ -11,15 +11,15 @@ func TestCPU(t *testing.T) {
 	for _, tt := range []struct {
 		milli  int64
 		shares uint64
-		// The period is 100 ms.
+		// CPU quota in µs for a period of 100 ms
 		quota int64
 	}{
-		{0, 2, 0}, // no quota
+		{0, 2, 0}, // 0 means no quota
 		{1, 2, 1000},
-		{5, 5, 1000}, // the minimum quota
+		{5, 5, 1000}, // the minimum of quotas
 		{250, 256, 25000},
 		{1000, 1024, 100000},
-		// This is the maximum of shares.
+		// the maximum of shares
 		{1 << 20, 262144, 104857600},
 	} {
 		if got := CPUShares(tt.milli); got != tt.shares {
@@ -43,8 +43,8 @@ func TestLinuxRequestDefaultsToLimit(t *testing.T) {
 	}
 }
 
-// The kernel must kill a pod of class system-node-critical last, even if podrun has not
-// resolved the pod's priority.
+// TestOOMScoreOfNodeCritical checks that the kernel kills a pod of class system-node-critical last,
+// even if podrun has not resolved the pod's priority.
 func TestOOMScoreOfNodeCritical(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
 	c := &pod.Spec.Containers[0]

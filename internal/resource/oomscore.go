@@ -11,7 +11,7 @@ import (
 
 // OOMScoreAdj returns the container's oom_score_adj on a host that has memoryCapacity bytes of
 // memory. For a pod of class system-node-critical, OOMScoreAdj uses the priority of this class,
-// even if the pod's priority is not resolved. So the kernel kills the pod last.
+// even if the pod's priority is not resolved, so that the kernel kills the pod last.
 func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int64 {
 	if pod.Spec.PriorityClassName == scheduling.SystemNodeCritical && pod.Spec.Priority == nil {
 		critical := *pod
@@ -20,11 +20,12 @@ func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int
 		pod = &critical
 	}
 	if memoryCapacity <= 0 {
-		// The capacity is unknown. Then the container's share of the memory is about zero.
+		// The capacity is unknown. With this value, the container's share of the memory is about
+		// zero.
 		memoryCapacity = math.MaxInt64
 	}
 	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
 }
 
-// QOSClass returns the pod's QoS class. Pod-level resources count.
+// QOSClass returns the pod's QoS class. It considers pod-level resources.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass { return v1qos.ComputePodQOS(pod) }

@@ -11,8 +11,8 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The limits on the text of a quantity. Kubernetes' parser computes with all digits of the number, so it would take
-// minutes to parse 1e-99999999.
+// These are the limits on the text of a quantity. Kubernetes' parser computes with all digits of the number, so it
+// would take minutes to parse 1e-99999999.
 const (
 	MaxQuantityLength   = 64
 	MaxQuantityExponent = 30
@@ -22,9 +22,9 @@ const (
 var ErrQuantityLimits = fmt.Errorf("longer than %d characters, or with an exponent beyond ±%d", MaxQuantityLength, MaxQuantityExponent)
 
 // ParseQuantity parses a quantity, such as 100Mi or 500m, in bounded time. It returns
-// ErrQuantityLimits if the text, or the canonical text of the result, exceeds the limits. So
-// the canonical text of each result can be parsed too. A test (arch_test.go) forbids other
-// calls of Kubernetes' parser.
+// ErrQuantityLimits if the text, or the canonical text of the result, exceeds the limits.
+// Therefore, the canonical text of each result can be parsed too. A test (arch_test.go) forbids
+// other calls of Kubernetes' parser.
 func ParseQuantity(text string) (apiresource.Quantity, error) {
 	if QuantityExceedsLimits(text) {
 		return apiresource.Quantity{}, ErrQuantityLimits
@@ -49,15 +49,16 @@ func QuantityExceedsLimits(text string) bool {
 	return m != nil && (len(m[1]) > 2 || len(m[1]) == 2 && m[1] > fmt.Sprint(MaxQuantityExponent))
 }
 
-// JSONExceedsLimits reports whether a value in a JSON text exceeds the limits. The text will be
-// decoded into a type that has quantities. It checks keys in the same way as values.
+// JSONExceedsLimits reports whether a value in a JSON text exceeds the limits. Callers use it
+// before they decode the text into a type with quantities. It checks keys in the same way as
+// values.
 func JSONExceedsLimits(text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	for {
 		token, err := decoder.Token()
 		if err != nil {
-			// The error is io.EOF, or means invalid JSON, which the caller reports.
+			// The error is io.EOF, or the JSON is invalid, which the caller reports.
 			return false
 		}
 		switch value := token.(type) {

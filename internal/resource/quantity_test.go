@@ -20,7 +20,7 @@ func TestParseQuantity(t *testing.T) {
 	for _, text := range []string{
 		"1e31", "1e-31", "1E+00031", "1e9999999", "1e-99999999", " 1e9999999", "1e9999999\n", "1e99999999999999999999",
 		strings.Repeat("9", 65), "0." + strings.Repeat("0", 100) + "1",
-		// The exponent of its canonical text is larger.
+		// The exponent of the canonical text is larger than that of this text.
 		"1" + strings.Repeat("0", 58) + "e30",
 	} {
 		if q, err := resource.ParseQuantity(text); !errors.Is(err, resource.ErrQuantityLimits) {

@@ -14,7 +14,7 @@ func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// PodLimits returns the sum of the pod's limits, which it computes as PodRequests computes that of the requests.
+// PodLimits returns the sum of the pod's limits, which it computes in the same way as PodRequests.
 func PodLimits(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// awaitAfter is how long Await waits for a system call after its context has ended. A call that
-// completes usually does so within this time.
+// awaitAfter is the time for which Await waits for a system call after its context has ended. If
+// the file system responds, a call usually completes within this time.
 const awaitAfter = time.Second
 
-// Await makes a system call on path. The call may never return if path is on a network file
-// system whose server is unreachable. It stops waiting a second after the context has ended.
-// The call then continues in the background, so it must be harmless whenever it completes. The
-// error is the call's, or wraps the context's cause.
+// Await makes a system call on path. The call may never return if path is on a network file system
+// whose server is unreachable. Await stops waiting a second after the context has ended. The call
+// then continues in the background, so the caller must use Await only for calls that are harmless
+// even if they complete later. The error is the call's, or wraps the context's cause.
 func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T

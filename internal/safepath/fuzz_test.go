@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParseMounts checks that a mount is found exactly once and at its position, whatever the
-// other lines are. Each line may result in at most one mount.
+// FuzzParseMounts checks that a mount is found exactly once and at its position, regardless of the
+// other lines. Each line may result in at most one mount.
 func FuzzParseMounts(f *testing.F) {
 	const good = `41 40 0:31 / /pods/u rw - tmpfs tmpfs rw`
 	for _, seed := range []string{

@@ -51,8 +51,8 @@ func TestOpenSubpathAsTheKubelet(t *testing.T) {
 	}
 }
 
-// linkedVolume creates a volume with links of all kinds. It also
-// creates a sibling directory, host, which stands for a directory of the host outside the volume.
+// linkedVolume creates a volume with links of all kinds. It also creates a sibling directory named
+// host, which represents a directory of the host outside the volume.
 func linkedVolume(t *testing.T, linked bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func openAsTheKubelet(t *testing.T, volume, sub string) (string, error) {
 	return insideOf(t, volume, mounter.source), nil
 }
 
-// noMounter is a mounter that only records what it should mount.
+// noMounter is a mounter that only records the requested mounts.
 type noMounter struct {
 	*mount.FakeMounter
 	source string

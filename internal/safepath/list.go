@@ -13,28 +13,28 @@ import (
 // listBuffer is the size of one batch of directory entries: about 1,000 names.
 const listBuffer = 32 << 10
 
-// The offsets of fields in a linux_dirent64, which getdents64(2) returns.
+// These are the offsets of fields in a linux_dirent64, which getdents64(2) returns.
 const (
 	// entryCookie is the offset of the cookie: the position of the next entry in the directory.
 	entryCookie = 8
 	// entryLength is the offset of the entry's length, which has 2 bytes.
 	entryLength = 16
-	// A zero byte ends the name.
+	// entryName is the offset of the name, which ends with a zero byte.
 	entryName = 19
 )
 
-// listBuffers has the buffers of closed listings, for reuse. A pod may have thousands of
+// listBuffers contains the buffers of closed listings, for reuse. A pod may have thousands of
 // directories.
 var listBuffers = sync.Pool{New: func() any { return new([listBuffer]byte) }}
 
-// Listing reads the names in a directory in batches. A container decides how many names a
-// directory has, so the use of memory must not depend on their number. (600,000 files once took
-// 338 MB.)
+// Listing reads the names in a directory in batches. A container can create any number of names, so
+// the use of memory must not depend on it. In an earlier version, a listing of 600,000 files used
+// 338 MB.
 type Listing struct {
 	ctx  context.Context
 	fd   int               // the directory; its read position is the position of the listing
 	buf  *[listBuffer]byte // from listBuffers; nil after Close
-	left []byte            // the part of the batch that Next has not returned yet
+	left []byte            // part of the batch that Next has not returned yet
 	// next is the cookie of the entry after the last one that Next returned.
 	next int64
 }
@@ -51,12 +51,12 @@ func List(ctx context.Context, dir int) (*Listing, error) {
 	return l, nil
 }
 
-// open gives the listing a buffer and a descriptor, which the listing will close.
+// open assigns a buffer and a descriptor to the listing. Close closes the descriptor.
 func (l *Listing) open(fd int) {
 	l.fd, l.buf = fd, listBuffers.Get().(*[listBuffer]byte)
 }
 
-// Close closes the listing's descriptor. If it was called before, it does nothing.
+// Close closes the listing's descriptor. It has no effect if the listing is already closed.
 func (l *Listing) Close() {
 	if l.buf == nil {
 		return
@@ -84,7 +84,8 @@ func (l *Listing) Next() (string, error) {
 	}
 }
 
-// fill reads the next batch after Next has returned all names of the last one.
+// fill reads the next batch of entries. Next calls it after it has returned all names of the
+// previous batch.
 func (l *Listing) fill() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)

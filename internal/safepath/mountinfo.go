@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mounts returns the mounts in this process's mount namespace, in the kernel's order. If
-// several have the same mount point, the last one is on top.
+// Mounts returns the mounts in this process's mount namespace, in the kernel's order. If several
+// mounts have the same mount point, the last of them is on top.
 func Mounts() ([]*mountinfo.Info, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -24,9 +24,9 @@ func Mounts() ([]*mountinfo.Info, error) {
 }
 
 // parseMounts parses mountinfo's text (proc_pid_mountinfo(5)). If the library cannot parse one
-// line, it rejects the whole text. parseMounts skips such a line instead. Another program's
-// mount must not prevent the removal of a pod. The skipped mount is not in the result, but a
-// deletion stops at it too.
+// line, it rejects the whole text. parseMounts skips such a line instead, because another program's
+// mount must not prevent the removal of a pod. The result does not contain the skipped mount, but a
+// deletion stops at this mount too.
 func parseMounts(text string) []*mountinfo.Info {
 	all, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
 	if err == nil {
@@ -52,9 +52,9 @@ func below(mounts []*mountinfo.Info, dir string) []*mountinfo.Info {
 	return out
 }
 
-// IsMountPoint reports whether something is mounted at path. A bind mount of the same file
-// system counts. It returns false if path does not exist or is a symlink. It ends with the
-// context. It does not use mountinfo.Mounted, because that follows symlinks.
+// IsMountPoint reports whether something is mounted at path. This includes a bind mount of the same
+// file system. It returns false if path does not exist or is a symlink. It returns when the context
+// ends. It does not use mountinfo.Mounted, because that function follows symlinks.
 func IsMountPoint(ctx context.Context, path string) (bool, error) {
 	return Await(ctx, path, func() (bool, error) { return mountedAt(path) })
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // MountsOf returns the mounts, in this process's mount namespace, of an open directory and of
-// anything inside it. These are bind mounts at other paths. If the directory is a mount point,
-// its own mount is included.
+// anything inside it. These are bind mounts at other paths and, if the directory is a mount point,
+// its own mount.
 func MountsOf(dir int) ([]*mountinfo.Info, error) {
 	id, err := mountID(dir)
 	if err != nil {

@@ -14,27 +14,27 @@ import (
 // container can nest directories to any depth.
 const maxDepth = 64
 
-// deletion deletes one tree. It moves directories at maxDepth to the top of the tree. So no
-// nesting exhausts the descriptors.
+// deletion deletes one tree. It moves directories at maxDepth to the top of the tree, so that
+// deeply nested directories cannot exhaust the descriptors.
 type deletion struct {
 	ctx context.Context
 	// top is the descriptor of the tree's root. It is -1 until the first directory is opened.
 	top int
-	// moved is the number of directories that were moved up.
+	// moved is the number of directories that were moved to the top.
 	moved int
 }
 
-// Clear deletes everything in an open directory except the entries in keep. It deletes
-// symlinks, not their targets. It does not delete through a mount: the error is then
+// Clear deletes everything in an open directory except the entries in keep. It deletes symlinks,
+// not their targets. It does not enter mounts. If there is a mount below the directory, it returns
 // ErrOtherMount. If another process has removed the directory, Clear succeeds.
 func Clear(ctx context.Context, dir int, keep ...string) error {
 	d := deletion{ctx: ctx, top: dir}
 	return d.clear(dir, 0, keep)
 }
 
-// Remove deletes the entry name of an open directory. This is a file, a symlink (not its
-// target), or a directory with everything in it, as in Clear. It succeeds if the entry does not
-// exist, or if another process removes it concurrently.
+// Remove deletes the entry name of an open directory. The entry is a file, a symlink (whose target
+// it does not delete), or a directory, which it deletes with its content like Clear. It succeeds if
+// the entry does not exist, or if another process removes it concurrently.
 func Remove(ctx context.Context, dir int, name string) error {
 	d := deletion{ctx: ctx, top: -1}
 	if err := d.remove(dir, name, 0); !errors.Is(err, unix.ENOENT) {
@@ -46,11 +46,11 @@ func Remove(ctx context.Context, dir int, name string) error {
 // clear deletes the content of a directory. At the first level, it keeps the entries in keep.
 func (d *deletion) clear(dir, depth int, keep []string) error {
 	for {
-		// During the last pass, another process may have added files, or this one may have moved
-		// directories up from a lower level.
+		// The directory may contain new entries: during the last pass, another process may have
+		// added files, or this process may have moved directories up from a lower level.
 		done, err := d.pass(dir, depth, keep)
 		if errors.Is(err, unix.ENOENT) {
-			// Another podrun has removed the empty directory of a deleted pod.
+			// Another podrun process has removed the empty directory of a deleted pod.
 			return nil
 		}
 		if err != nil || done == 0 {
@@ -84,8 +84,8 @@ func (d *deletion) pass(dir, depth int, keep []string) (done int, err error) {
 	}
 }
 
-// remove deletes one entry of a directory: a file, a symlink (not its target), or a directory
-// with its content.
+// remove deletes one entry of a directory: a file, a symlink (whose target it does not delete), or
+// a directory with its content.
 func (d *deletion) remove(dir int, name string, depth int) error {
 	if err := d.ctx.Err(); err != nil {
 		return context.Cause(d.ctx)

@@ -24,8 +24,8 @@ func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
 	}
 }
 
-// TestClearGone checks that another podrun may remove a pod's empty directory while Clear works
-// on it.
+// TestClearGone checks that Clear succeeds if another podrun process removes a pod's empty
+// directory at the same time.
 func TestClearGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod")
 	if err := os.Mkdir(path, 0o750); err != nil {
@@ -44,7 +44,8 @@ func TestClearGone(t *testing.T) {
 	}
 }
 
-// If a tree is too deep for one pass, its removal must leave nothing behind next to it.
+// TestRemoveOfADeepTree checks that the removal of a tree that is too deep for one pass leaves no
+// files behind next to the tree.
 func TestRemoveOfADeepTree(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -1,16 +1,15 @@
 // Package safepath operates on directories that a container can change concurrently. It lists,
-// walks, writes, binds, unmounts and removes files below an open directory. Only OpenSubpath
-// and ReadFile follow symlinks, and they never open anything outside the volume. Walk, Clear
-// and Remove do not enter mounts. The use of memory and descriptors is constant: it does not
-// depend on the number of entries and the depth of a directory.
+// walks, writes, binds, unmounts and removes files below an open directory. Only OpenSubpath and
+// ReadFile follow symlinks, and they never open anything outside the volume. Walk, Clear and Remove
+// do not enter mounts. The use of memory and descriptors is constant: it does not depend on the
+// number of entries or the depth of a directory.
 //
 // An open directory is a descriptor of golang.org/x/sys/unix. The caller owns and closes it. A
-// function that takes a path follows symlinks in all elements except the last. So only root may
-// have write access to the parent directories. Stat also follows a symlink in the last element.
+// function that takes a path follows symlinks in all elements except the last. Therefore, only root
+// may have write access to the parent directories. Stat also follows a symlink in the last element.
 //
-// Errors wrap the unix.Errno of the system call. When its context ends, a function returns an
-// error that wraps the context's cause. The functions are safe for concurrent use. A Listing is
-// not.
+// Errors wrap the unix.Errno of the system call. When its context ends, a function returns an error
+// that wraps the context's cause. The functions are safe for concurrent use. A Listing is not.
 package safepath
 
 import (
@@ -24,12 +23,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherMount reports that a directory is on a different mount than its parent.
+// ErrOtherMount means that a directory is on a different mount than its parent.
 var ErrOtherMount = errors.New("it is on another mount")
 
 // OpenSubdir opens the directory name in dir for reading. It fails with ELOOP or ENOTDIR on a
-// symlink. It fails with ErrOtherMount on a mount point; a bind mount of the same file system
-// is one, too. The caller must close the descriptor.
+// symlink. It fails with ErrOtherMount on a mount point, including that of a bind mount of the same
+// file system. The caller must close the descriptor.
 func OpenSubdir(dir int, name string) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -49,19 +48,19 @@ func OpenSubdir(dir int, name string) (int, error) {
 	return fd, nil
 }
 
-// Chmod sets the permission bits and the setuid, setgid and sticky bits of an open file. The
-// file may be opened with O_PATH. mode is in the format of stat(2).
+// Chmod sets the permission bits and the setuid, setgid and sticky bits of an open file. The file
+// may be opened with O_PATH. The argument mode has the format of stat(2).
 func Chmod(fd int, mode uint32) error {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), fileMode(mode))
 }
 
-// mountID returns the ID of the mount on which an open file is. It is the ID in mountinfo.
+// mountID returns the ID of the mount on which an open file is. mountinfo contains the same ID.
 func mountID(fd int) (uint64, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
 		return st.Mnt_id, nil
 	}
-	// Linux before 5.8.
+	// Linux before 5.8 does not return the mount ID in statx.
 	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
 		return 0, err

@@ -28,16 +28,15 @@ const (
 	resolveNoLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 )
 
-// ErrOutside reports that a path leads out of the volume.
+// ErrOutside means that a path leads out of the volume.
 var ErrOutside = errors.New("it leads outside the volume")
 
-// OpenSubpath opens a path inside the directory volume with O_PATH, for a bind mount. It
-// creates missing components as directories. They get the mode of the volume's directory. It
-// follows symlinks like the host, but requires that the result is inside the volume. The
-// kubelet does the same (doBindSubPath in pkg/volume/util/subpath). Errors are: ErrOutside if
-// the result is outside; fs.ErrNotExist if a symlink is dangling or the volume does not exist;
-// EAGAIN if another process renames files without end; ENOSYS before Linux 5.6. It ends with
-// the context.
+// OpenSubpath opens a path inside the directory volume with O_PATH, for a bind mount. It creates
+// missing components as directories with the mode of the volume's directory. It follows symlinks
+// like the host, but requires that the result is inside the volume. The kubelet does the same
+// (doBindSubPath in pkg/volume/util/subpath). Errors are: ErrOutside if the result is outside;
+// fs.ErrNotExist if a symlink is dangling or the volume does not exist; EAGAIN if another process
+// renames files continuously; ENOSYS before Linux 5.6; and the context's cause if the context ends.
 func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -58,9 +57,9 @@ func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) 
 	return os.NewFile(uintptr(fd), filepath.Join(volume, subpath)), nil
 }
 
-// podrun retries openat2 this often after EAGAIN. After the first hundred attempts, it pauses
-// between them. The kernel returns EAGAIN if anything on the host was renamed or mounted during
-// the call. If a container renames without end, nearly every call fails.
+// These constants are the number of attempts of openat2 after EAGAIN, and the pause between them
+// after the first hundred attempts. The kernel returns EAGAIN if anything on the host was renamed
+// or mounted during the call. If a container renames files continuously, nearly every call fails.
 const (
 	againTries = 1000
 	againAt    = 100
@@ -69,14 +68,15 @@ const (
 
 // openVolume is a volume in which OpenSubpath opens a path.
 type openVolume struct {
-	root int // O_PATH
+	root int // descriptor opened with O_PATH
 	// path is the path of root on the host.
 	path string
 }
 
 // open opens a path below the volume's root. If a path leaves the volume, even temporarily, the kernel may be unable
-// to resolve it inside the volume. Then open resolves the symlinks itself and opens the result without following
-// symlinks. So the result is inside the volume, whatever a container replaces concurrently.
+// to resolve it inside the volume. In this case, open resolves the symlinks itself and opens the result without
+// following symlinks. Therefore, the result is inside the volume, regardless of changes that a container makes
+// concurrently.
 func (v openVolume) open(ctx context.Context, path string) (int, error) {
 	fd, err := openat2(ctx, v.root, path, resolveBeneath)
 	if !errors.Is(err, unix.EXDEV) {
@@ -98,7 +98,7 @@ func resolve(volume, path string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(volume, path))
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		// The error omits the path, which may reveal paths of the host.
+		// The error does not contain the path, which may reveal paths of the host.
 		return "", failed.Err
 	}
 	if err != nil {
@@ -124,8 +124,8 @@ func openat2(ctx context.Context, root int, path string, how uint64) (int, error
 	return fd, err
 }
 
-// tryAgain calls open until the result is not EAGAIN, but at most againTries times. It ends
-// with the context.
+// tryAgain calls open until the result is not EAGAIN, but at most againTries times. It stops when
+// the context ends.
 func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	for try := 1; ; try++ {
 		fd, err := open()
@@ -141,8 +141,8 @@ func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	}
 }
 
-// makeDirs creates the missing directories of a path, one after the other. Each is created in a
-// directory that makeDirs opens inside the volume.
+// makeDirs creates the missing directories of a path, one after the other. It creates each of them
+// in a parent directory that it opens inside the volume.
 func (v openVolume) makeDirs(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(v.root, &st); err != nil {
@@ -174,7 +174,8 @@ func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint3
 	if err != nil {
 		return err
 	}
-	// mkdir(2) ignores the setuid and setgid bits. The umask clears other bits.
+	// mkdir(2) ignores the setuid and setgid bits, and the umask clears other bits, so makeDir sets
+	// the mode separately.
 	made, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -187,8 +188,8 @@ func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint3
 const targetMode = 0o750
 
 // Bind binds the open file source, with the mounts below it, at the path target. It creates the
-// target. This is a directory if source is a directory, otherwise a file. target must be below
-// a directory that only root can write.
+// target. The target is a directory if source is a directory, and otherwise a file. It must be
+// below a directory to which only root can write.
 func Bind(source *os.File, target string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(source.Fd()), &st); err != nil {
@@ -222,9 +223,9 @@ func makeTarget(target string, dir bool) error {
 }
 
 // ReadFile reads a regular file of at most limit bytes inside the directory volume. It follows
-// symlinks as if the volume were the root, like the kubelet for fileKeyRef (securejoin). The
-// error is fs.ErrNotExist if there is no such file, and the context's cause if the context has
-// ended. It is another error if the file is too large or not regular.
+// symlinks as if the volume were the root, like the kubelet for fileKeyRef (securejoin). The error
+// is fs.ErrNotExist if the file does not exist, the context's cause if the context has ended, and
+// another error if the file is too large or not regular.
 func ReadFile(ctx context.Context, volume, file string, limit int64) ([]byte, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -65,8 +65,9 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 	}
 }
 
-// kubelet-golden 19-emptydir, C5: directories that podrun creates for a subPath must have the
-// mode of the volume, including the setuid, setgid and sticky bits.
+// TestOpenSubpathMakesDirectoriesLikeTheVolume (kubelet-golden 19-emptydir, C5) checks that
+// directories that podrun creates for a subPath have the mode of the volume, including the setuid,
+// setgid and sticky bits.
 func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
 	for _, mode := range []os.FileMode{
 		0o700, 0o777, os.ModeSetgid | 0o777, os.ModeSetgid | os.ModeSticky | 0o777, os.ModeSticky | 0o777, os.ModeSetuid | 0o750,
@@ -88,7 +89,8 @@ func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
 	}
 }
 
-// D11: if a container renames without end, openat2 nearly always returns EAGAIN.
+// TestD11OpenIsNotTriedForEver (D11) checks that OpenSubpath returns if a container renames files
+// continuously, so that openat2 nearly always returns EAGAIN.
 func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
@@ -118,8 +120,9 @@ func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	})
 }
 
-// CVE-2021-25741: during the walk, a container replaces a directory, or an absolute symlink to
-// one, with a symlink to the host.
+// TestOpenSubpathUnderASymlinkRace (CVE-2021-25741) checks that OpenSubpath never opens a file of
+// the host if a container replaces a directory, or an absolute symlink to a directory, with a
+// symlink to the host during the walk.
 func TestOpenSubpathUnderASymlinkRace(t *testing.T) {
 	for _, absolute := range []bool{false, true} {
 		t.Run(fmt.Sprint("absolute: ", absolute), func(t *testing.T) { raceForASubpath(t, absolute) })

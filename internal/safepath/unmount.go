@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// podrun retries a busy mount this often and at this interval. A container's mounts disappear
-// shortly after its process has exited.
+// These constants are the number of attempts to unmount a busy mount, and the interval between
+// them. A container's mounts disappear shortly after its process has exited.
 const (
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
 )
 
-// UnmountBelow unmounts everything at or below dir, the newest mount first. root is an open
-// descriptor of base, which is an ancestor of dir. Both are real paths, as in mountinfo. If a
-// mount is busy for a second, UnmountBelow returns EBUSY. It never detaches a mount lazily.
-// Otherwise a process that uses the mount could write while the directory is deleted.
+// UnmountBelow unmounts everything at or below dir, the newest mount first. The argument root is an
+// open descriptor of base, which is an ancestor of dir. Both are real paths, as in mountinfo. If a
+// mount is busy for a second, UnmountBelow returns EBUSY. It never detaches a mount lazily, because
+// a process that uses the mount could then still write while the directory is deleted.
 func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	for try := 0; ; try++ {
 		left, err := unmountOnce(ctx, root, base, dir)
@@ -44,7 +44,7 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 
 // unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads the list of
 // mounts again after each success. It ends when no mount remains, or when it cannot unmount any of the
-// remaining ones; left is then the reason.
+// remaining ones; the result left is then the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := Mounts()
@@ -76,8 +76,8 @@ func unmountError(m *mountinfo.Info, err error) error {
 
 // unmount unmounts one mount point below base. It opens the parent directory without following
 // symlinks, and uses this descriptor to name the mount. Otherwise a container could replace a
-// directory with a symlink, and podrun would unmount something of the host. It does not open
-// the mount itself, because that would keep the mount busy.
+// directory with a symlink, and podrun would unmount a mount of the host. It does not open the
+// mount itself, because that would keep the mount busy.
 func unmount(ctx context.Context, root int, base, point string) error {
 	rel, err := filepath.Rel(base, point)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// Between the listing of the mounts and the unmount, a container may replace a parent directory
-// of a mount point with a symlink.
+// TestUnmountFollowsNoSymlink checks that podrun unmounts nothing of the host if a container
+// replaces a parent directory of a mount point with a symlink after podrun has listed the mounts.
 func TestUnmountFollowsNoSymlink(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mount needs root")
@@ -43,8 +43,9 @@ func TestUnmountFollowsNoSymlink(t *testing.T) {
 	}
 }
 
-// The kernel escapes spaces, tabs, newlines and backslashes, but no other white space of
-// Unicode. If the library rejects a line, the other lines must still count.
+// TestParseMounts checks mountinfo lines with white space in paths: the kernel escapes spaces,
+// tabs, newlines and backslashes, but no other white space of Unicode. If the library rejects a
+// line, parseMounts must still return the mounts of the other lines.
 func TestParseMounts(t *testing.T) {
 	good := []string{
 		`22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw`,
@@ -76,15 +77,16 @@ func TestParseMounts(t *testing.T) {
 			t.Errorf("%s lines: %s", name, diff)
 		}
 	}
-	// No path can have a NUL byte. The mount must be listed, but must not match any directory.
+	// No path can contain a NUL byte. parseMounts must return the mount, but the mount must not
+	// match any directory.
 	nul := parseMounts(`49 22 0:39 / /pods\000/u rw - tmpfs tmpfs rw`)
 	if len(nul) != 1 || nul[0].Mountpoint != "/pods\x00/u" || len(below(nul, "/pods")) != 0 {
 		t.Errorf("NUL: %v", nul)
 	}
 }
 
-// A file system that does not respond must not block an interrupted command. It must not keep
-// the command's lock either.
+// TestAwaitEndsWithTheContext checks that a file system that does not respond neither blocks an
+// interrupted command nor makes it hold the command's lock.
 func TestAwaitEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,29 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLevels is the number of parent directories that a walk keeps open. A container decides
-// how deep its directories are. So the use of descriptors and memory must not depend on the
-// depth.
+// openLevels is the number of parent directories that a walk keeps open. A container can nest
+// directories to any depth, so the use of descriptors and memory must not depend on the depth.
 const openLevels = 64
 
-// ErrMoved reports that a walk cannot return from a deeply nested directory to its parent.
+// ErrMoved means that a walk cannot return from a deeply nested directory to its parent.
 var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
 
-// Visitor has the functions that Walk calls. If one of them returns an error other than ENOENT,
-// the walk ends. Neither function may be nil.
+// Visitor contains the functions that Walk calls. If one of them returns an error other than
+// ENOENT, the walk ends. Neither function may be nil.
 type Visitor struct {
-	// Walk calls File for each entry that is not a directory. Symlinks are such entries.
+	// Walk calls File for each entry that is not a directory. This includes symlinks.
 	File func(dir int, name string) error
-	// Walk calls Leave for each directory after all its entries. The last call is for the root of
-	// the walk.
+	// Walk calls Leave for each directory after it has visited the directory's entries. The last
+	// call is for the root of the walk.
 	Leave func(dir int) error
 }
 
 // level is a directory on the path from the root of a walk to its current position.
 type level struct {
-	// The listing is closed (fd -1) if the level is more than openLevels above the position.
+	// The listing is closed (fd -1) if the level is more than openLevels above the current
+	// position.
 	*Listing
-	// id identifies the directory when the walk returns to it.
+	// The walk uses id to recognize the directory when it returns to it.
 	id fileID
 }
 
@@ -47,10 +47,10 @@ type treeWalk struct {
 	levels []level
 }
 
-// Walk visits everything below an open directory, and then the directory itself. It does not
-// enter mounts, and ignores entries that disappear during the walk. The error is the visitor's
-// error with the path of the entry, or the context's cause. It is ErrMoved if a directory was
-// moved out of the tree.
+// Walk visits everything below an open directory, and then the directory itself. It does not enter
+// mounts, and ignores entries that disappear during the walk. The error is the visitor's error with
+// the path of the entry, or the context's cause. The error is ErrMoved if a directory was moved out
+// of the tree.
 func Walk(ctx context.Context, root int, visit Visitor) error {
 	t := &treeWalk{ctx: ctx, visit: visit}
 	defer t.close()
@@ -70,12 +70,12 @@ func (t *treeWalk) close() {
 	}
 }
 
-// step visits the next entry of the current directory. If there is none, it leaves the
+// step visits the next entry of the current directory. If no entry remains, it leaves the
 // directory.
 func (t *treeWalk) step() error {
 	at := t.levels[len(t.levels)-1]
 	name, err := at.Next()
-	// There are no more entries, or the directory was removed.
+	// Either no entry remains, or the directory was removed.
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) {
 		return t.leave()
 	}
@@ -112,7 +112,7 @@ func (t *treeWalk) entry(dir int, name string) error {
 	return err
 }
 
-// enter descends into a directory. It then owns the directory's descriptor.
+// enter descends into a directory. It takes ownership of the directory's descriptor.
 func (t *treeWalk) enter(fd int) error {
 	id, err := identify(fd)
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *treeWalk) enter(fd int) error {
 	names.open(fd)
 	t.levels = append(t.levels, level{Listing: names, id: id})
 	if above := len(t.levels) - 1 - openLevels; above >= 0 {
-		// Later, reopen reads the rest of the batch again.
+		// When the walk returns, reopen reads the rest of the batch again.
 		t.levels[above].Close()
 	}
 	return nil
@@ -146,7 +146,7 @@ func (t *treeWalk) leave() error {
 }
 
 // reopen opens a level again, as the parent of the directory below it, and continues the level's listing. If another
-// process has moved that directory, its parent is not the level, and the error is ErrMoved.
+// process has moved the directory below, its parent is no longer the level's directory, and reopen returns ErrMoved.
 func (t *treeWalk) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

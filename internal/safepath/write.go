@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDir creates one directory with exactly the given mode, whatever the umask is. An existing
-// directory keeps its mode. If path is anything else, such as a symlink, MakeDir returns an
-// error. MakeDir protects only the last element of path. Only root may have write access to the
-// parent directory.
+// MakeDir creates one directory with exactly the given mode, regardless of the umask. An existing
+// directory keeps its mode. If path is anything else, such as a symlink, MakeDir returns an error.
+// MakeDir protects only the last element of path. Only root may have write access to the parent
+// directory.
 func MakeDir(path string, mode fs.FileMode) error {
 	switch err := os.Mkdir(path, mode.Perm()); {
 	case err == nil:
@@ -33,9 +33,9 @@ func MakeDir(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// MakeDirs creates the missing directories of path, which is relative to dir, with mode 0755.
-// It opens the last one, which the caller must close. It follows no symlinks: the error is then
-// ELOOP or ENOTDIR.
+// MakeDirs creates the missing directories of a path relative to dir, with mode 0755. It opens the
+// last directory and returns its descriptor, which the caller must close. It does not follow
+// symlinks: if the path contains one, the error is ELOOP or ENOTDIR.
 func MakeDirs(dir int, at string) (int, error) {
 	current, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,7 +52,7 @@ func MakeDirs(dir int, at string) (int, error) {
 	return current, nil
 }
 
-// makeDirAt creates a directory with mode 0755, whatever the umask is, unless the directory
+// makeDirAt creates a directory with mode 0755, regardless of the umask, unless the directory
 // exists. It then opens the directory.
 func makeDirAt(dir int, name string) (int, error) {
 	made := unix.Mkdirat(dir, name, 0o755)
@@ -68,16 +68,17 @@ func makeDirAt(dir int, name string) (int, error) {
 	return fd, err
 }
 
-// Writer writes new files. It remembers which permission bits the umask clears. So it need not
-// set the mode of each of the thousands of files of a pod. The zero value is ready to use. All
-// directories that a caller passes to one Writer must be on the same volume.
+// Writer writes new files. It remembers which permission bits the umask clears. Therefore, it need
+// not set the mode of each of the thousands of files of a pod separately. The zero value is ready
+// to use. All directories that a caller passes to one Writer must be on the same volume.
 type Writer struct {
-	// When earlier files were created, the umask kept and cleared these permission bits.
+	// These are the permission bits that the umask kept and cleared when earlier files were
+	// created.
 	kept, lost uint32
 }
 
-// WriteNew writes a new file with exactly the given permission bits, whatever the umask is. The
-// error is EEXIST if the name exists. A symlink of this name counts.
+// WriteNew writes a new file with exactly the given permission bits, regardless of the umask. The
+// error is EEXIST if the name exists, even if it is a symlink.
 func (w *Writer) WriteNew(dir int, name string, mode uint32, data []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
@@ -90,7 +91,7 @@ func (w *Writer) WriteNew(dir int, name string, mode uint32, data []byte) error 
 	return errors.Join(err, unix.Close(fd))
 }
 
-// setMode sets the mode of a file if the file did not get all bits when it was created.
+// setMode sets the mode of a file if the umask cleared some of its bits when it was created.
 func (w *Writer) setMode(fd int, mode uint32) error {
 	if mode&^w.kept == 0 {
 		return nil
@@ -127,9 +128,9 @@ func writeAll(fd int, data []byte) error {
 	return nil
 }
 
-// HasContent reports whether the file at path below dir is a regular file with exactly the
-// given content. It returns false if the file is behind a symlink, on another mount, or not
-// readable.
+// HasContent reports whether the file at path below dir is a regular file with exactly the given
+// content. It returns false if the path contains a symlink, or the file is on another mount or
+// cannot be read.
 func HasContent(dir int, path string, want []byte) bool {
 	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
@@ -146,8 +147,8 @@ func HasContent(dir int, path string, want []byte) bool {
 	return err == nil && bytes.Equal(data, want)
 }
 
-// Readlink reads the symlink name in dir. The error is ENOENT, or EINVAL if name is not a
-// symlink.
+// Readlink reads the symlink name in dir. The error is ENOENT if name does not exist, and EINVAL if
+// name is not a symlink.
 func Readlink(dir int, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// A container may plant a link under a name. podrun must neither read nor write the link's
-// target (CVE-2025-9566).
+// TestWritesFollowNoSymlink checks that podrun neither reads nor writes the target of a symlink
+// that a container has created under a name that podrun uses (CVE-2025-9566).
 func TestWritesFollowNoSymlink(t *testing.T) {
 	dir, host := t.TempDir(), t.TempDir()
 	treetest.Write(t, host+"/file")

@@ -2,7 +2,7 @@
 
 package sbom
 
-import _ "embed" // This embeds the document that hack/sbom writes.
+import _ "embed" // The embedded document is written by hack/sbom.
 
 //go:embed podrun_amd64.spdx.json
 var document string

@@ -1,3 +1,3 @@
-// Package trace records what a command does and when: its phases and its calls to the runtime.
-// It writes them as JSON, or draws them as a waterfall in text or SVG.
+// Package trace records the phases of a command and its calls to the runtime, with their times. It
+// writes them as JSON, or draws them as a waterfall in text or SVG.
 package trace

@@ -51,11 +51,12 @@ func (r *Recorder) Trace(command string) Trace {
 
 type key struct{}
 
-// With returns a context that makes r record the phases that begin with it.
+// With returns a context with the recorder r, which records the phases for which Begin is called
+// with this context.
 func With(ctx context.Context, r *Recorder) context.Context { return context.WithValue(ctx, key{}, r) }
 
-// Begin begins a phase. The returned function ends it. If the context has no recorder, both do
-// nothing.
+// Begin begins a phase. The returned function ends it. If the context has no recorder, Begin and
+// the returned function do nothing.
 func Begin(ctx context.Context, name, object string) (end func()) {
 	r, _ := ctx.Value(key{}).(*Recorder)
 	if r == nil {

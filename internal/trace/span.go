@@ -21,7 +21,7 @@ const (
 // command began.
 type Span struct {
 	Kind     Kind   `json:"kind"`
-	Name     string `json:"name"`             // facts, RunPodSandbox
+	Name     string `json:"name"`             // such as facts or RunPodSandbox
 	Object   string `json:"object,omitempty"` // the pod, or the pod and its container; empty if the span concerns all pods
 	Begin    int64  `json:"beginUs"`
 	Duration int64  `json:"durationUs"`
@@ -34,7 +34,7 @@ type Trace struct {
 	Command  string    `json:"command"`
 	Began    time.Time `json:"began"`
 	Duration int64     `json:"durationUs"`
-	// Spans are sorted by Begin. If two begin together, the longer one comes first.
+	// Spans are sorted by Begin. If two spans begin at the same time, the longer one comes first.
 	Spans []Span `json:"spans"`
 	// Dropped is the number of spans beyond the limit of a trace.
 	Dropped int `json:"dropped,omitempty"`

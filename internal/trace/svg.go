@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The dimensions of the drawing in pixels.
+// These are the dimensions of the drawing in pixels.
 const (
 	svgLabels = 250 // width of the column of names
 	svgBars   = 560 // width of the column of bars
@@ -16,7 +16,7 @@ const (
 )
 
 // svgShortest is the duration in µs of the shortest span that WriteSVG draws. The label of a
-// shorter bar would be 0 ms.
+// shorter span would be 0 ms.
 const svgShortest = 1000
 
 // WriteSVG draws the trace as a waterfall with one row per span. Bars are dark for phases,

@@ -41,8 +41,8 @@ func TestWriteSVG(t *testing.T) {
 	wellFormed(t, b.String())
 }
 
-// TestWriteSVGOfNoSpans draws a trace without spans and without a duration. This must not cause
-// a division by zero.
+// TestWriteSVGOfNoSpans checks that drawing a trace without spans and without a duration does not
+// cause a division by zero.
 func TestWriteSVGOfNoSpans(t *testing.T) {
 	var b strings.Builder
 	if err := (Trace{Command: "podrun get"}).WriteSVG(&b); err != nil {

@@ -9,8 +9,8 @@ import (
 // bar is the width of the waterfall's bars, in columns.
 const bar = 32
 
-// WriteText writes the trace as a waterfall with one line per span. Each line has the begin and
-// the duration in milliseconds. The error is the writer's.
+// WriteText writes the trace as a waterfall with one line per span. Each line contains the start
+// time and the duration in milliseconds. The error is the writer's.
 func (t Trace) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%10s %10s  %-*s  %s\n", "BEGIN ms", "TOOK ms", bar, "", t.Command)

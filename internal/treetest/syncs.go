@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Syncs calls do on a new thread. It returns the paths of the files and directories that this
-// thread syncs, in order. If do starts goroutines, Syncs does not detect the files that they sync.
-// It installs a seccomp filter, by which the kernel reports each fsync. The filter disappears with
-// the thread.
+// Syncs calls the function do on a new thread, and returns the paths of the files and directories
+// that this thread syncs, in order. If do starts goroutines, Syncs does not detect the files that
+// they sync. It installs a seccomp filter that makes the kernel report each fsync. The filter ends
+// with the thread.
 func Syncs(t testing.TB, do func()) []string {
 	t.Helper()
 	over, end, err := os.Pipe()
@@ -61,7 +61,7 @@ func askForSyncs() (int, error) {
 		return 0, err
 	}
 	code := []unix.SockFilter{
-		// Load the number of the system call.
+		// This instruction loads the number of the system call.
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FSYNC, Jt: 1},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FDATASYNC, Jf: 1},
@@ -77,8 +77,8 @@ func askForSyncs() (int, error) {
 	return int(fd), nil
 }
 
-// nextSync waits for the next fsync, lets it continue and returns its path. If the other end of
-// the pipe over is closed, it returns "".
+// nextSync waits for the next fsync, lets it continue and returns its path. The argument over is
+// the end of a pipe. When the other end is closed, nextSync returns "".
 func nextSync(fd, over int) (string, error) {
 	for {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(over), Events: unix.POLLIN}}
@@ -90,7 +90,8 @@ func nextSync(fd, over int) (string, error) {
 		if ready[0].Revents&unix.POLLIN == 0 {
 			return "", nil
 		}
-		// call and the response have the layouts of struct seccomp_notif and struct seccomp_notif_resp.
+		// The variables call and response have the layouts of struct seccomp_notif and struct
+		// seccomp_notif_resp.
 		var call struct {
 			id         uint64
 			pid, flags uint32
@@ -101,7 +102,7 @@ func nextSync(fd, over int) (string, error) {
 		}
 		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&call)); errno {
 		case 0:
-		// A signal has interrupted the call. The call is then repeated.
+		// A signal has interrupted the call, which is then repeated.
 		case unix.EINTR, unix.ENOENT:
 			continue
 		default:

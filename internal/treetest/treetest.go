@@ -15,9 +15,9 @@ import (
 // Content is the content of files that Write writes.
 const Content = "precious"
 
-// MemoryDir returns a new directory in /dev/shm. So a test with many files does not wait for a
-// disk. If /dev/shm does not exist, it returns t.TempDir(). The directory is removed when the
-// test ends.
+// MemoryDir returns a new directory in /dev/shm, so that a test with many files does not wait for a
+// disk. If /dev/shm does not exist, it returns t.TempDir(). The directory is removed when the test
+// ends.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Sleep waits for the duration d. If ctx ends first, it returns the context's cause.
+// Sleep waits for the duration d and returns nil. If ctx ends first, Sleep returns the context's
+// cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

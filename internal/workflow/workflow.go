@@ -1,10 +1,9 @@
 // Package workflow writes the output of a step of a GitHub workflow: podrun's text, groups and annotations, and the
-// output of containers. The runner must not find workflow commands in the output of containers.
+// output of containers. It ensures that the runner finds no workflow commands in the output of containers.
 //
-// The runner (actions/runner, src/Runner.Common/ActionCommand.cs) finds a command in each line of
-// stdout and stderr that begins with "::" after white space, or that contains "##[". It reads the
-// two streams concurrently. Only the output to one stream keeps its order, so everything must go to
-// one stream.
+// The runner (actions/runner, src/Runner.Common/ActionCommand.cs) finds a command in each line of stdout and stderr
+// that begins with "::" after white space, or that contains "##[". It reads the two streams concurrently. Only the
+// output to one stream keeps its order, so everything must go to one stream.
 package workflow
 
 import (
@@ -28,7 +27,7 @@ const (
 // Message may be zero.
 type Annotation struct {
 	File    string
-	Line    int // 1-based
+	Line    int // line number, counted from 1
 	Title   string
 	Message string
 }
@@ -58,8 +57,8 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Text returns a writer for podrun's own text. This may include text of containers, such as the
-// output of a probe. It changes lines that the runner would process as commands. Each call must
-// end with a complete line.
+// output of a probe. It changes lines that the runner would process as commands. The data of each
+// write must end with a complete line.
 func (w *Writer) Text() io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
@@ -70,8 +69,8 @@ func (w *Writer) Text() io.Writer {
 }
 
 // Foreign returns a writer for the output of containers. Before the output, the writer makes the
-// runner stop processing commands until the runner reads a random token. So the output needs no
-// change.
+// runner stop processing commands until the runner reads a random token. Therefore, the writer need
+// not change the output.
 func (w *Writer) Foreign() io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
@@ -87,8 +86,8 @@ func (w *Writer) Foreign() io.Writer {
 	})
 }
 
-// Group begins a group, which the log viewer collapses. It ends the group before it, because groups
-// cannot be nested.
+// Group begins a group, which the log viewer collapses. It first ends the current group, because
+// groups cannot be nested.
 func (w *Writer) Group(title string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +96,7 @@ func (w *Writer) Group(title string) {
 	w.grouped = true
 }
 
-// EndGroup ends the group, if there is one.
+// EndGroup ends the current group. It has no effect if no group has begun.
 func (w *Writer) EndGroup() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,8 +158,8 @@ func (w *Writer) print(text string) {
 	w.midLine = !strings.HasSuffix(text, "\n")
 }
 
-// disarm inserts a backslash into those lines of a text that the runner would process as commands. The runner does
-// the same with its own markers in the output of steps.
+// disarm inserts a backslash into those lines of a text that the runner would process as commands. The runner
+// escapes its own markers in the output of steps in the same way.
 func disarm(text string) string {
 	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
 		return text
@@ -176,9 +175,9 @@ func disarm(text string) string {
 	return b.String()
 }
 
-// isGraphicASCII reports whether r is a visible ASCII character. After other characters, the runner
-// may still find "::" at the beginning of a line. It skips white space, and its comparison of
-// strings depends on the culture: this comparison ignores some characters outside ASCII.
+// isGraphicASCII reports whether r is a visible ASCII character. If a line begins with other
+// characters before "::", the runner may still find a command: it skips white space, and its
+// culture-dependent comparison of strings ignores some characters outside ASCII.
 func isGraphicASCII(r rune) bool { return r > ' ' && r < 0x7f }
 
 var (

@@ -1,16 +1,15 @@
-// Package ash is a small shell for the containers of tests. It interprets scripts with the
-// packages syntax and expand of mvdan.cc/sh, and has the few busybox programs that tests run.
-// It does not use the interpreter of that module. That interpreter connects pipelines with
-// kernel pipes, for which testing/synctest cannot wait, and it does not support a trap for
-// TERM.
+// Package ash is a small shell for the containers of tests. It interprets scripts with the packages
+// syntax and expand of mvdan.cc/sh, and contains the few busybox programs that tests run. It does
+// not use the interpreter of that module. That interpreter connects pipelines with kernel pipes,
+// for which testing/synctest cannot wait, and it does not support a trap for TERM.
 //
-// The shell uses only the resources that its Process provides. Every wait in it is for a timer
-// or a channel, so it can run inside testing/synctest.
+// The shell uses only the resources that its Process provides. It waits only for timers and
+// channels, so it can run inside testing/synctest.
 //
 // Signals work as for a container's process. TERM runs the trap: immediately during a wait,
-// otherwise between two commands. Without a trap, TERM terminates the process, unless the
-// process is process 1 of a PID namespace: the kernel protects that from signals without a
-// handler.
+// otherwise between two commands. Without a trap, TERM terminates the process, unless the process
+// is process 1 of a PID namespace: the kernel does not deliver signals without a handler to that
+// process.
 package ash
 
 import (
@@ -27,7 +26,7 @@ import (
 )
 
 // Files is the file system that a process sees. Paths are absolute and clean. The text of an error does not contain
-// the path, because the shell prints the path before it.
+// the path, because the shell prints the path before the error.
 type Files interface {
 	Read(path string) ([]byte, error)
 	Write(path string, data []byte, appending bool) error
@@ -41,8 +40,8 @@ type Files interface {
 type Process struct {
 	Args []string
 	Env  []string // KEY=value
-	Dir  string   // "" is /
-	// nil means empty; a read that is blocked must return when the process has exited
+	Dir  string   // working directory; "" means /
+	// nil means an empty input; a blocked read must return when the process has exited
 	Stdin    io.Reader
 	Stdout   io.Writer
 	Stderr   io.Writer
@@ -52,11 +51,12 @@ type Process struct {
 
 	// Init means that the process is process 1 of its PID namespace.
 	Init bool
-	// TERM delivers the signal; nil if the process never receives it.
+	// TERM receives a value when the process gets the signal. It is nil if the process never gets
+	// the signal.
 	TERM <-chan struct{}
 }
 
-// Known reports whether the first of args names a program that exists.
+// Known reports whether the first of args is the name of a program of this shell.
 func Known(args []string) bool {
 	name, _ := program(args)
 	return name == "sh" || programs[name] != nil
@@ -162,12 +162,12 @@ func (sh *shell) complain(code int, format string, args ...any) (int, error) {
 	return code, nil
 }
 
-// exited is the error that unwinds a shell that exits.
+// exited is the error that ends the evaluation of a shell's commands when the shell exits.
 type exited struct{ code int }
 
 func (e exited) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
-// locked makes concurrent jobs write to a stream one after the other.
+// locked serializes the writes of concurrent jobs to a stream.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer

@@ -57,7 +57,7 @@ func (t tree) List(p string) ([]string, error) {
 
 func (t tree) MakeDir(p string) error { t[p+"/"] = ""; return nil }
 
-// do runs a command until it exits and returns its code and output.
+// do runs a command until it exits, and returns its exit code and output.
 func do(p Process) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	p.Stdout, p.Stderr = &out, &err
@@ -83,7 +83,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// An unsupported construct ends the shell, because a script must not continue without it.
+// TestUnsupported checks that an unsupported construct ends the shell, because a script must not
+// continue without it.
 func TestUnsupported(t *testing.T) {
 	for script, stderr := range map[string]string{
 		"for x in a; do echo $x; done": "sh: *syntax.ForClause is not supported\n",
@@ -129,8 +130,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A TERM arrives after 1.5 s. Whether the process exits, and how, depends on its PID and its
-// trap.
+// TestTERM checks a process that receives TERM after 1.5 s. Whether and how the process exits
+// depends on its PID and its trap.
 func TestTERM(t *testing.T) {
 	loop := "while :; do sleep 1; done"
 	for _, c := range []struct {
@@ -167,8 +168,8 @@ func TestTERM(t *testing.T) {
 	}
 }
 
-// The kernel protects process 1 of a PID namespace from a KILL that is sent inside the
-// namespace.
+// TestKillSelf checks a process that sends KILL to itself. The kernel protects process 1 of a PID
+// namespace from a KILL that is sent inside the namespace.
 func TestKillSelf(t *testing.T) {
 	for init, want := range map[bool]int{true: 6, false: 137} {
 		if code, _, _ := do(Process{Args: []string{"sh", "-c", "kill -9 $$; exit 6"}, Init: init}); code != want {
@@ -177,7 +178,8 @@ func TestKillSelf(t *testing.T) {
 	}
 }
 
-// A killed process must leave no goroutine behind; otherwise the bubble would hang.
+// TestCanceled checks that no goroutine of a killed process remains. Otherwise, the synctest bubble
+// would not end.
 func TestCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

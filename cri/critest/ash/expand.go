@@ -73,7 +73,7 @@ func (sh *shell) Get(name string) expand.Variable {
 	case "$":
 		v.Str = strconv.Itoa(sh.pid())
 	case "!":
-		v.Str = "$!" // wait refuses it
+		v.Str = "$!" // a marker that only wait could use, but wait refuses it
 	case "#":
 		v.Str = strconv.Itoa(len(sh.args))
 	case "0":
@@ -90,7 +90,7 @@ func (sh *shell) Get(name string) expand.Variable {
 	return v
 }
 
-// Each implements expand.Environ; no POSIX construct calls it.
+// Each implements expand.Environ. No POSIX construct calls it.
 func (sh *shell) Each(func(name string, v expand.Variable) bool) {}
 
 // Set implements expand.WriteEnviron, for ${NAME=word}.

@@ -14,11 +14,12 @@ import (
 )
 
 // command implements a builtin or a program. It returns the exit code, and an error if the shell
-// must unwind.
+// must exit.
 type command = func(ctx context.Context, sh *shell, args []string) (int, error)
 
 // programs are the programs of busybox; builtins are the commands that change the shell itself.
-// init sets both. An initializer would be a cycle, because exec refers to them through the shell.
+// init sets both, because an initializer would depend on itself: exec refers to them through the
+// shell.
 var programs, builtins map[string]command
 
 func init() {
@@ -81,7 +82,7 @@ func cd(_ context.Context, sh *shell, args []string) (int, error) {
 	return 0, nil
 }
 
-// read reads a line into variables; the last one gets the rest of the line.
+// read reads a line into variables; the last variable gets the rest of the line.
 func read(ctx context.Context, sh *shell, names []string) (int, error) {
 	buffered, ok := sh.stdin.(*bufio.Reader)
 	if !ok {
@@ -161,7 +162,7 @@ func (sh *shell) input(ctx context.Context, name string) ([]byte, error) {
 	return data, end
 }
 
-// blocking waits for a read of stdin, or until the process ends.
+// blocking calls read, which reads stdin, and waits until it returns or the process ends.
 func (sh *shell) blocking(ctx context.Context, read func()) error {
 	done := make(chan struct{})
 	go func() {

@@ -19,8 +19,8 @@ type shell struct {
 	process    *Process
 	signals    *signals
 	jobs       *jobs
-	main       bool // traps run here
-	background bool // receives no signal
+	main       bool // whether this is the main shell, in which traps run
+	background bool // whether this shell runs in the background, and receives no signal
 
 	name   string
 	args   []string
@@ -41,8 +41,8 @@ func (sh *shell) child() *shell {
 	return &c
 }
 
-// contain converts the error of a subshell to the error for its parent: if the subshell exits,
-// the parent does not.
+// contain converts the error of a subshell to the error for its parent: the exit of a subshell does
+// not end its parent.
 func (sh *shell) contain(sub *shell, err error) error {
 	if e, ok := errors.AsType[exited](err); ok {
 		sub.status, err = e.code, nil
@@ -66,7 +66,7 @@ func (sh *shell) stmts(ctx context.Context, list []*syntax.Stmt) error {
 		if s.Background {
 			job := sh.child()
 			job.background = true
-			// No script checks the exit code of a job.
+			// The error is ignored, because no script checks the exit code of a job.
 			sh.jobs.start(func() { _ = job.stmt(ctx, s) })
 			sh.status = 0
 		} else if err := sh.stmt(ctx, s); err != nil {
@@ -84,8 +84,8 @@ func (sh *shell) stmt(ctx context.Context, s *syntax.Stmt) error {
 	return err
 }
 
-// redirected runs a statement's command with its redirections. If it cannot open a file, it
-// prints the reason, and the status is 1.
+// redirected runs a statement's command with its redirections. If it cannot open a file, it prints
+// the reason and sets the status to 1.
 func (sh *shell) redirected(ctx context.Context, s *syntax.Stmt) error {
 	if len(s.Redirs) > 0 {
 		stdin, stdout, stderr := sh.stdin, sh.stdout, sh.stderr
@@ -199,7 +199,7 @@ func (sh *shell) pipe(ctx context.Context, c *syntax.BinaryCmd) error {
 
 func (sh *shell) branch(ctx context.Context, c *syntax.IfClause) error {
 	for ; c != nil; c = c.Else {
-		// An else has no condition.
+		// This is an else without a condition.
 		sh.status = 0
 		if err := sh.stmts(ctx, c.Cond); err != nil {
 			return err

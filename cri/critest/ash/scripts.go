@@ -13,7 +13,7 @@ var (
 	ScriptFiles = map[string]string{"/etc/motd": "hello\nworld\n"}
 )
 
-// Scripts have the same results in this shell and in busybox's shell; only the text on stderr
+// Scripts have the same results in this shell and in busybox's shell; only their texts on stderr
 // may differ.
 var Scripts = []Script{
 	{Text: `echo a  b; echo 'a  b' "c $NAME" \$NAME`, Stdout: "a b\na  b c ada $NAME\n"},

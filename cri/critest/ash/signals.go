@@ -9,17 +9,18 @@ import (
 	"sync"
 )
 
-// errTerminated unwinds a process that TERM terminated.
+// errTerminated is the error that ends a process that TERM terminated.
 var errTerminated = errors.New("terminated")
 
-// errInterrupted interrupts a wait so that a trap can run.
+// errInterrupted is the error of a wait that ended so that a trap can run.
 var errInterrupted = errors.New("interrupted")
 
-// signals is what a process knows about TERM. Only the foreground of the process accesses it.
+// signals is the state of a process with regard to TERM. Only the foreground of the process
+// accesses it.
 type signals struct {
 	trapped bool
-	handler string // "" ignores it
-	// a TERM has arrived, and its handler has not run yet
+	handler string // commands of the trap; "" means that the process ignores TERM
+	// whether a TERM has arrived whose handler has not run yet
 	pending bool
 }
 
@@ -58,8 +59,8 @@ func (sh *shell) check(ctx context.Context) error {
 }
 
 // until waits for a channel. If TERM has a trap and interruptible is true, a TERM interrupts the
-// wait with errInterrupted. (While a shell runs a program, interruptible is false: the shell
-// waits until the program exits.)
+// wait with errInterrupted. While a shell runs a program, interruptible is false, because the shell
+// waits until the program exits.
 func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool) error {
 	term := sh.process.TERM
 	if sh.background {
@@ -94,8 +95,8 @@ func trap(_ context.Context, sh *shell, args []string) (int, error) {
 	return 0, nil
 }
 
-// kill sends KILL to the process itself. If the process is process 1 of a PID namespace, the
-// kernel protects it from that.
+// kill sends KILL to the process itself. If the process is process 1 of a PID namespace, the kernel
+// ignores this signal.
 func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	if strings.Join(args, " ") != "-9 "+strconv.Itoa(sh.pid()) {
 		return 2, sh.fail("kill %s is not supported", strings.Join(args, " "))
@@ -106,8 +107,8 @@ func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	return 137, exited{137}
 }
 
-// pid returns the process ID. In its own PID namespace, this is 1; otherwise it is an arbitrary
-// ID.
+// pid returns the process ID. The ID is 1 if the process has its own PID namespace, and otherwise
+// arbitrary.
 func (sh *shell) pid() int {
 	if sh.process.Init {
 		return 1

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// element describes what junit-10.xsd allows in an element: its attributes (true for a required
-// one), its children (in any order and number), and whether it may contain text. All attributes
-// are strings, except time in suites.
+// element describes the content of an element that junit-10.xsd allows: its attributes (true for a
+// required one), its children (in any order and number), and whether it may contain text. All
+// attributes are strings, except time in suites.
 type element struct {
 	attributes map[string]bool
 	children   []string
@@ -25,7 +25,8 @@ type element struct {
 
 var outcome = element{attributes: map[string]bool{"type": false, "message": false}, text: true}
 
-// schema has the elements of junit-10.xsd that podrun writes. It omits the elements for repeated tests.
+// schema contains the elements of junit-10.xsd that podrun writes. It omits the elements for repeated
+// tests.
 var schema = map[string]element{
 	"testsuites": {attributes: map[string]bool{"name": false, "time": false, "tests": false, "failures": false, "errors": false}, children: []string{"testsuite"}},
 	"testsuite": {attributes: map[string]bool{"name": true, "tests": true, "failures": true, "errors": true, "group": false, "time": false, "skipped": false,
@@ -47,7 +48,7 @@ var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[
 func Check(document []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	var path []string
-	// For each open testsuite, this is the number of tests that have not been read yet.
+	// The number of tests that have not been read yet, for each open testsuite element.
 	var tests []int
 	for roots := 0; ; {
 		token, err := d.Token()

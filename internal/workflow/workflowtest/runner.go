@@ -15,9 +15,9 @@ var lineEnds = regexp.MustCompile("\r\n|\r|\n")
 var old = regexp.MustCompile(`##\[([^\] ]+)[^\]]*\](.*)`)
 
 // Run returns the workflow commands that the runner executes. It also returns the other lines,
-// which the runner shows. It follows ActionCommand.cs and ActionCommandManager.cs of
-// actions/runner, but it knows every command. Neither list has the commands that stop and resume
-// the processing.
+// which the runner shows. It works like ActionCommand.cs and ActionCommandManager.cs of
+// actions/runner, but accepts every command name. Neither list contains the commands that stop and
+// resume the processing.
 func Run(output string) (commands, shown []string) {
 	token := ""
 	for _, line := range lineEnds.Split(strings.TrimSuffix(output, "\n"), -1) {
@@ -38,7 +38,7 @@ func Run(output string) (commands, shown []string) {
 	return commands, shown
 }
 
-// parse returns the name and the data of a command. The name is "" if there is none.
+// parse returns the name and the data of a command. The name is "" if the line contains no command.
 func parse(line string) (name, data string) {
 	if rest, ok := strings.CutPrefix(strings.TrimLeftFunc(line, ignored), "::"); ok {
 		if info, data, ok := strings.Cut(rest, "::"); ok && info != "" {
