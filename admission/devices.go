@@ -35,7 +35,7 @@ func checkDevices(q question) problem.List {
 }
 
 // allocate assigns devices to an admitted pod. A running pod keeps its devices. A stopped pod gets
-// its former devices again, unless another pod has got one of them since.
+// its former devices again, unless another pod now has one of them.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.current().Devices

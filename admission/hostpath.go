@@ -55,8 +55,8 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 // container. If a Pod Security Standard is set, it refuses them. With such a volume, even a
 // read-only one, the container can read Secrets of other pods, connect to sockets and hold locks.
 // Pod Security Standards forbid hostPath volumes but allow claims, because in a cluster an
-// administrator creates the volumes behind claims. But podrun may read these volumes from the same
-// manifest as the pod.
+// administrator creates the volumes behind claims. With podrun, the manifest of the pod may also
+// define these volumes.
 func checkHostPaths(q question) problem.List {
 	private := privateDirs(q.facts, q.settings)
 	level := api.Level(q.settings.PodSecurity)

@@ -24,9 +24,9 @@ func checkUID(q question) problem.List {
 	})
 }
 
-// checkUIDOwner refuses the UID of another pod. The other pod may be podrun's, another
-// program's, or part of the same command. podrun and the runtime find a pod's sandbox,
-// directories and cgroup by the UID. So the two pods would share them.
+// checkUIDOwner refuses the UID of another pod. The other pod may be podrun's, another program's,
+// or part of the same command. podrun and the runtime find a pod's sandbox, directories and cgroup
+// by the UID, so the two pods would share them.
 func checkUIDOwner(q question) problem.List {
 	for _, p := range slices.Concat(q.facts.Pods, q.admitted) {
 		if p.UID != string(q.pod.UID) || p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {

@@ -31,9 +31,9 @@ func checkClaims(q question) problem.List {
 	return out
 }
 
-// checkIgnored warns about fields that have an effect in a cluster but none with podrun. So podrun
-// ignores no field silently. It does not warn about fields that a kubelet does not read either, or
-// that have no effect on a single host. docs/pod-fields.md lists them.
+// checkIgnored warns about fields that have an effect in a cluster but none with podrun, so that
+// podrun ignores no field silently. It does not warn about fields that a kubelet does not read
+// either, or that have no effect on a single host. docs/pod-fields.md lists them.
 func checkIgnored(q question) problem.List {
 	var out problem.List
 	warn := func(field, message string) {

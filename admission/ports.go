@@ -78,8 +78,8 @@ func listenerName(l host.Listener) string {
 	return fmt.Sprintf("%s, which listens on %s:%d", name, address, l.Port)
 }
 
-// ofReplaced reports whether a listener probably belongs to a pod that this command replaces. This
-// is a pod in the host network that declares the port. The replaced pod stops before the new one
+// ofReplaced reports whether a listener probably belongs to a pod that this command replaces. Such
+// a pod is in the host network and declares the port. The replaced pod stops before the new one
 // starts.
 func ofReplaced(q question, l host.Listener) bool {
 	for _, p := range q.replaced {

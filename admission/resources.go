@@ -20,9 +20,9 @@ var evictionSignals = map[string]corev1.ResourceName{
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
-// checkResources refuses a pod whose requests exceed this host's free resources. Free is what
-// is allocatable minus the requests of podrun's live pods. podrun does not know the requests of
-// other programs' pods.
+// checkResources refuses a pod whose requests exceed this host's free resources. The free amount is
+// the allocatable amount minus the requests of podrun's live pods. podrun does not know the
+// requests of other programs' pods.
 func checkResources(q question) problem.List {
 	shortages, out := findShortages(q)
 	for _, s := range shortages {

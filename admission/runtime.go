@@ -150,8 +150,8 @@ func checkSupplementalGroups(q question) problem.List {
 }
 
 // checkCgroupControllers refuses pods if the kernel lacks a controller that the pod's cgroup needs.
-// Otherwise nothing would enforce the pod's limits, and no message would say so. (A Raspberry Pi
-// boots without the memory controller.) The kubelet does not start on such a host.
+// Otherwise, the pod's limits would silently have no effect. (A Raspberry Pi boots without the
+// memory controller.) The kubelet does not start on such a host.
 func checkCgroupControllers(q question) problem.List {
 	if !q.settings.CgroupsPerQOS {
 		return nil

@@ -221,9 +221,9 @@ func countOutcomes(results []run.Result) string {
 	return fmt.Sprintf("%d pods: %s", len(results), strings.Join(parts, ", "))
 }
 
-// pruneRest deletes the pods that the manifest no longer contains. It deletes none if the
-// command failed. A pod that did not start may depend on one of them. And a pod that appears to
-// be missing may be defined in a file that is invalid.
+// pruneRest deletes the pods that the manifest no longer contains. If the command failed, it
+// deletes no pod: a pod that did not start may depend on one of them, and an invalid file may
+// define a pod that appears to be missing.
 func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// exceptCronJobs returns a function that calls warn without the notices that podrun runs the
+// exceptCronJobs returns a function that calls warn, but omits the notices that podrun runs the
 // template of a CronJob once.
 func exceptCronJobs(warn func(problem.List)) func(problem.List) {
 	return func(l problem.List) {
@@ -72,7 +72,7 @@ func (a *app) applyCronJobs(ctx context.Context, r *renderer, e *run.Engine, obj
 }
 
 // whyNotApplied returns the reason why podrun cannot pass a CronJob to the supervisor. Err is nil
-// if it can.
+// if podrun can pass the CronJob.
 func whyNotApplied(supervised bool, problems problem.List) problem.Error {
 	const hint = "copy the file to a manifest directory of 'podrun serve'"
 	if !supervised {

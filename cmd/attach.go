@@ -37,7 +37,7 @@ kubectl.kubernetes.io/default-container names, or else the first.`,
 	flags := c.Flags()
 	flags.StringVarP(&f.container, "container", "c", "", "the `container` to attach to")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the process")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "connect your terminal to that of the process")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "connect your terminal to the terminal of the process")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only the output of the process")
 	return c
 }

@@ -300,7 +300,7 @@ func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objec
 // result.
 func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]*corev1.Pod, d definitionChange, suffix string) error {
 	var shown []corev1.Pod
-	// the objects that have a line, and those of which a pod has changed
+	// printed has the objects for which a line was printed; changed has those with a changed pod
 	printed, changed := map[string]bool{}, map[string]bool{}
 	for _, k := range pods {
 		changed[f.shown(k.ID)] = changed[f.shown(k.ID)] || results[k.ID.String()] != nil

@@ -68,7 +68,7 @@ type containerOutcome struct {
 	ended       lifecycle.Ended
 }
 
-// endedPod is what is known about a pod at the end of a run.
+// endedPod contains the facts about a pod at the end of a run.
 type endedPod struct {
 	id     identity.Pod
 	spec   *corev1.Pod
@@ -79,10 +79,10 @@ type endedPod struct {
 }
 
 // containers returns the outcomes of the pod's containers in the order of the spec, and whether
-// these outcomes explain the error of the pod. If podrun stopped a container because of the
-// error, its outcome is that error, not the exit code of the signal. Sidecars pass, and so do
-// containers that podrun stopped because another one was named by --exit-code-from: their exit
-// codes do not count.
+// these outcomes explain the error of the pod. If podrun stopped a container because of the error,
+// its outcome is that error, not the exit code of the signal. Sidecars pass, and so do containers
+// that podrun stopped because --exit-code-from names another container: their exit codes do not
+// count.
 func (p endedPod) containers() (out []containerOutcome, explained bool) {
 	ended := map[string]lifecycle.Ended{}
 	for _, e := range p.ended {

@@ -33,7 +33,7 @@ func newCreate(a *app) *cobra.Command {
 	}
 	c.Use = "create -f FILE"
 	c.Short = "Start the pods of a manifest, or create a manifest from flags"
-	c.Long = `With a file, create does what 'podrun apply' does, but refuses the name of an existing
+	c.Long = `With a file, create works like 'podrun apply', but refuses the name of an existing
 pod, as kubectl does. --force recreates the pod.
 
 The subcommands create an object from flags, as kubectl's subcommands do. With
@@ -271,7 +271,7 @@ func (f *dataFlags) add(c *cobra.Command, a *app) {
 	f.allowEmpty = true
 	set := c.Flags()
 	set.StringArrayVar(&f.literals, "from-literal", nil, "`KEY=VALUE`; repeatable")
-	set.StringArrayVar(&f.files, "from-file", nil, "`[KEY=]FILE`, or a directory whose files are entries; repeatable")
+	set.StringArrayVar(&f.files, "from-file", nil, "`[KEY=]FILE`, or a directory: each file in it is an entry; repeatable")
 	set.StringArrayVar(&f.envFiles, "from-env-file", nil, "`file` with lines KEY=VALUE; repeatable")
 }
 

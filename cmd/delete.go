@@ -56,9 +56,9 @@ the pod of a workload, name the workload, as in deploy/web or 'job db'. 'delete 
 and Services. With -f, delete also deletes the Services of the files. 'delete svc
 NAME' deletes only a Service.
 
-If the name is that of a Job or CronJob that 'podrun serve' runs, delete also deletes
-its pods and Jobs. If a file of podrun serve defines the Job or CronJob, podrun does not
-run it again until its definition in the file changes.
+For a Job or CronJob that 'podrun serve' runs, delete also deletes its pods and Jobs. If
+a file of podrun serve defines the Job or CronJob, podrun does not run it again until its
+definition in the file changes.
 
 If a named pod does not exist, delete fails with exit code 1, unless --ignore-not-found
 is set. If -f, -l or --all select no pods, delete succeeds. To complete an interrupted

@@ -77,8 +77,8 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 	}, nil
 }
 
-// syncServices makes the rules and names of Services match the pods that a command has changed. An
-// interrupted command does it, too.
+// syncServices makes the rules and names of Services match the pods that a command has changed. It
+// does so after an interrupted command, too.
 func (a *app) syncServices(ctx context.Context, r *renderer, e *run.Engine) {
 	if a.servicesSynced {
 		return
@@ -97,9 +97,9 @@ type readAheadState struct {
 	facts  *run.Ahead
 }
 
-// readAheadGrace is how much later the limit of ReadAhead expires than the limit of the
-// command. The command's limit must expire first, because its error names the limit that the
-// user set.
+// readAheadGrace is the time between the expiry of the command's limit and the expiry of
+// ReadAhead's limit. The command's limit must expire first, because its error names the limit that
+// the user set.
 const readAheadGrace = 5 * time.Second
 
 // readAhead starts to read the host's facts, which takes as long as reading manifests. The

@@ -170,7 +170,7 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.AddFlagSet(named(root, "run").Flags())
 	flags.AddFlagSet(root.PersistentFlags())
-	// cobra adds it later.
+	// cobra adds this flag only later.
 	flags.BoolP("help", "h", false, "")
 	words := wordsAt(flags, args[at+1:])
 	// A host name and an image follow. Otherwise -h prints the help.
@@ -293,10 +293,10 @@ func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 }
 
 // closestName returns the name that the user probably meant, or "" unless there is exactly one
-// candidate. Both words must have at least four letters and the same first letter. They must
-// differ by one letter that is inserted, deleted or replaced, or by two letters that are
-// swapped. For a swap, words of three letters are long enough. Two letters are enough for a
-// word that lacks one of three.
+// candidate. Both words must have at least four letters and the same first letter. They must differ
+// by one letter that is inserted, deleted or replaced, or by two letters that are swapped. There
+// are two exceptions to the minimum length: words of three letters may differ by a swap, and a word
+// of two letters may lack one letter of a name of three.
 func closestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {

@@ -76,8 +76,8 @@ func (j *joinedOutput) attached() bool {
 	return j.begun
 }
 
-// joinOutputs appends attached output to lines of the log. The end of window may be the beginning
-// of attached.
+// joinOutputs appends attached output to lines of the log. If the end of window is also the
+// beginning of attached, the result contains this part once.
 func joinOutputs(before, window, attached []byte) []byte {
 	for n := min(len(window), len(attached)); n > 0; n-- {
 		if bytes.HasSuffix(window, attached[:n]) {

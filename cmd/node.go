@@ -23,8 +23,9 @@ type Joiner interface {
 	Join(ctx context.Context, s nodeconfig.Settings, warn func(problem.List), api *serve.APIOptions) (serve.Cluster, error)
 }
 
-// hostTaint is the taint of a node without --register-with-taints: only pods that tolerate it come to the
-// host, because a host with podrun does not have everything that other nodes have.
+// hostTaint is the taint of a new node if --register-with-taints is not set. The scheduler then
+// binds only pods that tolerate it to the host, because podrun does not support everything that a
+// kubelet supports.
 var hostTaint = corev1.Taint{Key: "podrun.dev/host", Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
 // NodeMain is Main for podrun-node.

@@ -130,7 +130,7 @@ var referredTypes = []objectType{
 		}},
 }
 
-// networkTypes are the kinds of the pods' network.
+// networkTypes are the kinds of objects that belong to the pods' network.
 var networkTypes = []objectType{
 	{kind: serviceKind, names: []string{"services", "service", "svc"}, resource: "service",
 		headings: []string{"TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"}, wide: []string{"SELECTOR"},

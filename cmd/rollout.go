@@ -67,8 +67,8 @@ func newRolloutUndo(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "undo POD...",
 		Short: "Return pods to an earlier definition",
-		Long: `Return pods to the previous definition, or to that of --to-revision ('podrun rollout
-history' lists the revisions). podrun applies the definition as 'podrun apply' does. A
+		Long: `Return pods to the previous definition, or to the revision in --to-revision ('podrun
+rollout history' lists the revisions). podrun applies the definition as 'podrun apply' does. A
 ConfigMap or Secret to which both definitions refer keeps its current data.`,
 		Example: `  podrun rollout undo web
   podrun rollout undo web --to-revision=2`,

@@ -36,7 +36,7 @@ type Streams struct {
 type app struct {
 	// servicesSynced is set when the command has brought the rules of Services up to date itself.
 	servicesSynced bool
-	services       []run.ServiceChange // that the command has made
+	services       []run.ServiceChange // the changes that the command has made
 	// streams are for text: they escape what is written to them. raw are the same streams without
 	// escaping, for data: output of containers, JSON and YAML.
 	streams, raw Streams
@@ -122,7 +122,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
 	}
-	// The cause of a canceled context says more than "context canceled".
+	// The cause of a canceled context is more specific than "context canceled".
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}

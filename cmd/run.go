@@ -59,10 +59,10 @@ annotates the lines of the manifest that have problems or define a container tha
 
 The first argument is a manifest if it is a URL, an existing path, or a name that ends in
 .yaml, .yml or .json. Otherwise it is an image, and podrun passes the following arguments
-to the container. The flags that define the pod are those of docker run or, with
---image, those of kubectl run; --dry-run=client -o yaml prints the manifest.
+to the container. The flags that define the pod are the flags of docker run or, with
+--image, of kubectl run; --dry-run=client -o yaml prints the manifest.
 
-With -d, run does what 'podrun apply' does.
+With -d, run works like 'podrun apply'.
 
 run refuses the name of an existing pod, unless --replace is set. If an earlier run kept
 its pod (--keep) and that pod has ended, run replaces it and prints a warning.`,

@@ -39,18 +39,18 @@ func newServe(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [DIR|FILE|URL...]",
 		Short: "Supervise the pods of manifest directories and URLs",
-		Long: `Keep the pods of manifest directories running: start the pods of added files,
-update those of changed files, and delete those of removed files. serve restarts
-containers according to restartPolicy, with the kubelet's back-off; it runs probes
-and hooks, enforces activeDeadlineSeconds and rotates logs. It also supervises pods
-that 'podrun apply' started, but not those of 'podrun run'.
+		Long: `Keep the pods of manifest directories running: when a file is added, changed or
+removed, start, update or delete its pods. serve restarts containers according to
+restartPolicy, with the kubelet's back-off; it runs probes and hooks, enforces
+activeDeadlineSeconds and rotates logs. It also supervises pods that 'podrun apply'
+started, but not pods that 'podrun run' started.
 
-The directories are those of the command line, else those of 'sources' in the
-settings file, else /etc/podrun/manifests. They contain Pods, workloads and Services,
-and the ConfigMaps, Secrets, claims and classes that the pods refer to. serve runs Jobs
-and CronJobs as their controllers do. A manifest (*.yaml, *.yml, *.json) and an https
-URL are treated as a directory with one file. If serve cannot read a directory or URL,
-it keeps the pods of that directory or URL.
+serve reads the directories, manifests and URLs on the command line. If there are none,
+it reads the 'sources' in the settings file, or /etc/podrun/manifests by default. They
+contain Pods, workloads and Services, and the ConfigMaps, Secrets, claims and classes
+that the pods refer to. serve runs Jobs and CronJobs as their controllers do. It treats
+a manifest (*.yaml, *.yml, *.json) or an https URL like a directory with one file. If it
+cannot read a directory or URL, it keeps the pods of that directory or URL.
 
 Containers keep running when serve exits, for whatever reason, and the next serve
 resumes their supervision. On SIGHUP, which 'podrun serve reload' sends, serve reads

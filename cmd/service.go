@@ -45,11 +45,10 @@ func newServiceInstall(a *app) *cobra.Command {
 		Use:   "install [DIR|URL...]",
 		Short: "Write and enable podrun.service",
 		Long: `Write /etc/systemd/system/podrun.service, create the manifest directories that do not
-exist (mode 0750), and enable the service. The directories and URLs are those of the
-command line, else those of 'sources' in the settings file, else
-/etc/podrun/manifests.
-Global flags on the command line become flags of the service; PODRUN_ variables do
-not.
+exist (mode 0750), and enable the service. The service supervises the
+directories and URLs on the command line. If there are none, it supervises the
+'sources' in the settings file, or /etc/podrun/manifests by default. Global flags on
+the command line become flags of the service; PODRUN_ variables do not.
 
 Before the host shuts down, pods have --shutdown-grace-period to terminate, unless
 the settings file sets other periods. If logind's InhibitDelayMaxSec is shorter, a

@@ -22,7 +22,8 @@ it updates the pod in place if the API allows the change, and recreates the pod
 otherwise. The manifest file does not change. To undo the change, apply that file again,
 or run 'podrun rollout undo'.
 
-If the file is in a directory of 'podrun serve', serve applies it again when the pod's
+If the
+file is in a directory of 'podrun serve', serve applies it again when the pod's
 definition in the file changes, but not if, for example, only a ConfigMap changes.`
 
 // newSet returns `podrun set`.
@@ -93,8 +94,7 @@ func newSetEnv(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "env POD... NAME=VALUE... | NAME-...",
 		Short: "Change environment variables of containers",
-		Long: `Set environment variables with NAME=VALUE, and remove them with NAME-, in all
-containers and init containers or in those of --containers. --from adds a variable
+		Long: `Set environment variables with NAME=VALUE, and remove them with NAME-, in all containers and init containers, or in the ones that --containers selects. --from adds a variable
 for each key of a ConfigMap or Secret; --list prints the environment.
 ` + changeNote,
 		Example: `  podrun set env web LEVEL=debug OLD-
@@ -295,7 +295,7 @@ func newAnnotate(a *app) *cobra.Command {
 	})
 }
 
-// metadata is the difference between label and annotate.
+// metadata contains what differs between the commands label and annotate.
 type metadata struct {
 	what, verb string
 	listed     func(*corev1.Pod) map[string]string

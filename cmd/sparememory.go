@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A supervisor returns unused memory to the system: every spareEvery, it checks whether more
-// than spareBytes are unused. With 100 pods, a burst of work such as the start leaves 15 MB
-// unused, which the Go runtime would keep for the next burst. Finding and returning them takes
-// 15 ms.
+// A supervisor returns unused memory to the system: every spareEvery, it checks whether more than
+// spareBytes are unused. With 100 pods, a burst of work such as the start leaves 15 MB unused,
+// which the Go runtime would keep for the next burst. Finding and returning this memory takes 15
+// ms.
 const (
 	spareEvery = 30 * time.Second
 	spareBytes = 4 << 20

@@ -34,8 +34,8 @@ type testReport struct {
 	suites []junit.Suite // one for each pod that has ended
 }
 
-// openReport writes a report which states that the run did not end; close replaces it. So if
-// podrun is killed, the report of an earlier run does not remain. And podrun refuses an
+// openReport writes a report which states that the run did not end; close replaces it. Therefore,
+// the report of an earlier run does not remain if podrun is killed, and podrun refuses an
 // unwritable path before it starts the pod. openReport returns nil without -o junit.
 func openReport(path string) (*testReport, error) {
 	if path == "" {

@@ -42,9 +42,9 @@ The file holds one or both of these documents:
   podSecurity: baseline
 
 The fields of a KubeletConfiguration have the same meaning as for the kubelet. -v
-lists the fields that podrun does not use. A PodrunConfiguration has the settings for
-which the kubelet's file has no field. Its fields are named like the global flags
-(rootDir for --root-dir, see 'podrun options'), except two without a global flag:
+lists the fields that podrun does not use. A PodrunConfiguration has
+the settings that a KubeletConfiguration does not have. Its fields are named like the
+global flags (rootDir for --root-dir, see 'podrun options'). Two have no global flag:
 
   sources                 directories and https URLs of 'podrun serve'
   persistentVolumeClaims  maps claims to directories of this host (--pvc)
@@ -78,7 +78,7 @@ podrun also reads:
   GOGC, GOMEMLIMIT                 settings of the Go runtime, which replace podrun's`, count)
 }
 
-const differencesHelp = `podrun does what the kubelet of Kubernetes ` + kubernetesVersion + ` does with a static pod. The main
+const differencesHelp = `podrun runs a pod as the kubelet of Kubernetes ` + kubernetesVersion + ` runs a static pod. The main
 differences:
 
 - Supervision. 'podrun apply' returns when the pod has started. After that,

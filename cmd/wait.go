@@ -33,7 +33,7 @@ before that exit, or for 10 seconds. Therefore, a container that exits soon afte
 start does not count as ready.
 
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
---for=completed, the exit code is that of the pod, as with 'podrun run'.`,
+--for=completed, podrun exits with the exit code of the pod, as 'podrun run' does.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s
   podrun wait job --for=completed
   podrun wait --for=condition=complete job/backup --timeout 1h`,

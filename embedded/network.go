@@ -140,9 +140,9 @@ type conflist struct {
 	Plugins    []map[string]any `json:"plugins"`
 }
 
-// Network returns the CNI configuration of a layout's pods. hairpinMode lets a pod reach its
-// own hostPort. The archive of an earlier release has upstream's bridge and host-local, after
-// which its podrun-net is chained; chained is true to configure that.
+// Network returns the CNI configuration of a layout's pods. hairpinMode lets a pod reach its own
+// hostPort. The archive of an earlier release contains upstream's bridge and host-local, and its
+// podrun-net is chained after bridge. If chained is true, Network configures this chain.
 func Network(l Layout, subnets []netip.Prefix, chained bool) ([]byte, error) {
 	var ranges [][]map[string]string
 	for _, p := range subnets {

@@ -191,7 +191,7 @@ func NoteAnnounced(l Layout, d DamagedStore) error {
 	return d.write(l.Replaced())
 }
 
-// DiskUsage returns the disk space of a directory tree in bytes. It omits what it cannot read.
+// DiskUsage returns the disk space of a directory tree in bytes. It omits files and directories that it cannot read.
 func DiskUsage(ctx context.Context, dir string) int64 {
 	var blocks int64
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

@@ -41,7 +41,7 @@ func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File)
 		return 0, err
 	}
 	pid := p.Pid
-	// This reaps it; a zombie counts as exited in any case.
+	// Wait reaps the process. Its result is not needed, because a zombie counts as exited.
 	go func() { _, _ = p.Wait() }()
 	raiseLimits(pid)
 	if err := ownCgroups(l, cgroupRoot, pid); err != nil {

@@ -93,7 +93,7 @@ func place(tmp, to string) error {
 	if err := unix.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
-	// The next Unpack removes this, or the code below.
+	// The code below removes this directory. If podrun is killed before, the next Unpack does.
 	broken := filepath.Join(tmp, ".broken")
 	if err := os.Rename(to, broken); err == nil {
 		// The new files are in place, so a failure here only wastes space.

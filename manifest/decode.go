@@ -13,9 +13,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode decodes the item into the value into, and reports whether that succeeded. It fails if a
-// value has the wrong type. If a field is unknown or duplicate, it reports that and does not
-// fail, so that the object can still be validated.
+// decode stores the decoded item in the value to which into points, and reports whether that
+// succeeded. It fails if a value has the wrong type. If a field is unknown or duplicate, it reports
+// that and does not fail, so that the object can still be validated.
 func (l *loader) decode(it item, object string, into any) bool {
 	if found := quantityBounds(it.raw, into); len(found) > 0 {
 		l.typeErrors(it, object, found)
@@ -35,8 +35,8 @@ func (l *loader) decode(it item, object string, into any) bool {
 	return true
 }
 
-// Decode decodes a YAML or JSON document that is not a manifest into the value into. It applies
-// the limits for manifests.
+// Decode decodes a YAML or JSON document that is not a manifest, and stores it in the value to
+// which into points. It applies the limits for manifests.
 func Decode(s Source, into any) error {
 	doc := &document{file: s.Name, first: 1, text: s.Data}
 	bad := doc.textBounds()

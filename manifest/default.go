@@ -23,9 +23,9 @@ func defaultPod(pod *corev1.Pod) {
 }
 
 // Default applies the defaults of this binary to the objects of a checkpoint, because another
-// release of podrun may have written the checkpoint. So the code that runs pods can rely on
-// defaults. And if a release has a new default, an upgrade to it changes no pod. Default keeps
-// existing values. It changes the objects in place.
+// release of podrun may have written the checkpoint. The code that runs pods can then rely on
+// defaults, and an upgrade to a release with a new default changes no pod. Default keeps existing
+// values. It changes the objects in place.
 func (c Checkpoint) Default() {
 	if c.Pod != nil {
 		defaultPod(c.Pod)

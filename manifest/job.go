@@ -27,8 +27,9 @@ var templateNotes = map[string]string{
 // hasController reports whether podrun serve implements the controller of a kind.
 func hasController(kind string) bool { return kind == "Job" || kind == "CronJob" }
 
-// namesOf returns the kind whose names an object's name must not repeat. The pod of a Job or CronJob
-// may get another name (separateJobs).
+// namesOf returns the kind of the objects among which the name of an object of the given kind must
+// be unique. For Jobs and CronJobs, this is not Pod, because their pods may get other names
+// (separateJobs).
 func namesOf(kind string) string {
 	if hasController(kind) {
 		return kind

@@ -40,7 +40,7 @@ type Options struct {
 	// the namespace of objects that specify none; "" means "default"
 	Namespace string
 	Validate  Validate // "" means Strict
-	// kinds to skip, in any case, including kinds that podrun reads, and CustomKinds
+	// kinds to skip, in upper or lower case; they may include kinds that podrun reads, and CustomKinds
 	SkipKinds []string
 	// read Services; otherwise they are skipped like kinds that podrun does not use
 	Services bool

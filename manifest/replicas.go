@@ -16,8 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Workload is a workload of the input of which podrun runs as many pods as it requests
-// (docs/design/replicas.md).
+// Workload is a workload of the input for which podrun runs the requested number of pods (docs/design/replicas.md).
 type Workload struct {
 	Kind string
 	// First is the pod of the first replica. Its name is that of the workload. It is valid even if
@@ -26,7 +25,7 @@ type Workload struct {
 	Replicas int32  // the number of pods, which Objects.Pods contains
 	Written  *int32 // spec.replicas of the input; nil if the input omits it
 
-	claims []*corev1.PersistentVolumeClaim // the claims of the first replica, of a StatefulSet
+	claims []*corev1.PersistentVolumeClaim // the claims of the first replica of a StatefulSet
 }
 
 // ID returns the namespace and the name of the workload.
@@ -72,8 +71,8 @@ func ReplicaName(workload string, index int) string {
 	return workload + "-" + strconv.Itoa(index)
 }
 
-// ReplicaIndex returns the index of the pod with a name. It returns false if the pods of the workload
-// do not have such names.
+// ReplicaIndex returns the index of the workload's pod with the given name. It returns false if
+// ReplicaName returns this name for no index.
 func ReplicaIndex(workload, pod string) (index int, ok bool) {
 	if pod == workload {
 		return 0, true
@@ -302,10 +301,10 @@ func (d *Definition) Replicas() *int32 {
 }
 
 // OtherWorkload returns the object that defines the existing pod with the given name, such as
-// "Deployment web", if a new definition must not replace it. It must not if one of the two pods is a
-// replica of a workload, other than the first one, and the other pod is not a replica of the same
-// workload. It returns "" if the new definition may replace the existing one. A pod without a
-// definition is one that an older release created.
+// "Deployment web", if a new definition must not replace it. The new definition must not replace the
+// pod if one of the two pods is a replica of a workload, but not the first one, and the other pod is
+// not a replica of the same workload. It returns "" if the new definition may replace the existing
+// one. A pod without a definition is one that an older release created.
 func OtherWorkload(pod string, was, is *Definition) string {
 	owner := func(d *Definition) string {
 		if d == nil {

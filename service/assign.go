@@ -24,11 +24,11 @@ const Max = 1000
 // Key returns namespace/name.
 func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 
-// Assign returns a copy of a Service with its virtual IPs and node ports. It keeps those of
-// previous, the record of the same name (nil if there is none). others are the records of all other
-// Services. ranges are the ranges of virtual IPs, at most one of each family; without a range, the
-// Service gets no virtual IP and no node port. used has what occupies ports of the host, by the text of
-// NodePorts. The error explains what this host does not support or which port is taken.
+// Assign returns a copy of a Service with its virtual IPs and node ports. It keeps those of previous,
+// the record of the same name (nil if there is none). others are the records of all other Services.
+// ranges are the ranges of virtual IPs, at most one of each family; without a range, the Service gets
+// no virtual IP and no node port. used maps occupied ports of the host, in the text form of NodePorts,
+// to what occupies them. The error explains what this host does not support or which port is taken.
 func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix, used map[string]string) (*corev1.Service, error) {
 	out := s.DeepCopy()
 	spec := &out.Spec
@@ -162,8 +162,8 @@ type portKey struct {
 // text returns a text such as "30080/TCP".
 func (k portKey) text() string { return fmt.Sprintf("%d/%s", k.port, k.protocol) }
 
-// assignNodePorts sets the node ports that the Service does not specify. A port that the record has stays, even
-// if a process uses it now: clients know it.
+// assignNodePorts sets the node ports that the Service does not specify. A Service keeps the port
+// in its record, even if a process uses the port now, because clients know the port.
 func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, used map[string]string, forwards bool) error {
 	spec := &s.Spec
 	wants := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)

@@ -1,5 +1,6 @@
-// Podrun-node makes a host a node of an existing cluster: it runs the pods that the cluster's API server
-// binds to the node. docs/grow.md says how a host joins, and docs/design/node.md how it works.
+// Podrun-node makes a host a node of an existing cluster: it runs the pods that are bound to the
+// node. docs/grow.md describes how a host joins a cluster, and docs/design/node.md describes the
+// implementation.
 package main
 
 import (

@@ -17,8 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// The kubelet's defaults. They apply to settings that are neither on its command line nor in
-// its file.
+// The kubelet's defaults, for settings that are neither on its command line nor in its configuration file.
 const (
 	kubeletEndpoint   = "unix:///run/containerd/containerd.sock"
 	kubeletCgroupRoot = "/"

@@ -1,6 +1,6 @@
-// Package doctor diagnoses why this host cannot run pods. For each problem, it says how to fix
-// it. It is pure: it computes findings from the host's facts and from the admission problems that affect every pod,
-// so that doctor and admission report the same problems.
+// Package doctor diagnoses why this host cannot run pods. It returns a fix for each problem. It is pure: it
+// computes findings from the host's facts and from the admission problems that affect every pod, so that doctor and
+// admission report the same problems.
 package doctor
 
 import (

@@ -111,7 +111,7 @@ func TestProviderConfigsThatAreWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: Pod\napiVersion: v1\n":                                                                       "json: unknown field",
 		strings.Replace(providerConfig, "CredentialProviderConfig", "Config", 1):                            "not a CredentialProviderConfig",
-		strings.Replace(providerConfig, "name: plugin", "name: ../plugin", 1):                               "the name must be that of a file",
+		strings.Replace(providerConfig, "name: plugin", "name: ../plugin", 1):                               "the name must be the name of a file",
 		strings.Replace(providerConfig, `["*.example", "r.other:5000/team"]`, "[]", 1):                      "matchImages is empty",
 		strings.Replace(providerConfig, "  defaultCacheDuration: 1h\n", "", 1):                              "defaultCacheDuration is missing",
 		strings.Replace(providerConfig, "credentialprovider.kubelet.k8s.io/v1", "credentialprovider/v1", 1): "is not credentialprovider.kubelet.k8s.io/v1",

@@ -44,7 +44,7 @@ func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
 func checkProvider(p kubeletconfig.CredentialProvider) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
-		return errors.New("the name must be that of a file in the plugin directory")
+		return errors.New("the name must be the name of a file in the plugin directory")
 	case len(p.MatchImages) == 0:
 		return errors.New("matchImages is empty")
 	case !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, strings.TrimPrefix(p.APIVersion, providerGroup)) || !strings.HasPrefix(p.APIVersion, providerGroup):

@@ -23,13 +23,14 @@ type access struct {
 	answers map[string]answer
 }
 
-// answer is a decision of the API server. podrun uses it until then.
+// answer is a decision of the API server, which podrun uses until the given time.
 type answer struct {
 	allowed bool
 	until   time.Time
 }
 
-// The kubelet's cacheAuthorizedTTL and cacheUnauthorizedTTL, and the limit on the number of answers.
+// The kubelet's cacheAuthorizedTTL and cacheUnauthorizedTTL, the maximum number of cached answers,
+// and the time limit of a request.
 const (
 	allowedFor = 5 * time.Minute
 	deniedFor  = 30 * time.Second

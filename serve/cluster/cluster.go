@@ -1,7 +1,8 @@
 // Package cluster makes a supervisor's host a node of a cluster. It reads the pods of the node from the
 // API server, with the objects to which they refer, and passes them to the supervisor as another source.
 // It writes the Node object, its lease, the status of the pods and their events. It never starts or stops
-// a container, and it concludes nothing from something that it cannot read. See docs/design/node.md.
+// a container. If it cannot read an object, it does not conclude that the object does not exist. See
+// docs/design/node.md.
 package cluster
 
 import (
@@ -49,8 +50,7 @@ type Cluster struct {
 	access         access
 
 	mu sync.Mutex
-	// graces contains the grace periods of pods that were deleted without a deletion timestamp that
-	// podrun has seen, by UID.
+	// graces contains, by UID, the grace periods of deleted pods whose deletion timestamps podrun has not seen.
 	graces map[types.UID]int64
 	files  []source.Pod // the pods of manifest directories
 	// filesChanged receives a signal when files has changed.
@@ -88,7 +88,7 @@ func (c *Cluster) changed() { c.node.Changed() }
 func (c *Cluster) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
-	// A handler cannot be refused before the informer runs.
+	// AddEventHandler does not fail before the informer runs.
 	_, _ = c.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.podChanged,
 		UpdateFunc: func(_, now any) { c.podChanged(now) },
@@ -98,7 +98,8 @@ func (c *Cluster) Run(ctx context.Context) {
 	loops.Go(func() { c.statuses.run(ctx) })
 	loops.Go(func() { c.keepNode(ctx) })
 	loops.Go(func() {
-		// Another machine may have the node's name: its pods are not this host's.
+		// Do not read the pods before: another machine may have the node's name, and its pods do
+		// not belong on this host.
 		select {
 		case <-ctx.Done():
 			return
@@ -166,7 +167,7 @@ func (c *Cluster) hosted(uid types.UID) bool {
 	return store.HasCheckpoint(c.node.Engine.Layout(), string(uid))
 }
 
-// leftover reports whether this host has a part of a pod, or works on it.
+// leftover reports whether this host has a part of a pod, or podrun is working on the pod.
 func (c *Cluster) leftover(pod *corev1.Pod) bool {
 	if c.hosted(pod.UID) {
 		return true

@@ -25,7 +25,7 @@ type events struct {
 
 func newEvents(client kubernetes.Interface, node string) *events {
 	e := &events{client: client, node: node, source: record.NewBroadcaster()}
-	// Without kinds, because podrun records events of references only.
+	// The scheme needs no kinds, because podrun records events only for object references.
 	e.recorder = e.source.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: "kubelet", Host: node})
 	return e
 }

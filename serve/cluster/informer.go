@@ -32,8 +32,8 @@ func listWatch[L runtime.Object](client listed[L], selector string) *cache.ListW
 	}
 }
 
-// newInformer returns an informer that does not run yet. It keeps no managed fields, which podrun does not
-// use and which are a third of an object.
+// newInformer returns an informer that does not run yet. It drops managed fields, because podrun
+// does not use them, and they make up a third of an object.
 func newInformer(client kubernetes.Interface, lw *cache.ListWatch, kind runtime.Object) cache.SharedIndexInformer {
 	i := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), kind, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -50,5 +50,5 @@ func withoutManagedFields(o any) (any, error) {
 	return o, nil
 }
 
-// isMirror reports whether a pod of the API server only shows a pod of a file.
+// isMirror reports whether a pod of the API server is the mirror of a pod that a file defines.
 func isMirror(pod *corev1.Pod) bool { return pod.Annotations[corev1.MirrorPodAnnotationKey] != "" }

@@ -35,8 +35,8 @@ type Joiner struct {
 	kubeconfig string
 }
 
-// NewJoiner returns the joiner of podrun-node. It discards the log of client-go: podrun itself reports what
-// a user must know.
+// NewJoiner returns the joiner of podrun-node. It discards the log of client-go: podrun itself
+// reports the problems that concern users.
 func NewJoiner(version string) *Joiner {
 	klog.SetLogger(logr.Discard())
 	return &Joiner{version: version}
@@ -88,7 +88,7 @@ func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(prob
 	return New(o), nil
 }
 
-// nodeName returns the name of this node, as podrun's facts have it.
+// nodeName returns the name of this node, which is the same as in podrun's facts.
 func nodeName(s nodeconfig.Settings) (string, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -106,8 +106,8 @@ func portOf(address string) (int32, error) {
 	return int32(n), err
 }
 
-// serving completes the files of the HTTPS API: a certificate that podrun signs, and the authority of the
-// kubeconfig.
+// serving sets the files of the HTTPS API that the user did not specify: a self-signed certificate,
+// and the CA in the kubeconfig.
 func serving(layout identity.Layout, name string, config *rest.Config, api *serve.APIOptions) error {
 	dir := filepath.Join(layout.Serve(), "node")
 	if err := store.MakeStateDir(dir); err != nil {
@@ -116,7 +116,7 @@ func serving(layout identity.Layout, name string, config *rest.Config, api *serv
 	if api.TLS.ClientCA == "" {
 		if api.TLS.ClientCA = config.CAFile; config.CAFile == "" {
 			if len(config.CAData) == 0 {
-				return errors.New("the kubeconfig has no certificate authority: set --client-ca-file to that of the API server's client certificate")
+				return errors.New("the kubeconfig has no certificate authority: set --client-ca-file to the CA of the API server's client certificate")
 			}
 			api.TLS.ClientCA = filepath.Join(dir, "client-ca.crt")
 			if err := hostfile.Write(api.TLS.ClientCA, config.CAData, 0o600); err != nil {

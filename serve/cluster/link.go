@@ -18,7 +18,7 @@ type link struct {
 	warn   func(problem.List)
 
 	mu   sync.Mutex
-	lost time.Time // when the connection was lost; zero if it was not
+	lost time.Time // when the connection was lost; zero while it works
 }
 
 // note records the result of a request that is repeated regularly.
@@ -41,7 +41,7 @@ func (l *link) note(ctx context.Context, err error) {
 		p.Message = event.Cut(err.Error())
 		p.Hint = "pods keep running, and podrun retries; nothing is removed until the API server answers"
 		if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-			p.Hint = "check the credentials in the kubeconfig: they must be those of the user system:node:NAME in the group system:nodes; pods keep running, and podrun retries"
+			p.Hint = "check the kubeconfig: its credentials must belong to the user system:node:NAME in the group system:nodes; pods keep running, and podrun retries"
 		}
 	case err == nil && !was.IsZero():
 		p.Message = fmt.Sprintf("answers again after %s", time.Since(was).Round(time.Second))

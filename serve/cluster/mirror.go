@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// A mirror pod shows a pod of a file in the cluster. Its name is the pod's name with the node's name, as
-// that of a static pod, because other nodes may have the same file.
+// A mirror pod shows a pod of a file in the cluster. Its name is the pod's name followed by the
+// node's name, like that of a static pod, because other nodes may have the same file.
 
 func (c *Cluster) mirrorName(pod string) string { return pod + "-" + c.options.NodeName }
 
@@ -40,7 +40,7 @@ func (c *Cluster) LocalName(namespace, pod string) string {
 	return pod
 }
 
-// mirrorStatus records the status of a pod of a file for its mirror.
+// mirrorStatus records the status of a pod that a file defines, for the pod's mirror.
 func (c *Cluster) mirrorStatus(pod *corev1.Pod) {
 	if m := c.mirrorOf(pod.Namespace, pod.Name); m != nil {
 		shown := *pod
@@ -49,7 +49,7 @@ func (c *Cluster) mirrorStatus(pod *corev1.Pod) {
 	}
 }
 
-// setFiles records the pods of files that must have a mirror.
+// setFiles records the pods that files define; each of them must have a mirror.
 func (c *Cluster) setFiles(pods []source.Pod) {
 	c.mu.Lock()
 	c.files = pods
@@ -92,7 +92,7 @@ func (c *Cluster) mirrorPod(of *corev1.Pod) *corev1.Pod {
 		pod.Annotations[key] = value
 	}
 	pod.Spec.NodeName = c.options.NodeName
-	// The account is a default of podrun; an API server refuses mirrors with one.
+	// podrun sets the service account by default, but an API server refuses mirrors with a service account.
 	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "", ""
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	// Objects of this type can be encoded.

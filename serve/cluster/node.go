@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// The kubelet's intervals: of the lease's renewal and of the examination of the node
-// (nodeLeaseDurationSeconds / 4, nodeStatusUpdateFrequency), and of reports of an unchanged node
-// (nodeStatusReportFrequency).
+// The kubelet's intervals at which it renews the lease and examines the node
+// (nodeLeaseDurationSeconds / 4, nodeStatusUpdateFrequency), and at which it reports an unchanged
+// node (nodeStatusReportFrequency).
 const (
 	leaseSeconds = 40
 	renewEvery   = leaseSeconds * time.Second / 4
@@ -59,7 +59,7 @@ type nodeObject struct {
 	cluster *Cluster
 	// object is the API server's object; nil before the registration.
 	object   *corev1.Node
-	facts    host.Facts // of the last successful read, at the time read
+	facts    host.Facts // from the last successful read, which was at the time read
 	read     time.Time
 	reported time.Time // when the status was last sent
 	images   imageList
@@ -90,7 +90,7 @@ func (n *nodeObject) renew(ctx context.Context) error {
 	return n.renewLease(ctx)
 }
 
-// register creates the Node object, or takes over that of this host.
+// register creates the Node object, or takes over the existing one of this host.
 func (n *nodeObject) register(ctx context.Context) error {
 	o := n.cluster.options
 	nodes := o.Client.CoreV1().Nodes()
@@ -158,7 +158,7 @@ func (n *nodeObject) update(ctx context.Context, down string) error {
 	if now.Sub(n.reported) < reportEvery && sameNodeStatus(n.object.Status, want) {
 		return nil
 	}
-	// NodeReady events are the kubelet's.
+	// The kubelet sends these events, too.
 	if was, is := readyOf(n.object.Status), readyOf(want); was != is && is != "" {
 		reason := "NodeReady"
 		if is != corev1.ConditionTrue {

@@ -99,7 +99,7 @@ func runtimeHandlers(r host.Runtime) []corev1.NodeRuntimeHandler {
 	return out
 }
 
-// conditions returns the kubelet's conditions, and keeps those of others.
+// conditions returns the kubelet's conditions, and the existing conditions that other components have set.
 func conditions(f host.Facts, down string, was []corev1.NodeCondition, now time.Time) []corev1.NodeCondition {
 	pressure := func(kind corev1.NodeConditionType, without, with, ok, short string) corev1.NodeCondition {
 		c := corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: without, Message: ok}
@@ -139,13 +139,14 @@ func conditions(f host.Facts, down string, was []corev1.NodeCondition, now time.
 	return out
 }
 
-// imageList is the list of the runtime's images, which podrun reads seldom.
+// imageList is the list of the runtime's images, which podrun reads rarely.
 type imageList struct {
 	list []corev1.ContainerImage
 	at   time.Time
 }
 
-// The kubelet's nodeStatusMaxImages and the limit on the names of an image, and how often podrun reads them.
+// The kubelet's limits on the images (nodeStatusMaxImages) and on the names of an image, and the
+// interval at which podrun reads the images.
 const (
 	maxImages     = 50
 	maxImageNames = 5

@@ -31,7 +31,7 @@ func (c *Cluster) Merge(s *source.Snapshot, d *source.Desired) (*source.Snapshot
 		path := source.APIServerPath(identity.Pod{Namespace: pod.Namespace, Name: pod.Name})
 		switch want := c.wanted(pod); {
 		case want && podutil.IsPodTerminal(pod):
-			// A change of its labels must not start it again.
+			// Otherwise, a change of the pod's labels would start the pod again.
 			api.Undecided[path] = "the pod has ended"
 			continue
 		case !want:
@@ -84,7 +84,7 @@ func (c *Cluster) definition(pod *corev1.Pod) (out source.Pod, why string) {
 	out = source.Pod{Pod: manifest.FromAPIServer(pod), Final: true, Referred: &manifest.Objects{}}
 	object := out.Object
 	if !c.hosted(pod.UID) {
-		// They cannot be in a new pod. podrun adds them when the pod runs.
+		// A new pod cannot have ephemeral containers. podrun adds them when the pod runs.
 		object.Spec.EphemeralContainers = nil
 	}
 	out.Referred.Add(&manifest.Objects{}) // creates the maps
@@ -146,7 +146,7 @@ func volumesOf(known map[reference]runtime.Object) (out []reference) {
 	return out
 }
 
-// add adds an object of the API server, without the metadata that changes although the object does not.
+// add adds an object of the API server, without metadata that can change when the object itself does not.
 func add(to *manifest.Objects, ref reference, o runtime.Object) {
 	o = o.DeepCopyObject()
 	switch o := o.(type) {

@@ -30,7 +30,7 @@ const (
 type reference struct{ kind, namespace, name string }
 
 // references reads the objects to which the pods of this node refer, each by its name: the authorization
-// of nodes permits nothing else. It reads an object from the first pod that refers to it until the last.
+// of nodes permits nothing else. It reads an object as long as a pod of this node refers to it.
 type references struct {
 	client  kubernetes.Interface
 	changed func()
@@ -54,8 +54,8 @@ func newReferences(client kubernetes.Interface, changed func()) *references {
 	return &references{client: client, changed: changed, entries: map[reference]*entry{}}
 }
 
-// use replaces the objects to which a pod refers. It returns those that are known, and the first one that
-// is not.
+// use replaces the objects to which a pod refers. It returns the objects that the API server has
+// sent, and the first one that it has not sent yet.
 func (r *references) use(uid types.UID, wanted []reference) (known map[reference]runtime.Object, missing *reference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

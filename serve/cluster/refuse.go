@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// transient matches the reasons of refusals that another object can end: the pod stays pending, and
-// podrun tries again, as a kubelet does.
+// transient matches the reasons for refusals that may end when another object changes: the pod
+// stays pending, and podrun tries again, as a kubelet does.
 var transient = regexp.MustCompile(`^(CreateContainerConfigError|CreateContainerError|ErrImage|InvalidImageName|ImagePull|FailedMount|Unreadable|NotFound)`)
 
 // failed processes a failed attempt to apply a pod.
@@ -172,8 +172,8 @@ func fieldPath(pod *corev1.Pod, container string) string {
 	return "spec.containers{" + container + "}"
 }
 
-// lostStatus returns the final status of a pod that is gone from this host, and about whose containers
-// nothing is known: the kubelet's (pkg/kubelet/status).
+// lostStatus returns the final status of a pod that no longer exists on this host and whose
+// containers' results are unknown. It is the kubelet's status for such a pod (pkg/kubelet/status).
 func lostStatus(pod *corev1.Pod) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {

@@ -155,8 +155,8 @@ func (s *statuses) run(ctx context.Context) {
 	workers.Wait()
 }
 
-// read reads the status of a pod that has no worker, for example because it has ended, or of which no
-// worker has reported a status since its mirror exists.
+// read reads the status of a pod that has no worker, for example because the pod has ended, or
+// whose worker has not reported a status since the mirror was created.
 func (s *statuses) read(ctx context.Context, pod *corev1.Pod) {
 	name := s.cluster.LocalName(pod.Namespace, pod.Name)
 	if name == pod.Name && !s.cluster.hosted(pod.UID) {
@@ -183,7 +183,7 @@ func (s *statuses) sync(ctx context.Context, key string) error {
 	removed := pod.DeletionTimestamp != nil && !s.cluster.leftover(pod)
 	want := s.wanted(pod, removed)
 	if want == nil && !removed {
-		s.read(ctx, pod) // it calls check if it finds a status
+		s.read(ctx, pod) // read calls check if it finds a status
 		return nil
 	}
 	if want != nil && !equality.Semantic.DeepEqual(*want, pod.Status) {
@@ -282,7 +282,7 @@ func merged(pod *corev1.Pod, s corev1.PodStatus) corev1.PodStatus {
 			conditions = append(conditions, c)
 		}
 	}
-	// In the API server's order: otherwise the patch would change only the order.
+	// Keep the API server's order: otherwise, a patch might change nothing but the order.
 	slices.SortStableFunc(conditions, func(a, b corev1.PodCondition) int {
 		return indexOf(was.Conditions, a.Type) - indexOf(was.Conditions, b.Type)
 	})
@@ -305,7 +305,7 @@ func merged(pod *corev1.Pod, s corev1.PodStatus) corev1.PodStatus {
 	}
 	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i := range list {
-			// A container that is created but not started: the kubelet's status has a reason, too.
+			// For a container that is created but not started, the kubelet's status has a reason, too.
 			if w := list[i].State.Waiting; w != nil && w.Reason == "" {
 				w.Reason = "ContainerCreating"
 			}
@@ -314,7 +314,7 @@ func merged(pod *corev1.Pod, s corev1.PodStatus) corev1.PodStatus {
 	return s
 }
 
-// indexOf returns the position of a condition; that after the last one if there is none.
+// indexOf returns the position of a condition, or the position after the last one if there is no such condition.
 func indexOf(list []corev1.PodCondition, kind corev1.PodConditionType) int {
 	for i := range list {
 		if list[i].Type == kind {

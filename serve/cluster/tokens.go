@@ -34,7 +34,7 @@ type tokenKey struct {
 type token struct {
 	stop  context.CancelFunc
 	value string // "" before the first answer
-	err   error  // of the last request
+	err   error  // the result of the last request
 }
 
 // The delays before podrun repeats a failed request.
@@ -50,7 +50,7 @@ func newTokens(client kubernetes.Interface, changed func()) *tokens {
 }
 
 // project replaces the projections of tokens in a pod's volumes by projections of Secrets, and returns
-// these Secrets. err says which token podrun does not have yet.
+// these Secrets. err names a token that podrun does not have yet.
 func (t *tokens) project(pod *corev1.Pod) (secrets []*corev1.Secret, err error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -116,8 +116,8 @@ func tokenRequest(pod *corev1.Pod, want *corev1.ServiceAccountTokenProjection) *
 	return r
 }
 
-// renew requests a token until ctx ends: after a failure with back-off, otherwise when 80 % of its life
-// have passed.
+// renew requests a token until ctx ends: again with back-off after a failure, otherwise after 80 %
+// of the token's lifetime.
 func (t *tokens) renew(ctx context.Context, e *token, namespace, account string, request *authenticationv1.TokenRequest) {
 	retry := firstTokenRetry
 	for {

@@ -46,7 +46,7 @@ type Controller struct {
 	known      map[string]bool // namespace/name of the Jobs that have a record
 	// a hash of the objects that were applied with CronJobs
 	dependencies string
-	unread       map[identity.Pod]bool // the active and stopping pods; true if an event concerns the pod since its state was read
+	unread       map[identity.Pod]bool // the active and stopping pods; true if there was an event of the pod after its state was read
 
 	// Only the loop uses these fields.
 	built  map[string]source.Pod // by the UID of the Job and the name of the pod
@@ -240,9 +240,9 @@ func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 	return p.next, err
 }
 
-// states returns the states of the pods of all Jobs, by the UID of the Job and the name of the pod. It reads
-// the states of stopping pods, of new ones and of those that an event concerns. It reads the others every
-// pollActive. It returns late if some states are unknown.
+// states returns the states of the pods of all Jobs, by the UID of the Job and the name of the pod.
+// It reads the states of stopping pods, of new pods, and of pods for which there was an event. It
+// reads the other states every pollActive. It returns late if some states are unknown.
 func (c *Controller) states(ctx context.Context, records *store.Records) (out map[string]map[string]schedule.PodState, late bool) {
 	now := c.options.Now()
 	since := now.Sub(c.polled)

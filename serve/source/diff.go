@@ -12,8 +12,8 @@ import (
 type ChangeKind string
 
 // The kinds of changes, with the kubelet's names (PodOperation in pkg/kubelet/types). Reconcile
-// means that the pod itself is unchanged, but the name of its file has changed, or an object to
-// which it refers.
+// means that the pod itself is unchanged, but that the name of its file, or an object to which it
+// refers, has changed.
 const (
 	Add       ChangeKind = "Add"
 	Update    ChangeKind = "Update"

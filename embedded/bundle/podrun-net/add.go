@@ -184,10 +184,10 @@ func applySysctls(a attachment, id nftables.TableFamily) error {
 	return nil
 }
 
-// keepRouters lets interfaces accept router advertisements although forwarding is enabled,
-// if they accept them now. Otherwise the kernel would remove the routes that it learned from
-// these, including the host's default route (addrconf_fixup_forwarding). conf is the
-// directory of the interfaces' sysctls.
+// keepRouters makes interfaces that accept router advertisements continue to accept them when
+// forwarding is enabled. Otherwise the kernel would remove the routes that it learned from these,
+// including the host's default route (addrconf_fixup_forwarding). conf is the directory of the
+// interfaces' sysctls.
 func keepRouters(conf string) error {
 	entries, err := os.ReadDir(conf)
 	if err != nil {

@@ -79,9 +79,10 @@ func (u unsupported) first() string {
 // chained reports whether the plugin only creates rules, after upstream's bridge.
 func (c *config) chained() bool { return c.IPAM.Type == "" }
 
-// hasRules reports whether the plugin creates rules. Under the name bridge, it creates none: an earlier release of
-// podrun that starts this release's archive configures the chain of bridge and podrun-net, the archive has this
-// plugin under both names, and the second one creates the rules.
+// hasRules reports whether the plugin creates rules. Under the name bridge, it creates none: an
+// earlier release of podrun that starts this release's archive configures the chain of bridge and
+// podrun-net. The archive contains this plugin under both names, and only the call of podrun-net
+// creates the rules.
 func (c *config) hasRules() bool { return c.Type != "bridge" }
 
 // portMapping is an entry of the capability portMappings (CNI conventions).

@@ -22,12 +22,12 @@ func warnDropped(bridge string) {
 		}
 		for _, c := range chains {
 			if dropsForwarded(c) {
-				warn("the nftables chain %s %s drops forwarded packets by default, including those of pods: add rules to it that accept packets from and to %s", c.Table.Name, c.Name, bridge)
+				warn("the nftables chain %s %s drops forwarded packets by default, including packets of pods: add rules to it that accept packets from and to %s", c.Table.Name, c.Name, bridge)
 			}
 		}
 	}
 	if legacyDrops() {
-		warn("the FORWARD chain of iptables-legacy drops forwarded packets by default, including those of pods: run iptables-legacy -I FORWARD -i %s -j ACCEPT; iptables-legacy -I FORWARD -o %s -j ACCEPT", bridge, bridge)
+		warn("the FORWARD chain of iptables-legacy drops forwarded packets by default, including packets of pods: run iptables-legacy -I FORWARD -i %s -j ACCEPT; iptables-legacy -I FORWARD -o %s -j ACCEPT", bridge, bridge)
 	}
 }
 

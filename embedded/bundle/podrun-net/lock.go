@@ -34,12 +34,11 @@ var errLocked = errors.New("locked by another process")
 // a network could get an attachment while its table is being removed. The kernel releases the
 // lock when the process exits.
 //
-// While a runtime is being upgraded, two releases of podrun-net may run at the same time,
-// because a plugin outlives the containerd that started it. An older release locks only the
-// network namespace. So lock also locks the namespace. But after namespaceLimit, it continues
-// without that lock, because any user may hold it. Concurrent changes are then wrong only in
-// one case: one plugin removes the last attachment of a network while the other, older one adds
-// an attachment.
+// While a runtime is being upgraded, two releases of podrun-net may run at the same time, because a
+// plugin outlives the containerd that started it. An older release locks only the network
+// namespace, so lock also locks the namespace. After namespaceLimit, it continues without that
+// lock, because any user may hold it. Concurrent changes are then wrong only in one case: one
+// plugin removes the last attachment of a network while the other, older one adds an attachment.
 func lock() (unlock func(), err error) {
 	dir, err := openLock()
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {

@@ -1,7 +1,7 @@
-// podrun-net is a CNI plugin that is a whole pod network: bridge, interfaces, addresses, host
-// ports and masquerading. It uses netlink: a host requires neither iptables nor nft, and the
-// plugin executes no programs. Without the setting ipam, it is chained after upstream's
-// bridge and creates only rules. With the argument services, it sets the forwarding of Services.
+// podrun-net is a CNI plugin that implements a whole pod network: bridge, interfaces, addresses,
+// host ports and masquerading. It uses netlink: a host requires neither iptables nor nft, and the
+// plugin executes no programs. Without the setting ipam, it is chained after upstream's bridge and
+// creates only rules. With the argument services, it sets the forwarding of Services.
 //
 // README.md describes the state on the host, the order of changes, and what a killed call
 // leaves.
