@@ -22,9 +22,9 @@ it updates the pod in place if the API allows the change, and recreates the pod
 otherwise. The manifest file does not change. To undo the change, apply that file again,
 or run 'podrun rollout undo'.
 
-If the
-file is in a directory of 'podrun serve', serve applies it again when the pod's
-definition in the file changes, but not if, for example, only a ConfigMap changes.`
+If the file is in a directory of 'podrun serve', serve applies it again when the pod's
+definition in the file changes, but not when only other objects, such as a ConfigMap,
+change.`
 
 // newSet returns `podrun set`.
 func newSet(a *app) *cobra.Command {
