@@ -99,7 +99,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	if len(named) == 1 && len(given) == 1 && strings.EqualFold(given[0], "all") && !a.isPodName(given) {
-		return usageHint(errors.New("all is a type, but no name was specified"), "use 'podrun delete all --all' for all pods of the namespace, with the workloads that define them")
+		return usageHint(errors.New("'all' is a type of objects, and no name was specified"), "use 'podrun delete all --all' for all pods of the namespace, with the workloads that define them")
 	}
 	if err := f.check(c, named); err != nil {
 		return err

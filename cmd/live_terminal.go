@@ -137,7 +137,7 @@ func readKeys(in *os.File) <-chan byte {
 	return keys
 }
 
-// enterTerminal makes keys readable without Enter and echo, and begins the view. Ctrl-C remains
+// enterTerminal makes keys readable without Enter and echo, and begins the view. Ctrl-C still sends
 // a signal. Ctrl-Z is disabled, because a stopped process would leave its view on the terminal.
 func enterTerminal(in, out *os.File) (restore func(), err error) {
 	before, err := term.GetState(int(in.Fd()))

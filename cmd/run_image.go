@@ -77,7 +77,7 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.pull, "pull", "", "when to pull the image: always, missing or never")
 	set.StringVarP(&f.WorkDir, "workdir", "w", "", "working directory in the container")
 	set.StringVarP(&f.User, "user", "u", "", "user of the container: UID[:GID]")
-	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod; -h NAME before the image works, too")
+	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod; before the image, -h NAME has the same meaning")
 	set.BoolVar(&f.Init, "init", false, "share the process namespace of the pod, so that the sandbox's process 1 reaps zombies and forwards signals")
 	set.StringVar(&f.Network, "network", "", "network of the pod: host for the network of this host")
 	set.StringArrayVar(&f.CapAdd, "cap-add", nil, "`capability` to add; repeatable")

@@ -23,7 +23,7 @@ func newServeReload(a *app) *cobra.Command {
 settings file and the manifest directories again. If the settings are invalid, it
 prints a warning and keeps the previous settings.
 
-A manifest directory with the name reload is 'podrun serve ./reload'.`,
+To supervise a manifest directory with the name reload, run 'podrun serve ./reload'.`,
 		Example: `  podrun serve reload
   systemctl reload podrun`,
 		Args: args(cobra.NoArgs),

@@ -135,7 +135,7 @@ func scalarError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 
 // isUnquoted reports whether a string is a value of type t if it is written in YAML without quotes.
 func isUnquoted(t reflect.Type, raw json.RawMessage) bool {
-	const longest = 64 // no number is longer
+	const longest = 64 // numbers in manifests are shorter
 	var text string
 	return len(raw) <= longest && json.Unmarshal(raw, &text) == nil && sigsyaml.Unmarshal([]byte(text), reflect.New(t).Interface()) == nil
 }
