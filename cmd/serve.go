@@ -52,8 +52,8 @@ that the pods refer to. serve runs Jobs and CronJobs as their controllers do. It
 a manifest (*.yaml, *.yml, *.json) or an https URL like a directory with one file. If it
 cannot read a directory or URL, it keeps the pods of that directory or URL.
 
-Containers keep running when serve exits, for whatever reason, and the next serve
-resumes their supervision. On SIGHUP, which 'podrun serve reload' sends, serve reads
+Containers keep running when serve exits for any reason, and the next serve resumes
+their supervision. On SIGHUP, which 'podrun serve reload' sends, serve reads
 the settings file and the directories again.
 
 With --secrets=memory, Secrets are lost at a reboot. For pods from directories and URLs,

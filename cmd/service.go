@@ -231,8 +231,8 @@ func newServiceStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of podrun.service",
-		Long: `Show the state of podrun.service that systemd reports. The exit code is 0 whatever
-the state is; -o json prints the state in "load", "active" and "sub".`,
+		Long: `Show the state of podrun.service that systemd reports. The exit code is 0 in every
+state; -o json prints the state in "load", "active" and "sub".`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {

@@ -317,7 +317,7 @@ func (l *loop) warnBackOff(container string, until time.Time) {
 	id := l.pod.Plan.ID
 	l.pod.Node.SendWarnings(problem.List{{Object: "pod " + id.String(), Warning: true,
 		Message: fmt.Sprintf("waiting %s for the restart back-off of container %s, which exits repeatedly", time.Until(until).Round(time.Second), container),
-		Hint:    fmt.Sprintf("'podrun logs %s -n %s -c %s' shows why; 'podrun restart %s -n %s' restarts the pod at once", id.Name, id.Namespace, container, id.Name, id.Namespace)}})
+		Hint:    fmt.Sprintf("'podrun logs %s -n %s -c %s' shows why; 'podrun restart %s -n %s' restarts the pod immediately", id.Name, id.Namespace, container, id.Name, id.Namespace)}})
 }
 
 // emitBackOff emits an event for each container that is in back-off, once for each exit.
