@@ -82,8 +82,8 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// If a pod of a command frees resources by preemption, the next pod must not get them. And pods
-// of the same command must not preempt each other.
+// If a pod of a command frees resources by preemption, the next pod must not get them. Pods of the
+// same command must not preempt each other.
 func TestPreemptTogether(t *testing.T) {
 	arriving := func(name, cpu string, n int32) Pod {
 		s := &scene{pod: plain()}

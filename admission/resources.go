@@ -31,8 +31,8 @@ func checkResources(q question) problem.List {
 	return out
 }
 
-// shortage describes a resource of which a pod requests more than is free. The unit is milli-CPUs
-// for CPU. For other resources, it is bytes or a count.
+// shortage describes a resource that is not sufficient for the requests of a pod. The unit is
+// milli-CPUs for CPU. For other resources, it is bytes or a count.
 type shortage struct {
 	name              corev1.ResourceName
 	want, used, total int64

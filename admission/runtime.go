@@ -38,10 +38,10 @@ func checkNetworkReady(q question) problem.List {
 	})
 }
 
-// checkCgroupDriver refuses a cgroup driver that a flag or a configuration file sets, if the
-// runtime's driver differs. runc may treat the name of a slice as a path. Then containers run
-// outside of the pod's cgroup and without its limits. With the opposite mismatch, runc rejects a path as the name of a
-// slice, with an error that is hard to understand.
+// checkCgroupDriver refuses a cgroup driver that a flag or a configuration file sets, if the runtime's driver differs.
+// runc may treat the name of a slice as a path. In that case, containers run outside of the pod's cgroup and without
+// its limits. With the opposite mismatch, runc rejects a path as the name of a slice, with an error that is hard to
+// understand.
 func checkCgroupDriver(q question) problem.List {
 	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.ReportedDriver
 	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {

@@ -13,9 +13,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// translateRequest does for a shell's completion request what translate does for a command
-// line: it converts the words before the one to complete. A command line that cannot be
-// converted stays as it is, and has no completions.
+// translateRequest is translate for a shell's completion request: it converts the words before the
+// word to complete. A command line that cannot be converted stays as it is, and has no completions.
 func translateRequest(root *cobra.Command, args []string) []string {
 	if len(args) < 3 || !isCompletionRequest(args[0]) {
 		return args

@@ -22,8 +22,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// newCreate returns `podrun create`. It does what apply does for new pods, and has kubectl's
-// generators of manifests as subcommands.
+// newCreate returns `podrun create`. It is apply for new pods, with kubectl's generators of manifests as subcommands.
 func newCreate(a *app) *cobra.Command {
 	f := &applyFlags{}
 	c := newApplyWith(a, f)

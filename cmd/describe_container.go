@@ -44,7 +44,7 @@ func (d *description) containers(title string, pod *corev1.Pod, list []corev1.Co
 	}
 }
 
-// program describes what a container runs, and the ports on which it listens.
+// program describes the image and the command of a container, and its ports.
 func (d *description) program(c *corev1.Container, status *corev1.ContainerStatus) {
 	d.row(1, c.Name+":")
 	if status != nil {

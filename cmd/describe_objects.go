@@ -98,7 +98,7 @@ func describe(w io.Writer, s screen, now time.Time, write func(*description)) er
 	return err
 }
 
-// configMap writes what 'kubectl describe configmap' (v1.36) prints; keys are sorted.
+// configMap writes a ConfigMap as 'kubectl describe configmap' (v1.36) does; keys are sorted.
 // scaledDown describes a workload without pods.
 func (d *description) scaledDown(meta metav1.Object) {
 	d.metadata(&metav1.ObjectMeta{Namespace: meta.GetNamespace(), Name: meta.GetName(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()})
@@ -118,8 +118,7 @@ func (d *description) configMap(m *corev1.ConfigMap) {
 	d.row(0)
 }
 
-// secret writes what 'kubectl describe secret' (v1.36) prints: the sizes of the values, but not the
-// values.
+// secret writes a Secret as 'kubectl describe secret' (v1.36) does: the sizes of the values, but not the values.
 func (d *description) secret(s *corev1.Secret, lost error) {
 	d.metadata(&s.ObjectMeta)
 	d.row(0, "\nType:", string(s.Type))

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// selection is what the arguments of get select: all objects of kinds, or named objects.
+// selection contains the objects that the arguments of get select: all objects of some kinds, or named objects.
 type selection struct {
 	kinds []string // in the order of the arguments
 	refs  []run.Ref

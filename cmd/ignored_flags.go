@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ignoredFlag is a flag of a related tool that podrun accepts and ignores: it requests what the
-// command does anyway, or has no meaning without an API server. The help does not list it.
+// ignoredFlag is a flag of a related tool that podrun accepts and ignores: it requests the
+// command's only behavior, or has no meaning without an API server. The help does not list it.
 type ignoredFlag struct {
 	name, short string
 	values      []string // accepted values; nil for a flag without a value, [""] for any

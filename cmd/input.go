@@ -65,9 +65,9 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 // hasFiles reports whether -f or -k names manifests.
 func (f *inputFlags) hasFiles() bool { return len(f.files) > 0 || f.kustomize != "" }
 
-// loadWithin does what load does, within the time limit of --timeout: a FIFO or a server may
-// never send EOF. It sets spent to the time that reading took. A limit of 0 means no limit, and
-// spent then remains unset.
+// loadWithin is load with the time limit of --timeout, because a FIFO or a server may never send
+// EOF. It sets spent to the time that reading took. A limit of 0 means no limit, and spent then
+// remains unset.
 func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	if limit <= 0 {
 		return f.load(c.Context(), a, c, named, warn)

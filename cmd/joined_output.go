@@ -11,7 +11,7 @@ import (
 const joinWait = 100 * time.Millisecond
 
 // joinedOutput writes the output of a container from its start to a terminal. docker attaches
-// before the start. But a runtime attaches only to a running container, and does not transmit
+// before the start, but a CRI runtime attaches only to a running container, and does not transmit
 // earlier output. The log contains the earlier output, except for a last line without a newline.
 type joinedOutput struct {
 	to io.Writer

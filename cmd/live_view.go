@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// viewData is what a live view shows at one time. Its methods are pure.
+// viewData is the content of a live view at one time. Its methods are pure.
 type viewData interface {
 	// sorts returns the orders in which the user can sort the rows; the first is the default.
 	sorts() []viewSort

@@ -126,8 +126,8 @@ func (e *notPodError) Error() string {
 	return fmt.Sprintf("this command does not accept objects of the type %q", e.kind)
 }
 
-// notPodNamed does what notPods does, and puts the name of the object into the hint. It leaves
-// NAME in the hint if the text cannot be a name, such as a URL, which may contain credentials.
+// notPodNamed is like notPods, but puts the name of the object into the hint. It leaves NAME in the
+// hint if the text cannot be a name, such as a URL, which may contain credentials.
 func notPodNamed(kind, name string) error {
 	err := notPods(kind)
 	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {

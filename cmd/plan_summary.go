@@ -46,7 +46,7 @@ func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 	}
 }
 
-// changeText describes what apply would do with the pod.
+// changeText describes the change that apply would make to the pod.
 func changeText(v prepare.PlanView) string {
 	switch v.Change {
 	case prepare.ChangeNew:

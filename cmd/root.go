@@ -37,7 +37,7 @@ type app struct {
 	// servicesSynced is set when the command has brought the rules of Services up to date itself.
 	servicesSynced bool
 	services       []run.ServiceChange // the changes that the command has made
-	// streams are for text: they escape what is written to them. raw are the same streams without
+	// streams are for text: they escape control characters in it. raw are the same streams without
 	// escaping, for data: output of containers, JSON and YAML.
 	streams, raw Streams
 	// rawTerminal is set while a process in a container uses the terminal.

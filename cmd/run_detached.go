@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// runDetached does what apply does, for run -d.
+// runDetached is apply for run -d.
 func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 	flags := c.Flags()
 	if flags.Changed("rm") && f.remove {

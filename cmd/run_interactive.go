@@ -52,9 +52,9 @@ type attacher struct {
 	quiet     bool
 }
 
-// start does what logReader.start does, for one run of a container. With a terminal, it reads
-// the output from the attached streams. Otherwise it reads the log, which also has the output
-// from before podrun attached.
+// start is logReader.start for one run of a container. With a terminal, it reads the output from
+// the attached streams. Otherwise it reads the log, which also has the output from before podrun
+// attached.
 func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	if log.Container != i.container {
 		if i.tty {

@@ -269,8 +269,8 @@ func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	return f.merged.Settings, f.merged.notes, nil
 }
 
-// reload does what settings does, but reads the file again, for SIGHUP. After an error, the
-// previous settings remain in effect.
+// reload is like settings, but reads the file again, for SIGHUP. After an error, the previous
+// settings remain in effect.
 func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	s, notes, err := f.file()
 	if err != nil {

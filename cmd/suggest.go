@@ -20,9 +20,9 @@ const suggestLimit = 2 * time.Second
 // psOptions matches options of ps, which docker top passes to it.
 var psOptions = regexp.MustCompile(`^(a|e|l|w)[efjluwx]*$`)
 
-// suggest adds a hint to the error for a pod that was not found. The hint contains what the user probably meant: a
-// pod with a similar name, a pod in another namespace, or the container with this ID. It also completes the hints for
-// files that do not exist, and for a command that requires root.
+// suggest adds a hint to the error for a pod that was not found. The hint contains the object that the user probably
+// meant: a pod with a similar name, a pod in another namespace, or the container with this ID. It also completes the
+// hints for files that do not exist, and for a command that requires root.
 func (a *app) suggest(err error) error {
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// escape replaces what a terminal would interpret: control characters (C0, DEL and C1,
-// including the CSI U+009B) and bytes that are not UTF-8. ESC and CR are escaped as in
+// escape replaces the characters that a terminal would interpret: control characters (C0, DEL and
+// C1, including the CSI U+009B) and bytes that are not UTF-8. ESC and CR are escaped as in
 // kubectl's WriteEscaped (k/k#101695, CVE-2021-25743), which replaces no other characters. All
 // others are escaped as in Go. Newlines and tabs are kept, as are bidirectional controls, as in
 // kubectl: they change only the order in which characters are displayed.
@@ -56,9 +56,9 @@ func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n        ")
 }
 
-// textWriter escapes what is written to a stream. Commands write all text through a textWriter.
-// Data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write
-// must contain only whole characters.
+// textWriter escapes text and writes it to a stream. Commands write all text through a textWriter.
+// Data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write must
+// contain only whole characters.
 type textWriter struct {
 	to  *io.Writer
 	raw *atomic.Bool // the terminal is raw: a newline does not return the cursor to column 0

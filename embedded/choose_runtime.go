@@ -25,7 +25,7 @@ const (
 	maxName = 64 // hex digits of a digest
 )
 
-// Use states what a command does with the runtime.
+// Use states for what purpose a command uses the runtime.
 type Use int
 
 // The values of Use. Each value includes the values before it.

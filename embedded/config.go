@@ -8,8 +8,8 @@ import (
 )
 
 // PauseImage is the sandbox image, which is in the archive. No registry can have this name (RFC
-// 2606). So if containerd has lost the image, it cannot pull another one and run it as root.
-// The tag changes when the program changes (embedded/bundle/pause).
+// 2606), so if containerd has lost the image, it cannot pull another one and run it as root. The
+// tag changes when the program changes (embedded/bundle/pause).
 const PauseImage = "pause.podrun.invalid/pause:1"
 
 // Traits are the properties of the host on which the daemon's configuration depends.
@@ -38,10 +38,9 @@ var unusedPlugins = []string{
 	"io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir", "io.containerd.monitor.container.v1.restart",
 }
 
-// Config returns containerd's configuration (version 4, which 2.3 and later read). containerd
-// reads no other file. So the host's own containerd and this one do not affect each other. Only
-// the hosts of registries are configured in the standard directory (/etc/containerd/certs.d).
-// Config is pure.
+// Config returns containerd's configuration (version 4, which 2.3 and later read). containerd reads
+// no other file, so the host's own containerd and this one do not affect each other. Only the hosts
+// of registries are configured in the standard directory (/etc/containerd/certs.d). Config is pure.
 func Config(l Layout, digest string, t Traits) []byte {
 	score := 0
 	if t.LowersOOM {

@@ -22,10 +22,10 @@ const (
 	subnetBits6 = 64
 )
 
-// Subnet returns a pod subnet that overlaps none of the used networks. These are the host's
-// routes and addresses. The first candidate depends on the ID. So the runtimes of two root
-// directories choose different subnets even if neither has a pod yet. Subnet is deterministic.
-// It returns an error if all subnets overlap.
+// Subnet returns a pod subnet that overlaps none of the used networks. These are the host's routes
+// and addresses. The first candidate depends on the ID, so that the runtimes of two root
+// directories choose different subnets even if neither has a pod yet. Subnet is deterministic. It
+// returns an error if all subnets overlap.
 func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
 	start, err := strconv.ParseUint(id, 16, 32)
 	if err != nil {

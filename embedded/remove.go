@@ -25,9 +25,9 @@ func End(ctx context.Context, l Layout) error {
 	return errors.Join(Stop(ctx, l, ReadDaemon(ctx, l)), stopStrays(ctx, l))
 }
 
-// Remove removes the runtime and everything that it created on this host. Call it when there
-// are no more pods, and hold the layout's lock. cgroupRoot is --cgroup-root. It removes as much
-// as possible. The error lists what remains, and the caller can call it again.
+// Remove removes the runtime and everything that it created on this host. Call it when there are no
+// more pods, and hold the layout's lock. cgroupRoot is --cgroup-root. It removes as much as
+// possible. The error lists the leftovers, and the caller can call Remove again.
 func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	digests, err := UnpackedDigests(l)
 	if err := errors.Join(err, End(ctx, l)); err != nil {
@@ -41,7 +41,7 @@ func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	}
 	errs = append(errs, removeCgroups(ctx, l, cgroupRoot), removeResults(l))
 	if errors.Join(errs...) != nil {
-		// Keep the files, because a later call uses them to find what remains.
+		// Keep the files, because a later call uses them to find the leftovers.
 		return errors.Join(errs...)
 	}
 	for _, dir := range []string{l.State(), l.Dir()} {

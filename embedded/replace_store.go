@@ -129,7 +129,7 @@ func Release(ctx context.Context, l Layout) error {
 		errs = append(errs, unmountBelow(ctx, dir))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err // a later call uses the remaining files to find what remains
+		return err // a later call uses the remaining files to find the other leftovers
 	}
 	errs = []error{removeResults(l)}
 	for _, dir := range append(l.OCIRuntimes(), l.Addresses(), l.Tasks(), l.Shims()) {

@@ -24,9 +24,9 @@ const (
 	openFiles = 512 << 10
 )
 
-// On hosts without systemd, spawnProcess starts containerd in its own session and its own
-// cgroups. So containerd survives when the terminal is closed or when podrun's process group is
-// killed. It inherits no descriptor except the log.
+// On hosts without systemd, spawnProcess starts containerd in a separate session and separate
+// cgroups, so that containerd survives when the terminal is closed or when podrun's process group
+// is killed. It inherits no descriptor except the log.
 func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

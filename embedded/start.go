@@ -21,10 +21,10 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// startWithin limits the time until containerd answers. If the host is slow, because of its
-// disk or because it is emulated, that is no reason to kill containerd. But containerd waits
-// forever for a database that another process has open, and podrun serve has no time limit of
-// its own. Other commands have shorter limits.
+// startWithin limits the time until containerd answers. If the host is slow, because of its disk or
+// because it is emulated, that is no reason to kill containerd. A limit is needed because
+// containerd waits forever for a database that another process has open, and podrun serve has no
+// other time limit. Other commands have shorter limits.
 const startWithin = 5 * time.Minute
 
 // StartOptions are the parameters of Start other than the layout.
@@ -68,9 +68,9 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "run 'podrun runtime logs' to show its complete log"}
 }
 
-// explain returns why a start failed, from its error and from what containerd has written to the log
-// since it had the given size. damage is nil if the store is not damaged, or if this host prevents its
-// use: the reason is then the error of the host.
+// explain returns why a start failed. It uses the error of the start, and the text that containerd has
+// written to the log since the log had the given size. damage is nil if the store is not damaged, or
+// if this host prevents its use: the reason is then the error of the host.
 func explain(ctx context.Context, l Layout, from int64, err error) (reason error, damage *Damage) {
 	if d, found := errors.AsType[Damage](err); found {
 		damage = &d

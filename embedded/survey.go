@@ -115,7 +115,7 @@ func onRootfs(ctx context.Context) (bool, error) {
 	return rootfsIn(string(data)), nil
 }
 
-// ReadRootfs does what onRootfs does, for a report. If podrun cannot determine the answer, it returns false.
+// ReadRootfs is onRootfs for a report. If podrun cannot determine the answer, it returns false.
 func ReadRootfs(ctx context.Context) bool {
 	is, err := onRootfs(ctx)
 	return is && err == nil

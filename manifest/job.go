@@ -17,8 +17,8 @@ import (
 // ReasonTemplate is the reason of the notice that podrun runs one pod from a template.
 const ReasonTemplate = "PodTemplate"
 
-// templateNotes are the notices for workloads of which podrun ignores more than the number of
-// replicas.
+// templateNotes are the notices for kinds of workloads whose other fields podrun ignores, not only
+// the number of replicas.
 var templateNotes = map[string]string{
 	"Job":     "podrun runs one pod from the template of this Job once; backoffLimit, completions, activeDeadlineSeconds and ttlSecondsAfterFinished of the Job apply only in a manifest directory of 'podrun serve'",
 	"CronJob": "podrun ignores the schedule of this CronJob: it runs one pod from the template once",
@@ -136,8 +136,8 @@ func ReplacesJob(old, updated *batchv1.Job) bool {
 // refuses longer names.
 const MaxJobName = 63
 
-// Problems returns what podrun serve cannot run as a cluster does: an error for each field that it does not
-// support, and a warning for each that has no effect.
+// Problems returns an error for each field that podrun serve does not support, and a warning for
+// each field that has no effect.
 func (j Job) Problems() problem.List {
 	out := jobProblems(&j.Object.Spec, "spec", "Job", j.Template)
 	if len(j.Object.Name) > MaxJobName {

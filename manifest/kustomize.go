@@ -77,9 +77,9 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 }
 
 // checkKustomizationDir returns an error for a directory without a kustomization, for a file, and for a
-// path that does not exist. kustomize's messages for these do not say what to use instead. It accepts
-// the address of a repository: this does not exist as a path, but kustomize can read it. If the address
-// is invalid, kustomize reports that.
+// path that does not exist. kustomize's messages for these do not contain a fix. It accepts the address
+// of a repository: this does not exist as a path, but kustomize can read it. If the address is invalid,
+// kustomize reports that.
 func checkKustomizationDir(object, dir string) error {
 	e := &problem.Error{Kind: problem.Manifest, Object: object}
 	info, err := os.Stat(dir)

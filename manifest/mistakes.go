@@ -25,7 +25,7 @@ var capabilityNames = []string{
 // this to start any process.
 var leastMemory = resource.MustParse("1Mi")
 
-// mistakes reports values that the API accepts although their effect is not what the author
+// mistakes reports values that the API accepts although they do not have the effect that the author
 // intended. It runs before defaulting, because defaulting copies limits to requests.
 func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 	for _, list := range []struct {
@@ -46,9 +46,9 @@ func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// capabilities warns about names that are not capabilities. containerd adds CAP_ to the
-// beginning of each name, and ignores the result if it is unknown. So drop: [CAP_NET_RAW] drops
-// nothing. The API does not check names, because a newer kernel may have more capabilities.
+// capabilities warns about names that are not capabilities. containerd adds CAP_ to the beginning
+// of each name, and ignores the result if it is unknown, so drop: [CAP_NET_RAW] drops nothing. The
+// API does not check names, because a newer kernel may have more capabilities.
 func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
 	if sc == nil || sc.Capabilities == nil {
 		return

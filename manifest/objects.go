@@ -180,10 +180,10 @@ func (l *loader) objectName(h header) string {
 	return h.object()
 }
 
-// serverFields removes the metadata that only an API server sets. So an object that was
-// exported from a cluster equals the original manifest. If the object belongs in a namespace
-// and has none, it sets the default namespace. It also generates a name from generateName. It
-// keeps the UID.
+// serverFields removes the metadata that only an API server sets, so that an object that was
+// exported from a cluster equals the original manifest. If the object belongs in a namespace and
+// has none, it sets the default namespace. It also generates a name from generateName. It keeps the
+// UID.
 func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	*meta = metav1.ObjectMeta{
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, UID: meta.UID,

@@ -52,7 +52,7 @@ func isBinary(data []byte) bool {
 	return bytes.IndexByte(head, 0) >= 0
 }
 
-// binaryHint returns what to do with a file that is not text.
+// binaryHint returns the hint for a file that is not text.
 func binaryHint(file string, data []byte) string {
 	tarMagic := len(data) > 262 && string(data[257:262]) == "ustar"
 	if tarMagic || bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || bytes.HasPrefix(data, []byte{0x28, 0xb5, 0x2f, 0xfd}) {

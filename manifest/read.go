@@ -154,8 +154,8 @@ func (r *reader) file(ctx context.Context, path string) (Source, *problem.Proble
 	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// all opens and reads a source of limited size. Opening or reading a pipe may block forever. So
-// when ctx ends, all returns, and the read continues in the background.
+// all opens and reads a source of limited size. Opening or reading a pipe may block forever.
+// Therefore, all returns when ctx ends, and the read continues in the background.
 func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte

@@ -239,7 +239,7 @@ func setOrdinal(meta *metav1.ObjectMeta, spec *corev1.PodSpec, set, service stri
 	meta.Labels[appsv1.StatefulSetPodNameLabel], meta.Labels[appsv1.PodIndexLabel] = name, strconv.Itoa(index)
 }
 
-// withoutOrdinal removes from a template what setOrdinal adds.
+// withoutOrdinal removes from a template the fields that setOrdinal adds.
 func withoutOrdinal(t *corev1.PodTemplateSpec) {
 	t.Labels = maps.Clone(t.Labels)
 	delete(t.Labels, appsv1.StatefulSetPodNameLabel)

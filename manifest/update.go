@@ -17,7 +17,7 @@ import (
 
 // Changes returns the paths at which two pods differ, sorted, and in the notation of their author
 // (spec.containers[0].image, metadata.labels). It first applies this binary's defaults to both
-// pods. So if a default is set in only one of them, this is not a difference, and an upgrade of
+// pods. Therefore, a default that is set in only one of them is not a difference, and an upgrade of
 // podrun changes no pod. It ignores everything that the author did not write: the UID, nodeName,
 // the status, the fields that an API server sets, and a default user namespace.
 func Changes(before, after *corev1.Pod) []string {

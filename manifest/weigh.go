@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A few bytes of YAML can produce several nodes of 100 to 200 bytes: 10 MB of [1,1,… required 2
-// GB of memory. So podrun counts the nodes of a document before it parses the document.
+// A few bytes of YAML can produce several nodes of 100 to 200 bytes: 10 MB of [1,1,… required 2 GB
+// of memory. Therefore, podrun counts the nodes of a document before it parses the document.
 
 // weighJSON returns the number of values in a JSON text, including keys, and their maximum
 // depth. It never underestimates the number.

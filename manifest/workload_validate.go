@@ -51,7 +51,7 @@ func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 	}
 	l.fieldErrors(it, object, slices.DeleteFunc(errs, func(e *field.Error) bool {
 		// The validation of a StatefulSet also reports labels and annotations under paths that do not
-		// exist. And it reports claims, but claimTemplates validates these.
+		// exist. It also reports claims, but claimTemplates validates these.
 		return slices.ContainsFunc([]string{w.template + ".labels", w.template + ".annotations", "spec.volumeClaimTemplates["}, func(prefix string) bool {
 			return strings.HasPrefix(e.Field, prefix)
 		})

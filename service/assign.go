@@ -28,7 +28,8 @@ func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 // the record of the same name (nil if there is none). others are the records of all other Services.
 // ranges are the ranges of virtual IPs, at most one of each family; without a range, the Service gets
 // no virtual IP and no node port. used maps occupied ports of the host, in the text form of NodePorts,
-// to what occupies them. The error explains what this host does not support or which port is taken.
+// to descriptions of their users. The error explains what this host does not support or which port is
+// taken.
 func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix, used map[string]string) (*corev1.Service, error) {
 	out := s.DeepCopy()
 	spec := &out.Spec

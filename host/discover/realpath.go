@@ -38,7 +38,7 @@ func (m machine) realPaths(paths []string) map[string]string {
 }
 
 // rootDir returns podrun's root directory in the form that is hashed into UIDs: absolute and
-// without symlinks. So UIDs do not depend on how a user writes the path. It returns "" if this
+// without symlinks, so that UIDs do not depend on how a user writes the path. It returns "" if this
 // is the default directory, even if the default path or the given path is a symlink.
 func (m machine) rootDir(path string) string {
 	// Abs fails if the working directory was removed.

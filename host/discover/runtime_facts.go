@@ -20,10 +20,10 @@ import (
 // respond within this time hangs, or is not a container runtime.
 const answerWithin = 5 * time.Second
 
-// Reach requests the runtime's version. It is for commands that need no other facts. If the
-// runtime does not answer, it returns the error of Unreachable. If the command has a time
-// limit, Reach waits until this limit, but at most for the timeout of a call. So a command does
-// not fail only because the runtime is frozen or overloaded for some seconds.
+// Reach requests the runtime's version. It is for commands that need no other facts. If the runtime
+// does not answer, it returns the error of Unreachable. If the command has a time limit, Reach
+// waits until this limit, but at most for the timeout of a call. Therefore, a command does not fail
+// only because the runtime is frozen or overloaded for some seconds.
 func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse, error) {
 	limit := answerWithin
 	if _, limited := ctx.Deadline(); limited {

@@ -11,7 +11,7 @@ import (
 )
 
 // SandboxImage reports whether the runtime's pause image is present. containerd 2 does not report
-// the image's name. But by default it pins no other image.
+// the image's name, but by default it pins no other image.
 func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime) host.SandboxImage {
 	out := host.SandboxImage{Name: runtime.SandboxImg}
 	switch {

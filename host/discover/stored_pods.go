@@ -29,8 +29,9 @@ type storedPods struct {
 	dirs   host.PodDirs
 }
 
-// readStored reads the checkpoints of podrun's pods and their ranges of host IDs. This is the
-// slowest part of reading the facts. It runs concurrently with the calls to the runtime.
+// readStored reads the checkpoints of podrun's pods and their ranges of host IDs. Reading the
+// checkpoints is the slowest part of reading the facts, so it runs concurrently with the calls to
+// the runtime.
 func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	return readDetached(m, func(in machine) (storedPods, error) {
 		dir, err := os.Open(layout.PodsDir())

@@ -68,8 +68,8 @@ type Input struct {
 	Pressure                                       []Pressure
 	// Refusals are the admission problems of a minimal pod. Every pod has these problems.
 	Refusals problem.List
-	// AllowKubelet is true if pods may run on a host with a kubelet. Then podrun has not searched
-	// for a kubelet.
+	// AllowKubelet is true if pods may run on a host with a kubelet. In that case, podrun has not
+	// searched for a kubelet.
 	AllowKubelet bool
 	// Leftovers are resources on this host that podrun processes left because they were killed. An
 	// entry has the form kind/name.

@@ -10,9 +10,9 @@ import (
 )
 
 // ShutdownPeriods returns the times that pods have to terminate when the host shuts down. Lower
-// priorities come first. The times are those of shutdownGracePeriodByPodPriority (KEP-2712), or
-// the equivalents of shutdownGracePeriod and shutdownGracePeriodCriticalPods (KEP-2000). It
-// returns nil if podrun does not stop pods before the shutdown. This is the kubelet's default.
+// priorities come first. The times are those of shutdownGracePeriodByPodPriority (KEP-2712), or the
+// equivalents of shutdownGracePeriod and shutdownGracePeriodCriticalPods (KEP-2000). It returns nil
+// if podrun does not stop pods before the shutdown, which is the kubelet's default.
 func (s Settings) ShutdownPeriods() []kubelet.ShutdownGracePeriodByPodPriority {
 	if !s.Gate("GracefulNodeShutdown", true) {
 		return nil

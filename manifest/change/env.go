@@ -75,7 +75,7 @@ func ConfigMapKeys(m *corev1.ConfigMap) ([]string, func(string) *corev1.EnvVarSo
 	}
 }
 
-// SecretKeys does for a Secret what ConfigMapKeys does for a ConfigMap.
+// SecretKeys is ConfigMapKeys for a Secret.
 func SecretKeys(s *corev1.Secret) ([]string, func(string) *corev1.EnvVarSource) {
 	return slices.Collect(maps.Keys(s.Data)), func(key string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{

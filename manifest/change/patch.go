@@ -134,7 +134,7 @@ func cutTemplate(fields map[string]json.RawMessage, path []string, at string) (t
 	return template, rest, found
 }
 
-// operationsOfTemplate does for a JSON patch what OfTemplate does.
+// operationsOfTemplate is OfTemplate for a JSON patch.
 func operationsOfTemplate(patch []byte) (ofPod []byte, rest []string, err error) {
 	var operations []map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &operations); err != nil {

@@ -110,7 +110,7 @@ func (s *statuses) waiting(pod *corev1.Pod, why string) {
 	}
 }
 
-// pendingStatus returns the status of a pod of which no container has been created.
+// pendingStatus returns the status of a pod whose containers have not been created.
 func pendingStatus(pod *corev1.Pod, p problem.Problem) corev1.PodStatus {
 	s := corev1.PodStatus{Phase: corev1.PodPending}
 	reason := "ContainerCreating"

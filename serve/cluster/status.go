@@ -296,7 +296,7 @@ func merged(pod *corev1.Pod, s corev1.PodStatus) corev1.PodStatus {
 		}
 		c.ObservedGeneration = s.ObservedGeneration
 		if c.LastTransitionTime.IsZero() {
-			// The condition of a pod of which no container has been created.
+			// The condition of a pod whose containers have not been created.
 			c.LastTransitionTime = metav1.Now()
 			if at := indexOf(was.Conditions, c.Type); at < len(was.Conditions) && was.Conditions[at].Status == c.Status && !was.Conditions[at].LastTransitionTime.IsZero() {
 				c.LastTransitionTime = was.Conditions[at].LastTransitionTime

@@ -23,7 +23,7 @@ const (
 	longestBackOff = 10 * time.Minute
 )
 
-// PodState is what podrun knows about one pod of a Job.
+// PodState contains the known facts about one pod of a Job.
 type PodState struct {
 	// Pod is the pod with its status; nil if the pod does not exist or its status is unknown.
 	Pod *corev1.Pod

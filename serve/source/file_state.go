@@ -33,7 +33,7 @@ const (
 	writerUnknown
 )
 
-// observation is what a pass finds out about one file of a directory.
+// observation contains the facts that a pass has read about one file of a directory.
 type observation struct {
 	name  string
 	print print

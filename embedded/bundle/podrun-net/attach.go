@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// applyAttachment attaches a sandbox to the network (README.md lists the steps). If it
-// fails, it removes what it created.
+// applyAttachment attaches a sandbox to the network (README.md lists the steps). If it fails, it
+// removes everything that it has created.
 func applyAttachment(c *config, args *skel.CmdArgs) (*current.Result, error) {
 	a, err := c.request(args.ContainerID, args.IfName)
 	if err != nil {

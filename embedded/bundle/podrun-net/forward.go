@@ -6,10 +6,10 @@ import (
 	"github.com/google/nftables/userdata"
 )
 
-// Docker and ufw set the policy of iptables' chain FORWARD to DROP. An accept rule in the
-// plugin's own table does not help against that policy, because every table must accept a
-// packet. So if iptables stores its rules in nftables (iptables-nft), the plugin accepts the
-// traffic of the network's bridge in that chain itself, as upstream's plugin firewall does.
+// Docker and ufw set the policy of iptables' chain FORWARD to DROP. An accept rule in the plugin's
+// own table does not help against that policy, because every table must accept a packet. Therefore,
+// if iptables stores its rules in nftables (iptables-nft), the plugin accepts the traffic of the
+// network's bridge in that chain itself, as upstream's plugin firewall does.
 const (
 	filterTable  = "filter"
 	forwardChain = "FORWARD"

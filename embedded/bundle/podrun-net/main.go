@@ -3,8 +3,7 @@
 // plugin executes no programs. Without the setting ipam, it is chained after upstream's bridge and
 // creates only rules. With the argument services, it sets the forwarding of Services.
 //
-// README.md describes the state on the host, the order of changes, and what a killed call
-// leaves.
+// README.md describes the state on the host, the order of changes, and the leftovers of a killed call.
 package main
 
 import (

@@ -53,8 +53,8 @@ type ruleset struct {
 	// base contains the network's rules. The chains of these rules contain no other rules.
 	base []*nftables.Rule
 	// attachment are the rules of one attachment. In hostports they come before those of other
-	// attachments. So if the rule of a removed sandbox remains, it does not affect the host port
-	// of a new one.
+	// attachments, so that a remaining rule of a removed sandbox does not affect the host port of a
+	// new one.
 	attachment []*nftables.Rule
 }
 
@@ -137,7 +137,7 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	}
 	if len(ports) > 0 {
 		// Without masquerading, a sandbox in the same subnet would reply directly, and not through
-		// the host. But the host must reverse the translation.
+		// the host. However, the host must reverse the translation.
 		s.attachment = append(s.attachment, rule(post, a.comment, f.match(f.source, addr.Masked(), expr.CmpOpEq),
 			f.match(f.dest, self, expr.CmpOpEq), translated(), masquerade))
 		if f.bits == 32 {
