@@ -34,7 +34,7 @@ func (s imageService) ListImages(context.Context, *runtimeapi.ListImagesRequest,
 }
 
 // podrun must find out whether the sandbox image is present. containerd 1.x reports the image's
-// name, and 2.x pins the image. For other runtimes, podrun cannot know.
+// name, and 2.x pins the image. For other runtimes, podrun cannot determine this.
 func TestSandboxImageHere(t *testing.T) {
 	pause := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}}
 	pinned := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}, Pinned: true}
