@@ -33,7 +33,7 @@ type Options struct {
 	// maximum interval between two reads of the directories; 0 means 20 s
 	Relist       time.Duration
 	AllowKubelet bool
-	// Cluster is the cluster of which this host is a node; nil for none.
+	// Cluster is the cluster of which this host is a node; nil means none.
 	Cluster Cluster
 	// API configures the HTTP API.
 	API APIOptions

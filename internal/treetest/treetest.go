@@ -60,7 +60,8 @@ func Bind(t testing.TB, from, to string) {
 	}
 }
 
-// MakeDeep creates the given number of nested directories below a directory. Their names are "deep".
+// MakeDeep creates the given number of nested directories below a directory. Each of them is named
+// "deep".
 func MakeDeep(t testing.TB, at string, levels int) {
 	t.Helper()
 	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// probeSettle is how long a container runs before podrun probes it for the first time. A kubelet
+// probeSettle is the time between the start of a container and podrun's first probe of it. A kubelet
 // detects that a container is running up to a second after its start. Without a similar delay, a
 // probe with failureThreshold 1 would kill a container that has not opened its port yet.
 const probeSettle = time.Second

@@ -87,9 +87,9 @@ const (
 	LaterWithRest
 )
 
-// ImageWaiter waits for the images of containers. A command's implementation (ForegroundImages) waits when
-// the turn of the container has come. A supervisor's implementation (BackgroundImages) never blocks; it
-// wakes the worker.
+// ImageWaiter waits for the images of containers. The implementation of commands (ForegroundImages)
+// blocks when a container is the next one to start, until its image is available. The implementation of
+// supervisors (BackgroundImages) never blocks, and wakes the worker when an image is available.
 type ImageWaiter interface {
 	// Waits reports whether Turn or take may block until a container's own image is available.
 	Waits(name string) bool

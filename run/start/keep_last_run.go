@@ -40,6 +40,6 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 	if !removed {
 		return nil
 	}
-	// Remove a sandbox whose last container was removed.
+	// This removes a sandbox whose last container was removed.
 	return st.removeDead(ctx)
 }

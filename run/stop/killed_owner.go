@@ -27,8 +27,8 @@ const quietFor = 2 * time.Second
 // quietPoll is the interval at which podrun polls the runtime for new objects of a removed pod.
 const quietPoll = 200 * time.Millisecond
 
-// releaseFor is how long the runtime may take to release the network of a sandbox after it
-// canceled the creation of the sandbox.
+// releaseFor is the maximum time that the runtime takes to release the network of a sandbox after
+// it canceled the creation of the sandbox.
 const releaseFor = 5 * time.Second
 
 // removeLate removes objects of the pod that the runtime is still creating for a killed podrun

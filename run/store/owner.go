@@ -27,7 +27,7 @@ func (g Generation) next() Generation {
 // Purpose is the kind of operation that an owner performs on its pod.
 type Purpose string
 
-// The purposes of owners.
+// These are the purposes of owners.
 const (
 	PurposeRun    Purpose = "run"    // brings the pod, or the pod that replaces it, to a goal
 	PurposeStop   Purpose = "stop"   // stops the pod, and keeps its data

@@ -128,8 +128,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads the rest of the request's body in order to reuse the connection. This limits the
-			// time that it may take.
+			// The server reads the rest of the request's body in order to reuse the connection. This
+			// deadline limits the time for reading it.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
 			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")

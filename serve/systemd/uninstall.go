@@ -14,7 +14,7 @@ import (
 
 // UninstallOptions are the options of Uninstall.
 type UninstallOptions struct {
-	Force bool // remove a unit that podrun did not write
+	Force bool // also remove a unit that Install did not create
 	// the file that Install created; Uninstall removes it if its text has not changed; may be nil
 	Settings *File
 	// absolute paths of directories that Uninstall removes if they are empty

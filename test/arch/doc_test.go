@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Names in backticks on a page: run/next.go, or run.Engine.Apply, which begins with the last
-// element of the package's path.
+// These expressions match names in backticks on a page: run/next.go, or run.Engine.Apply, which
+// begins with the last element of the package's path.
 var (
 	codeInPage = regexp.MustCompile("`([^`\n]+)`")
 	goFile     = regexp.MustCompile(`^[a-z_/]+\.go$`)

@@ -67,7 +67,7 @@ func benchKubelet(ctx context.Context, o options, kubelet string) (err error) {
 }
 
 // measureKubelet measures the time until all pods of a directory are running, alternately with podrun serve and
-// with a kubelet. As at boot, each of them starts with the files present and without pods.
+// with a kubelet. Each of them starts as at boot: the files are present, and no pod is running.
 func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet string) (_ []row, err error) {
 	client, err := dial(socket)
 	if err != nil {

@@ -81,9 +81,9 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 	})
 }
 
-// TestLoserOfADeleteStopsNothing covers a delete from which another delete has taken over. It must
-// not stop containers during the grace period of the other delete, even if it cannot observe the
-// pod again.
+// TestLoserOfADeleteStopsNothing checks a delete that another delete has replaced as the owner of the
+// pod. The first delete must not stop containers during the grace period of the other delete, even if
+// it cannot observe the pod again.
 func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

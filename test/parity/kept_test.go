@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write testdata from the recordings")
 
 // TestKept compares podrun's requests with the recordings in testdata, so that parity is tested even without the
-// other recordings. Each file contains the pod and, one per line, the fields that a kubelet sent. TestSent uses the
+// other recordings. Each file contains the pod and the fields that a kubelet sent, one per line. TestSent uses the
 // rest of the file.
 func TestKept(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))

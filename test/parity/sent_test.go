@@ -44,9 +44,9 @@ func TestSent(t *testing.T) {
 	total.report(t)
 }
 
-// TestSentKeptReal is TestSent for the recordings of a real containerd in testdata. Only these show
-// that a sidecar has two seconds to stop if the app containers used the whole grace period, because
-// containers of the fake runtime exit immediately.
+// TestSentKeptReal is TestSent for the recordings of a real containerd in testdata. Only these
+// recordings show that a sidecar has two seconds to stop if the app containers used the whole grace
+// period, because containers of the fake runtime exit immediately.
 func TestSentKeptReal(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "real", "*.txtar"))
