@@ -87,8 +87,8 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
-	// updateBurstableWeight sets the weight of a Burstable group later, according to the pods that
-	// exist at that time.
+	// The weight of the Burstable group depends on all Burstable pods, so updateBurstableWeight sets
+	// it after the groups have been created.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}

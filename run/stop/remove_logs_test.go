@@ -13,8 +13,8 @@ import (
 )
 
 // TestRemoveLogsConcurrently covers two processes that remove the logs of a pod concurrently, such
-// as a delete and the removal of earlier runs under disk pressure. The process that removed a link
-// second once failed with ENOENT.
+// as a delete and the removal of earlier runs under disk pressure. The second process once failed with
+// ENOENT if the first one had already removed a link.
 func TestRemoveLogsConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	p := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Layout: identity.Layout{

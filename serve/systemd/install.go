@@ -29,9 +29,9 @@ type InstallOptions struct {
 	Unit []byte // the result of Unit
 	// directories that Install creates with mode 0750 if they do not exist
 	Dirs  []string
-	Force bool // replace a unit that podrun did not write
+	Force bool // also replace a unit that podrun did not write
 	Now   bool // start or restart the service; requires a Manager
-	// Delay is how long pods may delay a shutdown of the host; 0 means no delay.
+	// Delay is the maximum time for which pods may delay a shutdown of the host; 0 means no delay.
 	Delay time.Duration
 	// Settings is a file that Install creates before the service starts, if the file does not
 	// exist. It may be nil.
