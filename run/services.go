@@ -234,7 +234,7 @@ func (e *Engine) usedPorts(ctx context.Context, s *corev1.Service) usedPorts {
 // restoreServices undoes the changes of ApplyServices, except for Services that another command has
 // changed since.
 func (e *Engine) restoreServices(ctx context.Context, before, after []store.ServiceRecord) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
+	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout)
 	defer cancel()
 	lock, err := e.lockServices(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 	if !stop {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
+	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
 		if _, err := w.lease.Lock.Take(ctx); err != nil {
@@ -90,7 +90,7 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 // a separate context. If all is true, the result also describes the exits of the containers that stopAndRemove
 // stopped.
 func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
+	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
 		if _, err := w.lease.Lock.Take(ctx); err != nil {

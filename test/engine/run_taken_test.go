@@ -2,12 +2,16 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
 )
 
 // TestRunRemovesPodOfFailedApply covers a run whose pod has ended, and another command that takes
@@ -62,4 +66,32 @@ func TestRunRemovesPodOfFailedApply(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRunNamesTheHolderThatDelaysItsRemoval checks that a run that ends, but cannot take the pod's lock
+// to remove the pod, names the process that holds the lock, and the time limit.
+func TestRunNamesTheHolderThatDelaysItsRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true})
+		taken := make(chan *store.FileLock, 1)
+		time.AfterFunc(10*time.Second, func() {
+			held, err := store.Lock(t.Context(), r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
+			if err != nil {
+				t.Error(err)
+			}
+			taken <- held
+		})
+		results, err := r.engine().Run(t.Context(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 15 * time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = results[0].Err
+		if err == nil || !strings.Contains(err.Error(), "clean up: pod default/web: wait for process 1 (podrun stopped): timed out after 1m0s") || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		(<-taken).Unlock()
+		r.mustDelete()
+		r.nothingLeft()
+	})
 }
