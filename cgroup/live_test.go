@@ -361,7 +361,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !exists(busy) || !exists(p.dirs(p.Shared[1])[0]) || exists(p.dirs(p.Shared[2])[0]) {
-		t.Errorf("a group in use was removed, or an unused one was not")
+		t.Errorf("a group in use was removed, or an unused group was not removed")
 	}
 	if err := os.Remove(busy); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func TestCreatesAfter(t *testing.T) {
 	}
 	with := plannedAs(t, App).WithDevices([]string{"vendor.example/class=one"})
 	if plannedAs(t, App).CreatesAfter(with) || with.CreatesAfter(plannedAs(t, App)) {
-		t.Error("a container with a CDI device")
+		t.Error("a container is created before or after a container with a CDI device")
 	}
 	for _, kinds := range []struct {
 		previous, c Kind

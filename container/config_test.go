@@ -212,7 +212,7 @@ func TestHugepages(t *testing.T) {
 	}
 	crio.Facts.Cgroup.Controllers = []string{"hugetlb"}
 	if got := mustConfig(t, crio, Late{}).Linux.Resources.HugepageLimits; len(got) == 0 {
-		t.Error("CRI-O with the controller gets no limits")
+		t.Error("with the controller, on CRI-O: no limits")
 	}
 	got := map[string]uint64{}
 	for _, l := range mustConfig(t, in, Late{}).Linux.Resources.HugepageLimits {

@@ -85,7 +85,7 @@ func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, a
 // UndoTimeout limits how long a command may take to undo its changes.
 const UndoTimeout = lease.UndoTimeout
 
-// The outcomes of operations.
+// These are the outcomes of operations.
 const (
 	OutcomeCreated   = reconcile.OutcomeCreated
 	OutcomeRestarted = reconcile.OutcomeRestarted

@@ -20,7 +20,7 @@ type world struct {
 	start time.Time
 	// exits returns a command's exit code. If exits is nil, all commands exit with 0.
 	exits func(command string, second float64) int32
-	takes map[string]time.Duration // how long each command takes; 0 if there is no entry
+	takes map[string]time.Duration // duration of each command; a command without an entry takes no time
 
 	mu      sync.Mutex
 	lines   []string

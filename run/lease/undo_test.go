@@ -69,7 +69,7 @@ func TestUndoHasTimeOfItsOwn(t *testing.T) {
 			t.Errorf("took %s", took)
 		}
 		if last == nil {
-			t.Error("the last step had no bound")
+			t.Error("the last step had no time limit")
 		}
 	})
 }

@@ -208,6 +208,6 @@ func TestCreateFailures(t *testing.T) {
 		t.Errorf("%+v", obs.Containers)
 	}
 	if k.Equal(Kept{}) || k.Equal(k.WithoutCreateFailure("a")) || !k.Equal(k) {
-		t.Error("Equal ignores what could not be created")
+		t.Error("Equal ignores the containers that could not be created")
 	}
 }

@@ -130,7 +130,7 @@ func TestNext(t *testing.T) {
 		{name: "a failed init container's record while the app runs", policy: never, pod: "i:i a", sandboxes: 1, have: "i=7 a=run", want: "watch a-0"},
 		{name: "the app was created only, and still counts", policy: always, pod: "i:i a", sandboxes: 1, have: "a=created", want: "Start a/1"},
 
-		// Init containers that are created while the previous one runs.
+		// These are init containers that podrun creates while the previous one runs.
 		{name: "the next init container is created", policy: always, pod: "i:i i:j i:k a", sandboxes: 1, have: "i=run", change: ahead("j", "k"), want: "Create j, watch i-0"},
 		{name: "a sidecar is created", policy: always, pod: "i:i s:s a", sandboxes: 1, have: "i=run", change: ahead("s"), want: "Create s, watch i-0"},
 		{name: "it may not be created", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "i=run", change: ahead("k"), want: "watch i-0"},
@@ -359,7 +359,7 @@ func TestStartedGoal(t *testing.T) {
 		have   string
 		change func(*corev1.Pod, *World)
 		mine   string // names of the containers that this command started
-		want   string // what is missing; "" if the pod has started
+		want   string // description of the step that is still missing; "" if the pod has started
 	}{
 		{name: "nothing", policy: always, pod: "a", want: "container a has not started"},
 		{name: "init runs", policy: always, pod: "i:i a", boxes: 1, have: "i=run", want: "init container i has not finished"},

@@ -79,8 +79,8 @@ func pathsOf(objects *manifest.Objects) []string {
 	return out
 }
 
-// pathProblems returns the problems of the host paths in the pod's volumes. If planning contains
-// errors, it returns nil, because the plan then does not contain all volumes.
+// pathProblems returns the problems of the host paths in the pod's volumes. If the argument planning
+// contains errors, pathProblems returns nil, because the plan then does not contain all volumes.
 func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List) problem.List {
 	if len(planning.Errors()) > 0 {
 		return nil

@@ -294,6 +294,6 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	r.kill()
 	r.must("runtime", "up")
 	if _, err := os.Stat(r.layout.Unpacked(older)); err == nil {
-		t.Error("a version that nothing runs is left after a start")
+		t.Error("runtime up did not remove a version that is no longer in use")
 	}
 }

@@ -30,7 +30,7 @@ func TestReplaceHasItsImageFirst(t *testing.T) {
 		begun := time.Now()
 		second := r.mustApply(version("new:1", "two"), run.OutcomeReplaced)
 		if first.ID.UID == second.ID.UID {
-			t.Error("another pod has the same UID")
+			t.Error("the pod and its replacement have the same UID")
 		}
 		if !slices.Contains(second.What, "spec.containers[0].image") || !slices.Contains(second.What, "spec.containers[0].args[0]") {
 			t.Errorf("what: %q", second.What)

@@ -126,7 +126,7 @@ func TestPrograms(t *testing.T) {
 		})
 	}
 	if Known([]string{"nginx"}) || Known(nil) || !Known([]string{"/usr/bin/env"}) {
-		t.Error("Known is wrong about nginx, nothing or /usr/bin/env")
+		t.Error("Known returns true for nginx or no arguments, or false for /usr/bin/env")
 	}
 }
 
