@@ -38,12 +38,14 @@ func NodeMain(parent context.Context, args []string, streams Streams, version st
 	c := newNode(a)
 	c.SetArgs(args)
 	err := c.ExecuteContext(ctx)
+	a.finishTrace()
 	if err == nil {
 		return ExitOK
 	}
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
 	}
+	err = withCause(ctx, err)
 	a.printErrors(err)
 	return exitCode(err)
 }
@@ -80,6 +82,9 @@ the pods without waiting for the API server.`
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		a.settings.ctx = c.Context()
 		if err := a.settings.setFromEnv(); err != nil {
+			return err
+		}
+		if err := a.startTrace(c); err != nil {
 			return err
 		}
 		return a.useSettings(c)

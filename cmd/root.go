@@ -122,16 +122,21 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
 	}
-	// The cause of a canceled context is more specific than "context canceled".
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
-		err = errors.Join(err, cause)
-	}
+	err = withCause(ctx, err)
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		a.fillPaths(ctx, root, given, e)
 	}
 	a.printErrors(err)
 	a.summarizeFailure(err)
 	return exitCode(err)
+}
+
+// withCause adds the cause of a canceled context to an error, because it is more specific than "context canceled".
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
+		return errors.Join(err, cause)
+	}
+	return err
 }
 
 // shownCommand returns a command line without credentials in URLs and without the
