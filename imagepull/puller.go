@@ -115,9 +115,10 @@ type job struct {
 	pulled bool // whether this job pulled the image
 	err    error
 
-	mu     sync.Mutex
-	last   *PullError    // failure that caused the back-off
-	failed chan struct{} // closed at the first failure that causes a back-off
+	mu       sync.Mutex
+	last     *PullError    // failure that caused the back-off
+	failures int           // number of failures that caused a back-off
+	failed   chan struct{} // closed, and replaced, at each of these failures
 }
 
 // Start starts to pull all images of the plan concurrently, and returns. The pulls end when ctx
@@ -219,10 +220,17 @@ func (j *job) lastFailure() *PullError {
 func (j *job) setLast(e *PullError) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.last == nil {
-		close(j.failed)
-	}
 	j.last = e
+	j.failures++
+	close(j.failed)
+	j.failed = make(chan struct{})
+}
+
+// failedOften returns the number of failures that caused a back-off, and a channel that the next one closes.
+func (j *job) failedOften() (failures int, next <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failures, j.failed
 }
 
 // container returns the container that has the given name and uses the image. first reports whether this is the
@@ -296,16 +304,30 @@ func (s *Pulls) Present(container string) (Result, bool) {
 // attempt caused a back-off. If it did, the image may not be available for a long time. It returns
 // false if ctx ends first.
 func (s *Pulls) BacksOff(ctx context.Context, container string) bool {
+	return s.Failures(ctx, container, 0) > 0
+}
+
+// Failures waits until more than known attempts to pull a container's image have caused a back-off, and
+// returns their number. It returns 0 if the pull has ended or ctx ends first.
+func (s *Pulls) Failures(ctx context.Context, container string, known int) int {
 	j, ok := s.jobs[container]
 	if !ok {
-		return false
+		return 0
 	}
-	select {
-	case <-j.done:
-		return false
-	case <-ctx.Done():
-		return false
-	case <-j.failed:
-		return !s.Done(container)
+	for {
+		failures, next := j.failedOften()
+		if s.Done(container) {
+			return 0
+		}
+		if failures > known {
+			return failures
+		}
+		select {
+		case <-j.done:
+			return 0
+		case <-ctx.Done():
+			return 0
+		case <-next:
+		}
 	}
 }

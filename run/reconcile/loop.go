@@ -143,10 +143,6 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 		err = l.pod.KeepStatus(l.lease.Lock.Ending)
 	}
 	if status := l.pod.Node.Observer.Status; status != nil && owns && !l.lease.Removed() && !l.lease.RuntimeUnavailable() {
-		// A failed pull wakes the worker without an observation, because the runtime has not changed.
-		seen := *l.pod.Observed
-		seen.ImageFailures = observe.ReadImageFailures(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
-		l.pod.Observed = &seen
 		status(l.pod.View(observe.Known{ID: l.pod.Plan.ID, Pod: l.pod.Plan.Pod}, observe.IsStopped(l.pod.Plan.Layout, l.pod.Plan.ID.UID)))
 	}
 	return d, did, err

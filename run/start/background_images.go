@@ -6,9 +6,11 @@ import (
 	"maps"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 )
 
 // BackgroundImages waits for images in the background and wakes the worker.
@@ -26,12 +28,14 @@ type imageWait struct {
 	done     chan struct{}  // closed when result and err are set
 	backsOff chan struct{}  // closed when the first pull has failed
 	cancel   context.CancelFunc
+	failures atomic.Int32 // how many attempts have failed
+	shown    int32        // how many of them the observation contains
 	result   imagepull.Result
 	err      error
 }
 
 // NewBackgroundImages returns a supervisor's waiter for the starter's pod; the caller must close it. It
-// stops waiting when ctx is done. It calls wake when an image is available, or when a pull has failed.
+// stops waiting when ctx is done. It calls wake when an image is available, and after each failed attempt to pull it.
 func NewBackgroundImages(ctx context.Context, s *Starter, wake func()) *BackgroundImages {
 	return &BackgroundImages{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
@@ -39,16 +43,21 @@ func NewBackgroundImages(ctx context.Context, s *Starter, wake func()) *Backgrou
 // Waits returns false, because this implementation waits in the background.
 func (i *BackgroundImages) Waits(string) bool { return false }
 
-// Turn starts waiting for the images of a container: its own image, and those of its image volumes.
+// Turn starts waiting for the images of a container: its own image, and those of its image volumes. If an attempt to
+// pull one of them has failed since the last call, it adds the failure to the pod's observation: the runtime has not
+// changed, so that the worker would not observe the pod again.
 func (i *BackgroundImages) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
 	spec := lifecycle.FindContainer(i.starter.pod.Spec(), a.Container)
 	names := []string{a.Container}
 	for _, volume := range i.starter.imageVolumes(spec.Container) {
 		names = append(names, imagepull.VolumeImage(volume))
 	}
-	waiting, skippable := false, true
+	waiting, skippable, failed := false, true, false
 	for _, name := range names {
 		wait := i.await(name)
+		if n := wait.failures.Load(); n != wait.shown {
+			wait.shown, failed = n, true
+		}
 		select {
 		case <-wait.done:
 			continue
@@ -60,6 +69,9 @@ func (i *BackgroundImages) Turn(_ context.Context, a lifecycle.Action, _ bool) (
 		default:
 			skippable = false
 		}
+	}
+	if plan := i.starter.pod.Plan; failed {
+		i.starter.pod.Observed.ImageFailures = observe.ReadImageFailures(plan.Layout, plan.ID.UID)
 	}
 	switch {
 	case !waiting:
@@ -90,8 +102,10 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	}
 	i.all.Go(func() {
 		defer wait.cancel()
-		if pulls.BacksOff(ctx, name) {
-			close(wait.backsOff)
+		for n := pulls.Failures(ctx, name, 0); n > 0; n = pulls.Failures(ctx, name, n) {
+			if wait.failures.Swap(int32(n)) == 0 {
+				close(wait.backsOff)
+			}
 			i.wake()
 		}
 		wait.result, wait.err = pulls.Wait(ctx, name)

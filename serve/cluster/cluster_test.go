@@ -110,17 +110,23 @@ func TestFailedPull(t *testing.T) {
 		pod := bound("web")
 		pod.Spec.Containers[0].Image = "registry.example/missing:1"
 		r.create(pod)
-		reason := func() string {
+		want := func(when, message string) {
+			t.Helper()
 			p := r.wantPhase("web", corev1.PodPending)
 			if len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Waiting == nil {
 				t.Fatalf("status %+v", p.Status)
 			}
-			return p.Status.ContainerStatuses[0].State.Waiting.Reason
+			got := p.Status.ContainerStatuses[0].State.Waiting
+			if got.Reason != "ErrImagePull" && got.Reason != "ImagePullBackOff" || !strings.Contains(got.Message, message) {
+				t.Errorf("after %s, the container waits because of %s: %s", when, got.Reason, got.Message)
+			}
 		}
 		time.Sleep(5 * time.Second)
-		if got := reason(); got != "ErrImagePull" && got != "ImagePullBackOff" {
-			t.Errorf("after the first attempt, the container waits because of %q", got)
-		}
+		want("the first attempt", critest.ErrRefused.Error())
+		other := errors.New("unexpected status code 503 Service Unavailable")
+		r.rt.AddRemote(critest.Image{Name: "registry.example/missing:1", PullErr: other})
+		time.Sleep(15 * time.Second)
+		want("the second attempt", other.Error())
 	})
 }
 
