@@ -21,6 +21,8 @@ type Pod struct {
 	Handler string      // the runtime handler of its RuntimeClass; "" is the default
 	// HostPaths are the host paths that the pod's volumes expose to its containers.
 	HostPaths []HostPath
+	// OfCluster is true if the API server of a cluster defines the pod (manifest.Pod).
+	OfCluster bool
 }
 
 // Options disables admission checks or changes their results.
@@ -36,6 +38,7 @@ type question struct {
 	pod       *corev1.Pod
 	handler   string
 	hostPaths []HostPath
+	ofCluster bool
 	facts     host.Facts
 	others    []host.Pod // pods of the runtime, except those in replaced
 	admitted  []host.Pod // pods of the same command that were admitted before
@@ -116,7 +119,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 	}
 	out := make([]Verdict, len(pods))
 	for i, p := range pods {
-		q.pod, q.handler, q.hostPaths = p.Pod, p.Handler, p.HostPaths
+		q.pod, q.handler, q.hostPaths, q.ofCluster = p.Pod, p.Handler, p.HostPaths, p.OfCluster
 		out[i] = q.verdict()
 		if len(out[i].Problems.Errors()) > 0 {
 			continue

@@ -40,6 +40,22 @@ func checkIgnored(q question) problem.List {
 		out = append(out, problem.Problem{Field: field, Reason: "Ignored", Warning: true, Message: message})
 	}
 	spec := &q.pod.Spec
+	if !q.ofCluster {
+		withoutControlPlane(spec, warn)
+	}
+	for i, c := range spec.InitContainers {
+		for j, p := range c.Ports {
+			if p.HostPort != 0 && !spec.HostNetwork {
+				warn(fmt.Sprintf("spec.initContainers[%d].ports[%d].hostPort", i, j), fmt.Sprintf("host port %d has no effect: podrun forwards ports of app containers only, as the kubelet does", p.HostPort))
+			}
+		}
+	}
+	out = append(out, unmeasured(q)...)
+	return append(out, windows(q)...)
+}
+
+// withoutControlPlane warns about fields that the scheduler or controllers of a cluster process.
+func withoutControlPlane(spec *corev1.PodSpec, warn func(field, message string)) {
 	for i, g := range spec.SchedulingGates {
 		warn(fmt.Sprintf("spec.schedulingGates[%d]", i), fmt.Sprintf("podrun does not wait for the gate %q: the pod starts immediately", g.Name))
 	}
@@ -55,15 +71,6 @@ func checkIgnored(q question) problem.List {
 	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		warn("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", "there is no scheduler: podrun starts the pod without checking which other pods run on this host")
 	}
-	for i, c := range spec.InitContainers {
-		for j, p := range c.Ports {
-			if p.HostPort != 0 && !spec.HostNetwork {
-				warn(fmt.Sprintf("spec.initContainers[%d].ports[%d].hostPort", i, j), fmt.Sprintf("host port %d has no effect: podrun forwards ports of app containers only, as the kubelet does", p.HostPort))
-			}
-		}
-	}
-	out = append(out, unmeasured(q)...)
-	return append(out, windows(q)...)
 }
 
 // unmeasured warns about limits on disk space if no supervisor runs. They need a process that

@@ -16,7 +16,7 @@ func FromAPIServer(pod *corev1.Pod) Pod {
 	out.ObjectMeta = APIServerMeta(out.ObjectMeta)
 	out.Status, out.Spec.NodeName = corev1.PodStatus{}, ""
 	defaultPod(out)
-	return Pod{Object: out, NodeName: nodeName, Definition: definedByPod(), WroteDNSPolicy: true}
+	return Pod{Object: out, NodeName: nodeName, Definition: definedByPod(), WroteDNSPolicy: true, OfCluster: true}
 }
 
 // APIServerMeta returns the metadata that podrun keeps of an object of an API server.

@@ -92,6 +92,9 @@ type Pod struct {
 	Definition *Definition
 	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. For a checkpoint, podrun does not know that.
 	WroteDNSPolicy bool
+	// OfCluster is true if the API server of a cluster defines the pod. The controllers and the scheduler of
+	// the cluster process the fields that podrun does not.
+	OfCluster bool
 	// SecretsInMemory is true for a pod of a checkpoint whose Secrets podrun keeps in memory only.
 	// podrun keeps them there even if the settings change.
 	SecretsInMemory bool

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -186,11 +187,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	if err := a.pod.Journal.Open(a.pod.Plan.Layout); err != nil {
 		return OutcomeFailed, err
 	}
-	if t.Change != prepare.ChangeUnchanged {
-		for _, warning := range a.pod.Plan.Warnings {
-			a.pod.Journal.Emit(warning)
-		}
-	}
+	a.emitWarnings(t.Change)
 	if o.Supervision != nil {
 		defer a.loop.supervised(ctx, o.Supervision)()
 	}
@@ -208,6 +205,24 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 		return a.endedBefore(a.outcome(t))
 	}
 	return a.outcome(t), nil
+}
+
+// emitWarnings emits an event for each warning of the plan. An update in place, for example by a renewed token,
+// does not repeat those that the journal contains.
+func (a *applying) emitWarnings(change prepare.Change) {
+	var emitted []event.Event
+	switch {
+	case change == prepare.ChangeUnchanged || len(a.pod.Plan.Warnings) == 0:
+		return
+	case change == prepare.ChangeUpdate:
+		// If the journal cannot be read, a repeated event is better than a missing one.
+		emitted, _ = store.ReadJournal(a.pod.Plan.Layout, a.pod.Plan.ID.UID)
+	}
+	for _, warning := range a.pod.Plan.Warnings {
+		if !slices.ContainsFunc(emitted, func(e event.Event) bool { return e.Reason == warning.Reason && e.Message == warning.Message }) {
+			a.pod.Journal.Emit(warning)
+		}
+	}
 }
 
 // observeTarget sets the observed state of the pod to the state that admission read under the same

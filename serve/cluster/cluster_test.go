@@ -251,6 +251,11 @@ func TestToken(t *testing.T) {
 		if got := r.secret("uid-of-web"); got != "tt" {
 			t.Errorf("the pod has token %q", got)
 		}
+		r.end()
+		r.start()
+		if n := r.events("MissingClusterDNS"); n != 1 {
+			t.Errorf("%d events MissingClusterDNS after a new token and a restart, want 1", n)
+		}
 	})
 }
 

@@ -19,6 +19,9 @@ func TestReadinessGate(t *testing.T) {
 		if c := ready(); c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" || c.LastTransitionTime.IsZero() {
 			t.Errorf("without the condition: %+v", c)
 		}
+		if n := r.warned("no controller"); n != 0 {
+			t.Errorf("podrun warns about the controllers of a cluster: %q", r.warnings)
+		}
 		p := r.pod("web")
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "lb/x", Status: corev1.ConditionTrue})
 		if _, err := r.client.CoreV1().Pods("shop").UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {

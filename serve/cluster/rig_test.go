@@ -259,6 +259,21 @@ func (r *rig) fail(err error) (heal func()) {
 	return func() { failing = false }
 }
 
+// events returns how often an event with a reason occurred.
+func (r *rig) events(reason string) (n int32) {
+	r.t.Helper()
+	list, err := r.client.CoreV1().Events("shop").List(r.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Reason == reason {
+			n += e.Count
+		}
+	}
+	return n
+}
+
 // env returns the environment variables of a container.
 func (r *rig) env(name string) map[string]string {
 	r.t.Helper()

@@ -91,7 +91,11 @@ func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
 	case in.kept:
 		return withChanged(*c, in.objects, in.documents), nil
 	}
-	return c.Objects(), nil
+	objects := c.Objects()
+	for i := range objects.Pods {
+		objects.Pods[i].OfCluster = source.IsAPIServerPath(in.recorded)
+	}
+	return objects, nil
 }
 
 // noteReverted reports that the source's definition has replaced that of a command.
