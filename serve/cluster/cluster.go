@@ -47,7 +47,7 @@ type Cluster struct {
 	statuses       *statuses
 	events         *events
 	link           *link
-	access         access
+	access         *access
 
 	mu sync.Mutex
 	// graces contains, by UID, the grace periods of deleted pods whose deletion timestamps podrun has not seen.
@@ -67,7 +67,7 @@ func New(o Options) *Cluster {
 	}
 	c := &Cluster{options: o, graces: map[types.UID]int64{}, filesChanged: make(chan struct{}, 1), joined: make(chan struct{})}
 	c.link = &link{server: o.Server, warn: o.Warn}
-	c.access = access{client: o.Client, node: o.NodeName}
+	c.access = newAccess(o.Client, o.NodeName)
 	onNode := fields.OneTermEqualSelector("spec.nodeName", o.NodeName).String()
 	c.pods = newInformer(o.Client, listWatch(o.Client.CoreV1().Pods(corev1.NamespaceAll), onNode), &corev1.Pod{})
 	c.services = newInformer(o.Client, listWatch(o.Client.CoreV1().Services(corev1.NamespaceAll), ""), &corev1.Service{})
