@@ -30,6 +30,8 @@ type Files struct {
 type File struct {
 	Path string // relative to the volume
 	Mode uint32 // permission bits
+	// UID is the user to whom podrun gives the file; nil means root.
+	UID  *int64
 	Data []byte
 }
 
@@ -38,8 +40,9 @@ func (f File) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Path  string `json:"path"`
 		Mode  string `json:"mode"`
+		UID   *int64 `json:"uid,omitempty"`
 		Bytes int    `json:"bytes"`
-	}{f.Path, fmt.Sprintf("%#o", f.Mode), len(f.Data)})
+	}{f.Path, fmt.Sprintf("%#o", f.Mode), f.UID, len(f.Data)})
 }
 
 // Limits on paths. The file system or the kubelet imposes them.

@@ -8,9 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	apiresource "k8s.io/kubernetes/pkg/api/v1/resource"
 	"k8s.io/kubernetes/pkg/fieldpath"
+	"k8s.io/kubernetes/pkg/securitycontext"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -51,7 +54,11 @@ func planProjected(in Input, v *corev1.Volume) (Volume, problem.List) {
 		case s.ConfigMap != nil:
 			problems = append(problems, p.take(at+"configMap", in.configMapSource(s.ConfigMap.Name, s.ConfigMap.Items, s.ConfigMap.Optional))...)
 		case s.Secret != nil:
+			others := len(p.files)
 			problems = append(problems, p.take(at+"secret", in.secretSource(s.Secret.Name, s.Secret.Items, s.Secret.Optional))...)
+			if secret := in.Secrets[s.Secret.Name]; secret != nil && secret.Type == identity.TokenSecretType {
+				restrictTokens(in.Pod, p.files[others:])
+			}
 		case s.DownwardAPI != nil:
 			problems = append(problems, in.downward(p, at+"downwardAPI", s.DownwardAPI.Items)...)
 		default:
@@ -59,6 +66,35 @@ func planProjected(in Input, v *corev1.Volume) (Volume, problem.List) {
 		}
 	}
 	return in.files(v.Name, projectedPlugin, p, problems)
+}
+
+// restrictTokens sets the owner and the mode of files with service account tokens, as the kubelet does
+// (pkg/volume/projected): if all containers run as the same user, only this user may read the files. If the
+// volume has a group, the group may read them, too (FSGroup).
+func restrictTokens(pod *corev1.Pod, files []File) {
+	user := commonUser(pod)
+	if sc := pod.Spec.SecurityContext; user == nil && (sc == nil || sc.FSGroup == nil) {
+		return
+	}
+	for i := range files {
+		files[i].Mode, files[i].UID = 0o600, user
+	}
+}
+
+// commonUser returns the user as which all containers of a pod run, except ephemeral ones; nil if they run
+// as different users or one of them does not specify its user.
+func commonUser(pod *corev1.Pod) *int64 {
+	var common *int64
+	podutil.VisitContainers(&pod.Spec, podutil.InitContainers|podutil.Containers, func(c *corev1.Container, _ podutil.ContainerType) bool {
+		user, specified := securitycontext.DetermineEffectiveRunAsUser(pod, c)
+		if !specified || common != nil && *common != *user {
+			common = nil
+			return false
+		}
+		common = user
+		return true
+	})
+	return common
 }
 
 // needsServer refuses the sources that require an API server.

@@ -185,7 +185,7 @@ func (p *publisher) fill(root int) error {
 			}
 			parent, at = next, dir
 		}
-		if err := writer.WriteNew(parent, path.Base(f.Path), f.Mode, f.Data); err != nil {
+		if err := writer.WriteNew(parent, path.Base(f.Path), f.Mode, f.UID, f.Data); err != nil {
 			return fmt.Errorf("write %s: %w", f.Path, err)
 		}
 	}

@@ -55,6 +55,10 @@ const (
 
 	// ManagedBy is the value of AnnotationManagedBy.
 	ManagedBy = "podrun"
+
+	// TokenSecretType is the type of the Secrets in which podrun-node keeps service account tokens. The
+	// files of such a Secret get the owner and the mode of a token.
+	TokenSecretType = "podrun.dev/service-account-token"
 )
 
 // Owner reports whether a sandbox with these annotations belongs to podrun with the given root

@@ -29,7 +29,7 @@ func TestWritesFollowNoSymlink(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	for _, name := range []string{"link", "dangling"} {
-		if err := new(Writer).WriteNew(fd, name, 0o644, []byte("x")); !errors.Is(err, unix.EEXIST) {
+		if err := new(Writer).WriteNew(fd, name, 0o644, nil, []byte("x")); !errors.Is(err, unix.EEXIST) {
 			t.Errorf("%s: error %v, want EEXIST", name, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestWriteNewHasItsMode(t *testing.T) {
 	var w Writer
 	modes := []uint32{0o600, 0o664, 0o400, 0o640, 0o777, 0o600}
 	for i, mode := range modes {
-		if err := w.WriteNew(sub, fmt.Sprint("file", i), mode, []byte("text")); err != nil {
+		if err := w.WriteNew(sub, fmt.Sprint("file", i), mode, nil, []byte("text")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // tokens requests and renews the service account tokens of pods.
@@ -68,14 +70,9 @@ func (t *tokens) project(pod *corev1.Pod) (secrets []*corev1.Secret, err error) 
 				err = fmt.Errorf("volume %q: %w", v.Name, unknown)
 			}
 			item := corev1.KeyToPath{Key: corev1.ServiceAccountTokenKey, Path: s.ServiceAccountToken.Path}
-			if sc := pod.Spec.SecurityContext; sc != nil && sc.FSGroup != nil {
-				// The kubelet's mode (pkg/volume/projected).
-				mode := int32(0o600)
-				item.Mode = &mode
-			}
 			s.ServiceAccountToken = nil
 			s.Secret = &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: []corev1.KeyToPath{item}}
-			secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name}, Type: corev1.SecretTypeOpaque,
+			secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name}, Type: identity.TokenSecretType,
 				Data: map[string][]byte{corev1.ServiceAccountTokenKey: []byte(value)}})
 		}
 	}
