@@ -121,7 +121,6 @@ func TestFailedPull(t *testing.T) {
 				t.Errorf("after %s, the container waits because of %s: %s", when, got.Reason, got.Message)
 			}
 		}
-		time.Sleep(5 * time.Second)
 		want("the first attempt", critest.ErrRefused.Error())
 		other := errors.New("unexpected status code 503 Service Unavailable")
 		r.rt.AddRemote(critest.Image{Name: "registry.example/missing:1", PullErr: other})

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 
@@ -61,14 +60,12 @@ func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(prob
 	if j.kubeconfig == "" {
 		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("--kubeconfig is required"), Hint: "name a kubelet's kubeconfig: kubeadm writes /etc/kubernetes/kubelet.conf, and k3s /var/lib/rancher/k3s/agent/kubelet.kubeconfig"}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", j.kubeconfig)
+	config, ofClient, err := newCredentials(j.kubeconfig, warn)
 	if err != nil {
 		return failed(err, "")
 	}
-	config.QPS, config.Burst, config.UserAgent = requestsPerSecond, requestBurst, "podrun-node/"+j.version
-	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
-	config.WarningHandler = rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
+	ofClient.UserAgent = "podrun-node/" + j.version
+	client, err := kubernetes.NewForConfig(ofClient)
 	if err != nil {
 		return failed(err, "")
 	}
