@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -48,6 +49,14 @@ func NodeMain(parent context.Context, args []string, streams Streams, version st
 	err = withCause(ctx, err)
 	a.printErrors(err)
 	return exitCode(err)
+}
+
+// NodeCommand returns the command podrun-node with its flags and help, for hack/manual. The caller must not
+// execute it.
+func NodeCommand(j Joiner) *cobra.Command {
+	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
+	a.joiner = j
+	return newNode(a)
 }
 
 // newNode returns the command podrun-node: serve, with the flags of a.joiner.

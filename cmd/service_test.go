@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -181,6 +182,12 @@ func TestPackagedUnit(t *testing.T) {
 	unit := written("--print")
 	if diff := cmp.Diff(body(unit, "\n[Unit]\n"), body(readPage(t, dir+"podrun.service"), "\n[Unit]\n")); diff != "" {
 		t.Errorf("podrun.service (-written +packaged):\n%s", diff)
+	}
+	// podrun-node.service runs another program with the same restrictions.
+	node := regexp.MustCompile(`(?m)^Environment=KUBECONFIG=.*\n`).ReplaceAllString(readPage(t, dir+"node/podrun-node.service"), "")
+	node = regexp.MustCompile(`(?m)^ExecStart=/usr/bin/podrun-node .*`).ReplaceAllString(node, "ExecStart=/usr/bin/podrun serve")
+	if diff := cmp.Diff(body(unit, "\n[Service]\n"), body(node, "\n[Service]\n")); diff != "" {
+		t.Errorf("podrun-node.service (-podrun.service +podrun-node.service):\n%s", diff)
 	}
 	prefix := t.TempDir()
 	written("--prefix", prefix)

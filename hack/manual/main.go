@@ -1,10 +1,10 @@
-// Manual writes podrun's manual from its commands and from docs:
+// Manual writes the manual of podrun and podrun-node from their commands and from docs:
 //
 //	go run ./hack/manual -commands docs/commands    # Markdown, one page per command
 //	go run ./hack/manual -man DIR                   # man pages
 //
 // The Markdown is committed, and the test of this package checks that it is current. The man
-// pages are generated when packages are built: podrun(1), one page for each command,
+// pages are generated when packages are built: podrun(1), one page for each command, podrun-node(1),
 // podrun-config(5) and podrun-exit-codes(7).
 package main
 
@@ -17,7 +17,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/serve/cluster"
 )
 
 func main() {
@@ -33,7 +36,7 @@ func main() {
 
 func run(commands, man, docs string) error {
 	if commands != "" {
-		pages, err := markdownPages(cmd.Commands())
+		pages, err := markdownPages(programs()...)
 		if err != nil {
 			return err
 		}
@@ -44,15 +47,20 @@ func run(commands, man, docs string) error {
 	if man == "" {
 		return nil
 	}
-	pages, err := manPages(cmd.Commands(), docs)
+	pages, err := manPages(docs, programs()...)
 	if err != nil {
 		return err
 	}
 	return write(man, pages)
 }
 
-// write writes the pages to dir. It removes all other files in dir, such as the pages of removed
-// commands.
+// programs returns the root commands of podrun and podrun-node.
+func programs() []*cobra.Command {
+	return []*cobra.Command{cmd.Commands(), cmd.NodeCommand(cluster.NewJoiner(""))}
+}
+
+// write writes these files to dir. It removes all other files there, such as the pages of
+// removed commands.
 func write(dir string, pages map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/podrun/podrun/cmd"
 )
 
 var update = flag.Bool("update", false, "write docs/commands")
@@ -22,7 +20,7 @@ const commandsDir = "../../docs/commands"
 
 // TestCommandPages compares docs/commands with the existing commands and flags.
 func TestCommandPages(t *testing.T) {
-	pages, err := markdownPages(cmd.Commands())
+	pages, err := markdownPages(programs()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +49,7 @@ func TestCommandPages(t *testing.T) {
 
 func manual(t *testing.T) map[string][]byte {
 	t.Helper()
-	pages, err := manPages(cmd.Commands(), "../../docs")
+	pages, err := manPages("../../docs", programs()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +58,7 @@ func manual(t *testing.T) map[string][]byte {
 
 func TestManPages(t *testing.T) {
 	pages := manual(t)
-	for _, name := range []string{"podrun.1", "podrun-apply.1", "podrun-image-load.1", "podrun-config.5", "podrun-exit-codes.7"} {
+	for _, name := range []string{"podrun.1", "podrun-apply.1", "podrun-image-load.1", "podrun-node.1", "podrun-config.5", "podrun-exit-codes.7"} {
 		if !bytes.Contains(pages[name], []byte(".SH NAME")) {
 			t.Errorf("%s has no section NAME:\n%.200s", name, pages[name])
 		}
@@ -73,8 +71,8 @@ func TestManPages(t *testing.T) {
 	if again := manual(t); !maps.EqualFunc(pages, again, bytes.Equal) {
 		t.Error("the pages are different the second time")
 	}
-	// Only podrun(1) may contain the global flags.
-	for name, want := range map[string]bool{"podrun.1": true, "podrun-apply.1": false, "podrun-image-load.1": false} {
+	// Only podrun(1) may have the global flags.
+	for name, want := range map[string]bool{"podrun.1": true, "podrun-apply.1": false, "podrun-image-load.1": false, "podrun-node.1": false} {
 		if got := bytes.Contains(pages[name], []byte(`\-\-cgroup\-root`)) || bytes.Contains(pages[name], []byte(`--cgroup-root`)); got != want {
 			t.Errorf("%s lists the global flags: %v", name, got)
 		}

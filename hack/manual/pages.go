@@ -19,6 +19,17 @@ import (
 // most of every page.
 const globalFlags = "The global flags, which all commands accept, are listed in %s."
 
+// visitAll calls do for the commands of all programs. isRoot is true for the root command of podrun, the first
+// program, whose page lists the global flags.
+func visitAll(programs []*cobra.Command, do func(c *cobra.Command, isRoot bool) error) error {
+	for i, p := range programs {
+		if err := visit(p, func(c *cobra.Command) error { return do(c, i == 0 && c == p) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // visit calls do for a command and its visible subcommands, except help topics.
 func visit(c *cobra.Command, do func(*cobra.Command) error) error {
 	if err := do(c); err != nil {
@@ -38,17 +49,19 @@ func visit(c *cobra.Command, do func(*cobra.Command) error) error {
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
 // markdownPages returns the pages of docs/commands by file name.
-func markdownPages(root *cobra.Command) (map[string][]byte, error) {
+func markdownPages(programs ...*cobra.Command) (map[string][]byte, error) {
 	pages := map[string][]byte{}
-	err := visit(root, func(c *cobra.Command) error {
-		hideGlobalFlags(c)
+	err := visitAll(programs, func(c *cobra.Command, isRoot bool) error {
+		if !isRoot {
+			hideGlobalFlags(c)
+		}
 		c.Long = marked(c.Long)
 		var b bytes.Buffer
 		link := func(page string) string { return strings.ReplaceAll(page, "_", "-") }
 		if err := doc.GenMarkdownCustom(c, &b, link); err != nil {
 			return err
 		}
-		if c != root {
+		if !isRoot {
 			fmt.Fprintf(&b, "\n"+globalFlags+"\n", "[podrun](podrun.md)")
 		}
 		pages[pageName(c)+".md"] = b.Bytes()
@@ -57,11 +70,14 @@ func markdownPages(root *cobra.Command) (map[string][]byte, error) {
 	return pages, err
 }
 
-// manPages returns the man pages by file name. They contain no date, so that they are reproducible.
-func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
+// manPages returns the man pages by file name. They have no date, so that they are
+// reproducible.
+func manPages(docs string, programs ...*cobra.Command) (map[string][]byte, error) {
 	pages := map[string][]byte{}
-	err := visit(root, func(c *cobra.Command) error {
-		hideGlobalFlags(c)
+	err := visitAll(programs, func(c *cobra.Command, isRoot bool) error {
+		if !isRoot {
+			hideGlobalFlags(c)
+		}
 		c.Long = marked(c.Long)
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = escaped(f.Usage) }) // the usage is code in Markdown, but text in a man page
 		var b bytes.Buffer
@@ -69,7 +85,7 @@ func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 		if err := doc.GenMan(c, header, &b); err != nil {
 			return err
 		}
-		if c != root {
+		if !isRoot {
 			fmt.Fprintf(&b, ".SH GLOBAL FLAGS\n"+globalFlags+"\n", "\\fBpodrun\\fP(1)")
 		}
 		pages[pageName(c)+".1"] = undated(b.Bytes())
@@ -91,11 +107,9 @@ func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	return pages, nil
 }
 
-// hideGlobalFlags removes the global flags from all pages except that of the root command.
+// hideGlobalFlags removes the global flags from the page of a command.
 func hideGlobalFlags(c *cobra.Command) {
-	if c.HasParent() {
-		c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-	}
+	c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 }
 
 // marked converts a help text to Markdown. Lines that are indented by two spaces become code,

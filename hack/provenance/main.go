@@ -30,8 +30,9 @@ func main() {
 	flag.StringVar(&arch, "arch", "", "architectures of the release, as GOARCH")
 	flag.StringVar(&b.Only, "only", "", "deb or rpm, if the release contains only packages of this format")
 	flag.BoolVar(&b.Bundle, "bundle", true, "the release contains podrun-bundle")
+	flag.BoolVar(&b.Node, "node", true, "the release contains podrun-node")
 	flag.StringVar(&b.Nfpm, "nfpm", "", "module and version of the program that makes packages")
-	flag.Func("binary", "path of the podrun binary for one architecture; the provenance lists its modules; repeatable", b.readBinary)
+	flag.Func("binary", "path of the binary of podrun or podrun-node for one architecture; the provenance lists its modules; repeatable", b.readBinary)
 	flag.Parse()
 	dir, b.Archs = flag.Arg(0), strings.Fields(arch)
 	if err := run(os.Stdout, b, dir); err != nil {

@@ -27,8 +27,9 @@ type build struct {
 	// empty if the files differ from those of the commit
 	Commit  string
 	Archs   []string
-	Only    string // deb or rpm, if the release contains only packages of this format
-	Bundle  bool   // true if the release contains podrun-bundle
+	Only    string // deb or rpm, if the release contains only these
+	Bundle  bool   // with podrun-bundle
+	Node    bool   // with podrun-node
 	Go      string // version of the toolchain
 	Nfpm    string // in the format PATH@VERSION
 	Modules []module
@@ -37,7 +38,7 @@ type build struct {
 	Files []file
 }
 
-// module is a Go module that is linked into podrun. Its sum has the format of go.sum.
+// module is a Go module that is linked into podrun or podrun-node. Its sum is as in go.sum.
 type module struct{ path, version, sum string }
 
 // file is a file of the release and its SHA-256 digest in hex.
@@ -61,7 +62,7 @@ func statement(b build) ([]byte, error) {
 		return nil, err
 	}
 	parameters, err := structpb.NewStruct(map[string]any{
-		"version": b.Version, "architectures": strings.Join(b.Archs, " "), "only": b.Only, "bundle": b.Bundle,
+		"version": b.Version, "architectures": strings.Join(b.Archs, " "), "only": b.Only, "bundle": b.Bundle, "node": b.Node,
 	})
 	if err != nil {
 		return nil, err
