@@ -6,9 +6,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/podrun/podrun/serve/nodeapi"
 )
@@ -16,7 +14,7 @@ import (
 // access decides about clients of the HTTPS API, as a kubelet with the authorization mode Webhook does: it
 // asks the API server, because every user and node of the cluster has a certificate of the same authority.
 type access struct {
-	client kubernetes.Interface
+	client Client
 	node   string
 	// answers contains the API server's decisions: whether a client may make a request.
 	answers *cache.LRUExpireCache
@@ -31,7 +29,7 @@ const (
 	askWithin  = 10 * time.Second
 )
 
-func newAccess(client kubernetes.Interface, node string) *access {
+func newAccess(client Client, node string) *access {
 	return &access{client: client, node: node, answers: cache.NewLRUExpireCache(maxAnswers)}
 }
 
@@ -66,10 +64,10 @@ func (a *access) check(ctx context.Context, r nodeapi.Access) error {
 func (a *access) ask(ctx context.Context, r nodeapi.Access) (allowed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	review, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+	review, err := a.client.Review(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: r.User, Groups: append([]string{"system:authenticated"}, r.Groups...),
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Version: "v1", Resource: "nodes", Subresource: r.Subresource, Name: a.node}},
-	}, metav1.CreateOptions{})
+	})
 	if err != nil {
 		return false, err
 	}

@@ -27,7 +27,7 @@ func TestAccess(t *testing.T) {
 			review.Status.Allowed = review.Spec.User == "apiserver"
 			return true, review, down
 		})
-		access := newAccess(client, nodeA)
+		access := newAccess(typed{client}, nodeA)
 		want := func(when string, r nodeapi.Access, allowed bool, requests int) {
 			t.Helper()
 			if err := access.check(t.Context(), r); (err == nil) != allowed {
@@ -71,7 +71,7 @@ func TestManyAnswers(t *testing.T) {
 		asked++
 		return true, a.(clienttesting.CreateAction).GetObject(), nil
 	})
-	access := newAccess(client, nodeA)
+	access := newAccess(typed{client}, nodeA)
 	for i := range maxAnswers + 10 {
 		if access.check(t.Context(), nodeapi.Access{User: fmt.Sprint(i), Verb: "get"}) == nil {
 			t.Fatal("a client was allowed")

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -25,7 +24,7 @@ import (
 
 // Options are the inputs of New.
 type Options struct {
-	Client   kubernetes.Interface
+	Client   Client
 	NodeName string
 	// Server is the address of the API server, for messages.
 	Server string
@@ -69,8 +68,8 @@ func New(o Options) *Cluster {
 	c.link = &link{server: o.Server, warn: o.Warn}
 	c.access = newAccess(o.Client, o.NodeName)
 	onNode := fields.OneTermEqualSelector("spec.nodeName", o.NodeName).String()
-	c.pods = newInformer(o.Client, listWatch(o.Client.CoreV1().Pods(corev1.NamespaceAll), onNode), &corev1.Pod{})
-	c.services = newInformer(o.Client, listWatch(o.Client.CoreV1().Services(corev1.NamespaceAll), ""), &corev1.Service{})
+	c.pods = newInformer(o.Client, listWatch(o.Client.Pods(corev1.NamespaceAll), onNode), &corev1.Pod{})
+	c.services = newInformer(o.Client, listWatch(o.Client.Services(corev1.NamespaceAll), ""), &corev1.Service{})
 	c.references = newReferences(o.Client, c.changed)
 	c.tokens = newTokens(o.Client, c.changed)
 	c.events = newEvents(o.Client, o.NodeName)

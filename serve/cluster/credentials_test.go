@@ -20,7 +20,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/transport"
 
 	"github.com/podrun/podrun/internal/hostfile"
@@ -87,13 +86,13 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := kubernetes.NewForConfig(ofClient)
+	client, err := newRESTClient(ofClient)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sees := func() string {
 		t.Helper()
-		n, err := client.CoreV1().Nodes().Get(t.Context(), "node", metav1.GetOptions{})
+		n, err := client.Nodes().Get(t.Context(), "node", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,10 +4,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/podrun/podrun/internal/event"
@@ -17,13 +16,13 @@ import (
 // (k8s.io/client-go/tools/record). If the API server does not answer, events are lost; the journals of the
 // pods have them.
 type events struct {
-	client   kubernetes.Interface
+	client   Client
 	node     string
 	recorder record.EventRecorder
 	source   record.EventBroadcaster
 }
 
-func newEvents(client kubernetes.Interface, node string) *events {
+func newEvents(client Client, node string) *events {
 	e := &events{client: client, node: node, source: record.NewBroadcaster()}
 	// The scheme needs no kinds, because podrun records events only for object references.
 	e.recorder = e.source.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: "kubelet", Host: node})
@@ -32,10 +31,28 @@ func newEvents(client kubernetes.Interface, node string) *events {
 
 // run sends events until ctx ends.
 func (e *events) run(ctx context.Context) {
-	watch := e.source.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: e.client.CoreV1().Events("")})
+	watch := e.source.StartRecordingToSink(sink{ctx, e.client})
 	<-ctx.Done()
 	watch.Stop()
 	e.source.Shutdown()
+}
+
+// sink implements record.EventSink.
+type sink struct {
+	ctx    context.Context
+	client Client
+}
+
+func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
+	return s.client.Events(e.Namespace).Create(s.ctx, e, metav1.CreateOptions{})
+}
+
+func (s sink) Update(e *corev1.Event) (*corev1.Event, error) {
+	return s.client.Events(e.Namespace).Update(s.ctx, e, metav1.UpdateOptions{})
+}
+
+func (s sink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
+	return s.client.Events(e.Namespace).Patch(s.ctx, e.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{})
 }
 
 // record sends an event about a pod.

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -32,9 +31,9 @@ func listWatch[L runtime.Object](client listed[L], selector string) *cache.ListW
 	}
 }
 
-// newInformer returns an informer that does not run yet. It drops managed fields, because podrun
-// does not use them, and they make up a third of an object.
-func newInformer(client kubernetes.Interface, lw *cache.ListWatch, kind runtime.Object) cache.SharedIndexInformer {
+// newInformer returns an informer that does not run yet. It keeps no managed fields, which podrun does not
+// use and which are a third of an object.
+func newInformer(client Client, lw *cache.ListWatch, kind runtime.Object) cache.SharedIndexInformer {
 	i := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), kind, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	// Both calls fail only for an informer that runs already.

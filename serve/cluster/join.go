@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
@@ -65,7 +64,7 @@ func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(prob
 		return failed(err, "")
 	}
 	ofClient.UserAgent = "podrun-node/" + j.version
-	client, err := kubernetes.NewForConfig(ofClient)
+	client, err := newRESTClient(ofClient)
 	if err != nil {
 		return failed(err, "")
 	}

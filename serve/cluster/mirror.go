@@ -118,11 +118,11 @@ func (c *Cluster) mirror(ctx context.Context, pod *corev1.Pod) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	node, err := c.options.Client.CoreV1().Nodes().Get(ctx, c.options.NodeName, metav1.GetOptions{})
+	node, err := c.options.Client.Nodes().Get(ctx, c.options.NodeName, metav1.GetOptions{})
 	if err == nil {
 		// The API server refuses mirrors without an owner.
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: ptr.To(true)}}
-		_, err = c.options.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+		_, err = c.options.Client.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		c.warnMirror(pod, err)

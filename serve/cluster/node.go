@@ -93,7 +93,7 @@ func (n *nodeObject) renew(ctx context.Context) error {
 // register creates the Node object, or takes over the existing one of this host.
 func (n *nodeObject) register(ctx context.Context) error {
 	o := n.cluster.options
-	nodes := o.Client.CoreV1().Nodes()
+	nodes := o.Client.Nodes()
 	object, err := nodes.Get(ctx, o.NodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		if n.facts.NodeName == "" {
@@ -138,7 +138,7 @@ func (n *nodeObject) checkOwner(ctx context.Context, object *corev1.Node) error 
 	if theirs == "" || mine == "" || theirs == mine {
 		return nil
 	}
-	lease, err := n.cluster.options.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, object.Name, metav1.GetOptions{})
+	lease, err := n.cluster.options.Client.Leases(corev1.NamespaceNodeLease).Get(ctx, object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (n *nodeObject) update(ctx context.Context, down string) error {
 	if err != nil {
 		return err
 	}
-	object, err := n.cluster.options.Client.CoreV1().Nodes().Patch(ctx, n.object.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	object, err := n.cluster.options.Client.Nodes().Patch(ctx, n.object.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("update the status of node %s: %w", n.object.Name, err)
 	}
@@ -201,7 +201,7 @@ func sameNodeStatus(a, b corev1.NodeStatus) bool {
 
 // renewLease renews the node's lease, by which the control plane knows that the node is alive.
 func (n *nodeObject) renewLease(ctx context.Context) error {
-	leases := n.cluster.options.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	leases := n.cluster.options.Client.Leases(corev1.NamespaceNodeLease)
 	now := metav1.NewMicroTime(time.Now())
 	lease, err := leases.Get(ctx, n.object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

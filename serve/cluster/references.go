@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -32,7 +31,7 @@ type reference struct{ kind, namespace, name string }
 // references reads the objects to which the pods of this node refer, each by its name: the authorization
 // of nodes permits nothing else. It reads an object as long as a pod of this node refers to it.
 type references struct {
-	client  kubernetes.Interface
+	client  Client
 	changed func()
 
 	mu      sync.Mutex
@@ -50,7 +49,7 @@ type entry struct {
 	object runtime.Object
 }
 
-func newReferences(client kubernetes.Interface, changed func()) *references {
+func newReferences(client Client, changed func()) *references {
 	return &references{client: client, changed: changed, entries: map[reference]*entry{}}
 }
 
@@ -154,11 +153,11 @@ func (r *references) watch(ctx context.Context, ref reference, e *entry) {
 	var kind runtime.Object
 	switch ref.kind {
 	case configMapKind:
-		lw, kind = listWatch(r.client.CoreV1().ConfigMaps(ref.namespace), one), &corev1.ConfigMap{}
+		lw, kind = listWatch(r.client.ConfigMaps(ref.namespace), one), &corev1.ConfigMap{}
 	case secretKind:
-		lw, kind = listWatch(r.client.CoreV1().Secrets(ref.namespace), one), &corev1.Secret{}
+		lw, kind = listWatch(r.client.Secrets(ref.namespace), one), &corev1.Secret{}
 	default:
-		lw, kind = listWatch(r.client.NodeV1().RuntimeClasses(), one), &nodev1.RuntimeClass{}
+		lw, kind = listWatch(r.client.RuntimeClasses(), one), &nodev1.RuntimeClass{}
 	}
 	take := func(o any) {
 		if object, ok := o.(metav1.Object); ok && object.GetName() == ref.name {
@@ -200,12 +199,12 @@ func (r *references) poll(ctx context.Context, ref reference, e *entry) {
 		bound := true
 		if ref.kind == claimKind {
 			var claim *corev1.PersistentVolumeClaim
-			if claim, err = r.client.CoreV1().PersistentVolumeClaims(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{}); err == nil {
+			if claim, err = r.client.Claims(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{}); err == nil {
 				object, bound = claim, claim.Spec.VolumeName != ""
 			}
 		} else {
 			var volume *corev1.PersistentVolume
-			if volume, err = r.client.CoreV1().PersistentVolumes().Get(ctx, ref.name, metav1.GetOptions{}); err == nil {
+			if volume, err = r.client.Volumes().Get(ctx, ref.name, metav1.GetOptions{}); err == nil {
 				object = volume
 			}
 		}

@@ -11,7 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +34,45 @@ import (
 	"github.com/podrun/podrun/serve/source"
 	"github.com/podrun/podrun/serve/supervisor"
 )
+
+// typed is the typed client of a fake API server.
+type typed struct{ *fake.Clientset }
+
+func (c typed) Pods(namespace string) objects[*corev1.Pod, *corev1.PodList] {
+	return c.CoreV1().Pods(namespace)
+}
+func (c typed) Services(namespace string) objects[*corev1.Service, *corev1.ServiceList] {
+	return c.CoreV1().Services(namespace)
+}
+func (c typed) ConfigMaps(namespace string) objects[*corev1.ConfigMap, *corev1.ConfigMapList] {
+	return c.CoreV1().ConfigMaps(namespace)
+}
+func (c typed) Secrets(namespace string) objects[*corev1.Secret, *corev1.SecretList] {
+	return c.CoreV1().Secrets(namespace)
+}
+func (c typed) Claims(namespace string) objects[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList] {
+	return c.CoreV1().PersistentVolumeClaims(namespace)
+}
+func (c typed) Volumes() objects[*corev1.PersistentVolume, *corev1.PersistentVolumeList] {
+	return c.CoreV1().PersistentVolumes()
+}
+func (c typed) Events(namespace string) objects[*corev1.Event, *corev1.EventList] {
+	return c.CoreV1().Events(namespace)
+}
+func (c typed) Nodes() objects[*corev1.Node, *corev1.NodeList] { return c.CoreV1().Nodes() }
+func (c typed) Leases(namespace string) objects[*coordinationv1.Lease, *coordinationv1.LeaseList] {
+	return c.CoordinationV1().Leases(namespace)
+}
+func (c typed) RuntimeClasses() objects[*nodev1.RuntimeClass, *nodev1.RuntimeClassList] {
+	return c.NodeV1().RuntimeClasses()
+}
+func (c typed) CreateToken(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	return c.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+}
+
+func (c typed) Review(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+	return c.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+}
 
 // rig is a host with a fake runtime, a supervisor and a fake API server. Its cgroups are real.
 type rig struct {
@@ -139,7 +182,7 @@ func (r *rig) start() {
 	e := r.engine()
 	r.changed = make(chan struct{}, 1)
 	changed := r.changed
-	r.cluster = New(Options{Client: r.client, NodeName: nodeA, Server: "https://api.example", Port: 10250, Warn: r.warn,
+	r.cluster = New(Options{Client: typed{r.client}, NodeName: nodeA, Server: "https://api.example", Port: 10250, Warn: r.warn,
 		Taints: []corev1.Taint{{Key: "podrun.dev/host", Value: "true", Effect: corev1.TaintEffectNoSchedule}}})
 	r.cluster.Attach(serve.ClusterNode{Engine: e, RuntimeDown: func() string { return r.down }, Changed: func() {
 		select {

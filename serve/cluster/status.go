@@ -201,7 +201,7 @@ func (s *statuses) sync(ctx context.Context, key string) error {
 func (c *Cluster) deleteObject(ctx context.Context, pod *corev1.Pod) error {
 	now := metav1.NewDeleteOptions(0)
 	now.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))
-	return ignoreGone(c.options.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *now))
+	return ignoreGone(c.options.Client.Pods(pod.Namespace).Delete(ctx, pod.Name, *now))
 }
 
 // ignoreGone drops the errors of a pod that no longer exists, or whose name another pod has.
@@ -222,7 +222,7 @@ func (s *statuses) patch(ctx context.Context, pod *corev1.Pod, want corev1.PodSt
 	if string(data) == fmt.Sprintf(`{"metadata":{"uid":%q}}`, pod.UID) {
 		return nil // the statuses differ in something that JSON does not have, such as fractions of seconds
 	}
-	_, err = s.cluster.options.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	_, err = s.cluster.options.Client.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -10,14 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/podrun/podrun/internal/identity"
 )
 
 // tokens requests and renews the service account tokens of pods.
 type tokens struct {
-	client  kubernetes.Interface
+	client  Client
 	changed func()
 
 	mu      sync.Mutex
@@ -47,7 +46,7 @@ const (
 	longestToken = 24 * time.Hour
 )
 
-func newTokens(client kubernetes.Interface, changed func()) *tokens {
+func newTokens(client Client, changed func()) *tokens {
 	return &tokens{client: client, changed: changed, entries: map[tokenKey]*token{}}
 }
 
@@ -118,7 +117,7 @@ func tokenRequest(pod *corev1.Pod, want *corev1.ServiceAccountTokenProjection) *
 func (t *tokens) renew(ctx context.Context, e *token, namespace, account string, request *authenticationv1.TokenRequest) {
 	retry := firstTokenRetry
 	for {
-		got, err := t.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+		got, err := t.client.CreateToken(ctx, namespace, account, request)
 		if ctx.Err() != nil {
 			return
 		}
