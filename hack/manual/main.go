@@ -59,8 +59,8 @@ func programs() []*cobra.Command {
 	return []*cobra.Command{cmd.Commands(), cmd.NodeCommand(cluster.NewJoiner(""))}
 }
 
-// write writes these files to dir. It removes all other files there, such as the pages of
-// removed commands.
+// write writes the pages to dir. It removes all other files in dir, such as the pages of removed
+// commands.
 func write(dir string, pages map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestManPages(t *testing.T) {
 	if again := manual(t); !maps.EqualFunc(pages, again, bytes.Equal) {
 		t.Error("the pages are different the second time")
 	}
-	// Only podrun(1) may have the global flags.
+	// Only podrun(1) may contain the global flags.
 	for name, want := range map[string]bool{"podrun.1": true, "podrun-apply.1": false, "podrun-image-load.1": false, "podrun-node.1": false} {
 		if got := bytes.Contains(pages[name], []byte(`\-\-cgroup\-root`)) || bytes.Contains(pages[name], []byte(`--cgroup-root`)); got != want {
 			t.Errorf("%s lists the global flags: %v", name, got)

@@ -70,8 +70,7 @@ func markdownPages(programs ...*cobra.Command) (map[string][]byte, error) {
 	return pages, err
 }
 
-// manPages returns the man pages by file name. They have no date, so that they are
-// reproducible.
+// manPages returns the man pages by file name. They contain no date, so that they are reproducible.
 func manPages(docs string, programs ...*cobra.Command) (map[string][]byte, error) {
 	pages := map[string][]byte{}
 	err := visitAll(programs, func(c *cobra.Command, isRoot bool) error {

@@ -27,9 +27,9 @@ type build struct {
 	// empty if the files differ from those of the commit
 	Commit  string
 	Archs   []string
-	Only    string // deb or rpm, if the release contains only these
-	Bundle  bool   // with podrun-bundle
-	Node    bool   // with podrun-node
+	Only    string // deb or rpm, if the release contains only packages of this format
+	Bundle  bool   // true if the release contains podrun-bundle
+	Node    bool   // true if the release contains podrun-node
 	Go      string // version of the toolchain
 	Nfpm    string // in the format PATH@VERSION
 	Modules []module

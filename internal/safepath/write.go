@@ -77,9 +77,9 @@ type Writer struct {
 	kept, lost uint32
 }
 
-// WriteNew writes a new file with exactly the given permission bits, whatever the umask is. The file
-// belongs to uid, or to the user of this process if uid is nil. The error is EEXIST if the name exists. A
-// symlink of this name counts.
+// WriteNew writes a new file with exactly the given permission bits, regardless of the umask. The file
+// belongs to uid, or to the user of this process if uid is nil. The error is EEXIST if the name exists, even
+// if it is a symlink.
 func (w *Writer) WriteNew(dir int, name string, mode uint32, uid *int64, data []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {

@@ -31,8 +31,8 @@ func listWatch[L runtime.Object](client listed[L], selector string) *cache.ListW
 	}
 }
 
-// newInformer returns an informer that does not run yet. It keeps no managed fields, which podrun does not
-// use and which are a third of an object.
+// newInformer returns an informer that does not run yet. It drops managed fields, because podrun
+// does not use them, and they make up a third of an object.
 func newInformer(client Client, lw *cache.ListWatch, kind runtime.Object) cache.SharedIndexInformer {
 	i := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), kind, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
