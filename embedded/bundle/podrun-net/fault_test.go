@@ -142,6 +142,58 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// TestServicesKilledAtEachStep kills the command services at each of its steps. podrun calls the command again
+// if the kernel does not have the rules that it wants (sandbox/cni.SetServices).
+func TestServicesKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	h, server, client := serviceHost(t)
+	server.serve("tcp", ":8080")
+	set, empty := services(forwarded("tcp", 80, 8080, server)...), services()
+	steps := func(table serviceTable) []string {
+		t.Helper()
+		file := t.TempDir() + "/steps"
+		if _, errs, err := h.setServices(table, stepsEnv+"="+file); err != nil {
+			t.Fatalf("%v: %s", err, errs)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(data))
+	}
+	sets, removals := steps(set), steps(empty)
+	t.Logf("set: %q\nremove: %q", sets, removals)
+	if len(sets) < 4 || len(removals) < 4 {
+		t.Errorf("%d steps to set rules, %d to remove them", len(sets), len(removals))
+	}
+	killed := func(table serviceTable, step string) {
+		t.Helper()
+		if out, errs, err := h.setServices(table, killEnv+"="+step); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("services is not killed at %s: %v\n%s%s", step, err, out, errs)
+		}
+	}
+	for _, step := range sets {
+		killed(set, step)
+		if step == sets[len(sets)-1] && h.serviceTables() != 2 {
+			t.Errorf("no rules after %s", step)
+		}
+		h.mustSetServices(set)
+		client.wants("tcp", virtual4+":80", "hi 10.77.0.1")
+		h.wants("tcp", "["+virtual6+"]:80", "hi fd00:77::1")
+		h.mustSetServices(empty)
+	}
+	for _, step := range removals {
+		h.mustSetServices(set)
+		killed(empty, step)
+		if h.serviceTables() > 0 {
+			h.mustSetServices(empty)
+		}
+		if h.hasNoServiceRoute(); h.serviceTables() > 0 || t.Failed() {
+			t.Fatalf("after a kill of the removal at %s, %d tables are left", step, h.serviceTables())
+		}
+	}
+}
+
 // removeBridge removes the bridge, so that the next ADD creates it.
 func (w *wholeNet) removeBridge() {
 	w.t.Helper()

@@ -157,6 +157,7 @@ func applyServices(t *serviceTable, digest string) error {
 	if err := applyServiceHost(t); err != nil {
 		return err
 	}
+	fault("service-host/after")
 	// At the hook prerouting, the kernel has not yet sent an ICMP redirect to the client. Such a
 	// redirect would count towards the rate limit of ICMP messages. Kernels before 5.9 cannot reject
 	// packets at this hook.
@@ -192,6 +193,7 @@ func applyServiceHost(t *serviceTable) error {
 		if r.Addr().Is6() {
 			_ = setSysctl("net/ipv6/conf/"+t.Bridge+"/disable_ipv6", "0") // the error of RouteReplace is reported
 		}
+		fault("service-route/before")
 		route := &netlink.Route{LinkIndex: br.Attrs().Index, Dst: ip2net(r), Scope: netlink.SCOPE_LINK, Protocol: routeProtocol}
 		if err := netlink.RouteReplace(route); err != nil {
 			warn("add a route to the virtual IPs %s: %v: the host's processes require a default route to reach Services", r, err)
@@ -243,6 +245,8 @@ func replaceServices(t *serviceTable, digest string, refuseHook *nftables.ChainH
 			return err
 		}
 	}
+	fault("service-rules/before")
+	defer fault("service-rules/after")
 	return c.Flush()
 }
 
@@ -284,9 +288,13 @@ func removeAllServices(bridge string) error {
 	return removeServices(bridge)
 }
 
-// removeServices removes the rules of a network's Services, and the routes to its virtual IPs. It is
-// idempotent.
+// removeServices removes the routes to the virtual IPs of a network, and then the rules of its Services.
+// It is idempotent. podrun calls this program only while rules exist, so they are the last to go: an
+// interrupted removal would otherwise leave the routes.
 func removeServices(bridge string) error {
+	if err := removeServiceRoutes(bridge); err != nil {
+		return err
+	}
 	c, err := conn()
 	if err != nil {
 		return err
@@ -307,12 +315,15 @@ func removeServices(bridge string) error {
 			}
 		}
 	}
-	if changes > 0 {
-		if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
+	if changes == 0 {
+		return nil
 	}
-	return removeServiceRoutes(bridge)
+	fault("service-unrules/before")
+	defer fault("service-unrules/after")
+	if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
 }
 
 // removeServiceRoutes removes the routes that applyServiceHost added.
@@ -330,6 +341,7 @@ func removeServiceRoutes(bridge string) error {
 			continue // the kernel does not support the family
 		}
 		for _, r := range routes {
+			fault("service-unroute/before")
 			if err := netlink.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("remove the route to %s: %w", r.Dst, err)
 			}

@@ -21,8 +21,8 @@ const (
 	nodePort           = 30080
 )
 
-// setServices executes the command services on the host.
-func (h *testHost) setServices(t serviceTable) (stdout, stderr string, err error) {
+// setServices executes the command services on the host, with this environment.
+func (h *testHost) setServices(t serviceTable, env ...string) (stdout, stderr string, err error) {
 	h.t.Helper()
 	input, err := json.Marshal(t)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *testHost) setServices(t serviceTable) (stdout, stderr string, err error
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, self, servicesCommand)
-	c.Env = []string{}
+	c.Env = append([]string{}, env...) // not nil, which would mean that of this process
 	c.Stdin = bytes.NewReader(input)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
@@ -160,12 +160,7 @@ func TestServices(t *testing.T) {
 	client.del()
 	h.mustSetServices(services())
 	h.leftNothing()
-	h.do(func() {
-		routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
-		if err != nil || len(routes) > 0 {
-			t.Errorf("routes %v, %v are left", routes, err)
-		}
-	})
+	h.hasNoServiceRoute()
 	h.mustSetServices(services()) // nothing to remove
 }
 
@@ -307,6 +302,39 @@ func TestServiceMovesUDPFlows(t *testing.T) {
 	}
 }
 
+// serviceTables returns the number of tables of Services.
+func (h *testHost) serviceTables() (n int) {
+	h.t.Helper()
+	h.do(func() {
+		c, err := conn()
+		if err != nil {
+			h.t.Error(err)
+			return
+		}
+		all, err := c.ListTables()
+		if err != nil {
+			h.t.Error(err)
+		}
+		for _, table := range all {
+			if table.Name == serviceTableName("br0") {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// hasNoServiceRoute fails the test if a route to the virtual IPs is left.
+func (h *testHost) hasNoServiceRoute() {
+	h.t.Helper()
+	h.do(func() {
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+		if err != nil || len(routes) > 0 {
+			h.t.Errorf("routes %v, %v are left", routes, err)
+		}
+	})
+}
+
 // GC of a network that is removed also removes its Services; DEL of its last sandbox does not.
 func TestServicesAndGC(t *testing.T) {
 	t.Parallel()
@@ -314,30 +342,11 @@ func TestServicesAndGC(t *testing.T) {
 	h.mustSetServices(services(forwarded("tcp", 80, 8080, server)...))
 	server.del()
 	client.del()
-	tables := func() (n int) {
-		h.do(func() {
-			c, err := conn()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			all, err := c.ListTables()
-			if err != nil {
-				t.Error(err)
-			}
-			for _, table := range all {
-				if table.Name == serviceTableName("br0") {
-					n++
-				}
-			}
-		})
-		return n
-	}
-	if n := tables(); n != 2 {
+	if n := h.serviceTables(); n != 2 {
 		t.Errorf("%d tables after DEL, want 2", n)
 	}
 	h.must("GC", nil, map[string]any{"cniVersion": "1.1.0", "name": "podrun", "type": "podrun-net", "bridge": "br0", "cni.dev/valid-attachments": []any{}})
-	if n := tables(); n != 0 {
+	if n := h.serviceTables(); n != 0 {
 		t.Errorf("%d tables after GC, want 0", n)
 	}
 }
