@@ -3,9 +3,7 @@ package run
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,10 +52,14 @@ func (e *Engine) syncServices(ctx context.Context) error {
 	answered := faultpoint.Call("services/rules")
 	err = errors.Join(err, e.syncRules(ctx, services, pods))
 	answered()
-	if err == nil && len(records) == 0 && corrupt == nil {
-		err = e.removeServiceState()
+	if err != nil || len(records) > 0 || corrupt != nil {
+		return err
 	}
-	return err
+	// This must be the last step, because podrun synchronizes again as long as one of the files exists.
+	if err := store.RemoveServiceState(e.Layout()); err != nil {
+		return serviceError("", err)
+	}
+	return nil
 }
 
 // currentServices returns the Services with the virtual IPs of the current network. It assigns virtual
@@ -93,18 +95,6 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 		}
 	}
 	return all, nil
-}
-
-// removeServiceState removes the derived state after the last Service was deleted. It must be the
-// last step, because podrun synchronizes again as long as one of the files exists.
-func (e *Engine) removeServiceState() error {
-	for _, path := range []string{e.Layout().ServiceNames(), e.Layout().ServiceRanges()} {
-		faultpoint.At("services/forget")
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return serviceError("", err)
-		}
-	}
-	return nil
 }
 
 // servicePods returns the facts about all pods that are needed to compute endpoints.

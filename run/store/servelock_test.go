@@ -63,6 +63,10 @@ func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 		{name: filepath.Join(layout.ImageBackOff(), ".u.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageRecords(), "pulled", ".sha256-0.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.RootDir, "runtime", ".choice.json.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.Services(), ".names.json.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.Workloads(), ".default_web.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.Jobs(), ".default_web.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.CronJobs(), ".default_web.3966333247"), age: time.Hour, serve: true},
 		// A process may be writing this file.
 		{name: filepath.Join(probes, ".results.json.3966333248"), serve: true, sweep: true},
 		{name: filepath.Join(probes, "results.json"), age: time.Hour, serve: true, sweep: true},

@@ -93,6 +93,19 @@ func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
 	return KeepState(layout.ServiceRanges(), ranges, true)
 }
 
+// RemoveServiceState removes what podrun derived from the Services, after the last one was removed: the
+// names, the ranges, and temporary files of killed processes. The caller holds the lock of Services.
+func RemoveServiceState(layout identity.Layout) error {
+	removeTemporaries(layout.Services(), 0) // processes create them only under the lock
+	for _, path := range []string{layout.ServiceNames(), layout.ServiceRanges()} {
+		faultpoint.At("services/forget")
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // HasServices reports whether there may be Services, or rules or names of deleted Services. On a
 // host without Services, it makes only one system call.
 func HasServices(layout identity.Layout) bool {
