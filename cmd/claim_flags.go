@@ -21,12 +21,15 @@ type objectFlags struct {
 func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to; repeatable")
 	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to; repeatable")
+	f.addClaimFlag(set)
+}
+
+func (f *objectFlags) addClaimFlag(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.claims, "pvc", nil, "bind a PersistentVolumeClaim to a directory of this host: `NAME=DIR`; repeatable")
 }
 
-// addClaims assigns directories to claims: the directories of the settings and those of --pvc.
-// At least one pod must use each claim of --pvc.
-func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
+// claimPaths returns the directories of --pvc, by the names of the claims.
+func (f *objectFlags) claimPaths(c *cobra.Command) (map[string]string, error) {
 	paths := map[string]string{}
 	for _, text := range f.claims {
 		name, dir, err := manifest.ParseClaim(text)
@@ -34,9 +37,19 @@ func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings 
 			dir, err = filepath.Abs(dir)
 		}
 		if err != nil {
-			return usage(c, fmt.Errorf("--pvc: %w", err))
+			return nil, usage(c, fmt.Errorf("--pvc: %w", err))
 		}
 		paths[name] = dir
+	}
+	return paths, nil
+}
+
+// addClaims assigns directories to claims: the directories of the settings and those of --pvc.
+// At least one pod must use each claim of --pvc.
+func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
+	paths, err := f.claimPaths(c)
+	if err != nil {
+		return err
 	}
 	if unused := o.ServeClaims(paths); len(unused) > 0 {
 		return &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod uses the claim %s", unused[0]),

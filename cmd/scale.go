@@ -22,6 +22,7 @@ type scaleFlags struct {
 	labels            string
 	dryRun            string
 	timeout           time.Duration
+	paths             map[string]string // of --pvc
 }
 
 func newScale(a *app) *cobra.Command {
@@ -47,6 +48,7 @@ workload but keeps its definition.`,
 	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization with the workloads")
 	set.BoolVar(&f.all, "all", false, "all workloads of the type in the namespace")
 	set.StringVarP(&f.labels, "selector", "l", "", "all workloads of the type that match the label selector (app=web)")
+	f.addClaimFlag(set)
 	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run the pods")
 	set.Lookup("dry-run").NoOptDefVal = dryClient
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
@@ -73,6 +75,10 @@ func (a *app) runScale(c *cobra.Command, f *scaleFlags, given []string) error {
 	if err := f.checkSelection(c, kinds, named); err != nil {
 		return err
 	}
+	if f.paths, err = f.claimPaths(c); err != nil {
+		return err
+	}
+	f.claims = nil // -f names workloads; the claims are those of the pods that scale adds
 	r := a.messageRenderer()
 	r.severalPods = true
 	use := run.RuntimeUse(run.RuntimeStarts)
@@ -196,7 +202,7 @@ func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Engine, kinds 
 
 // scale scales one workload, and prints the result.
 func (a *app) scale(ctx context.Context, f *scaleFlags, r *renderer, e *run.Engine, t target) error {
-	o := run.ScaleOptions{DryRun: f.dryRun != dryNone, Admit: f.dryRun == dryServer}
+	o := run.ScaleOptions{DryRun: f.dryRun != dryNone, Admit: f.dryRun == dryServer, Claims: f.paths}
 	o.Timeout, o.AllowKubelet = f.timeout, a.allowKubelet
 	if f.current >= 0 {
 		o.Current = &f.current

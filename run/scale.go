@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -20,6 +21,8 @@ type ScaleOptions struct {
 	// If Current is not nil, Scale fails unless the workload has this number of pods before the
 	// change.
 	Current *int32
+	// Claims are directories of this host for claims, by name, in addition to those of the settings.
+	Claims map[string]string
 	// DryRun makes Scale check the change without performing it. If Admit is also set, Scale checks
 	// whether this host would admit the pods.
 	DryRun, Admit bool
@@ -48,6 +51,11 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 	if err != nil {
 		return nil, err
 	}
+	if unused := objects.ServeClaims(o.Claims); len(unused) > 0 {
+		return nil, &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod of %s uses the claim %s", w, unused[0]),
+			Hint: "use the name of a claim, for a StatefulSet TEMPLATE-NAME-INDEX: data-db-2"}
+	}
+	e.serveClaims(objects, o.Claims)
 	if o.DryRun {
 		return nil, e.checkScale(ctx, w, objects, o)
 	}
@@ -59,7 +67,7 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 	if err != nil {
 		return nil, err
 	}
-	results, err := e.converge(ctx, w, record.Change, n, o.ApplyOptions)
+	results, err := e.converge(ctx, w, record.Change, n, o)
 	if err != nil && len(results) == 0 && !isOtherScale(err) {
 		return nil, errors.Join(err, restore())
 	}
@@ -68,7 +76,7 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 
 // checkScale is the part of a dry run that checks the missing pods against this host.
 func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.Objects, o ScaleOptions) error {
-	if objects = w.missing(objects); !o.Admit || len(objects.Pods) == 0 {
+	if objects = w.missing(objects, true); !o.Admit || len(objects.Pods) == 0 {
 		return nil
 	}
 	_, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet})
@@ -80,7 +88,7 @@ func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.
 
 // converge starts the missing pods and removes the surplus ones, until the workload has n pods or
 // another command changes the requested number.
-func (e *Engine) converge(ctx context.Context, w *workload, change string, n int32, o ApplyOptions) (results []Result, err error) {
+func (e *Engine) converge(ctx context.Context, w *workload, change string, n int32, o ScaleOptions) (results []Result, err error) {
 	for range scaleAttempts {
 		if w, err = e.readWorkload(w.kind, w.id); err != nil {
 			return results, err
@@ -93,9 +101,10 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 		if err != nil {
 			return results, err
 		}
+		e.serveClaims(objects, o.Claims)
 		again := false
-		if objects = w.missing(objects); len(objects.Pods) > 0 {
-			started, err := e.Apply(ctx, objects, o)
+		if objects = w.missing(objects, true); len(objects.Pods) > 0 {
+			started, err := e.Apply(ctx, objects, o.ApplyOptions)
 			if err != nil {
 				return results, err
 			}
@@ -110,6 +119,17 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 		}
 	}
 	return results, nil
+}
+
+// serveClaims assigns the directories of claims to the claims of replicas. These have precedence over those of
+// the settings.
+func (e *Engine) serveClaims(objects *manifest.Objects, claims map[string]string) {
+	all := maps.Clone(e.Settings.Claims)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, claims)
+	_ = objects.ServeClaims(all) // other workloads may use the others
 }
 
 // otherScale is the error of Scale if another command has changed the requested number of pods.
@@ -222,11 +242,12 @@ func (w *workload) scaled(n int32) (*manifest.Objects, error) {
 	return objects, problem.Refuse(problem.Manifest, problems)
 }
 
-// missing returns the objects without the pods that already exist.
-func (w *workload) missing(objects *manifest.Objects) *manifest.Objects {
+// missing returns the objects without the pods that already exist. If unfinished is true, it also returns
+// those that a killed process may not have started; podrun serve resumes these itself.
+func (w *workload) missing(objects *manifest.Objects, unfinished bool) *manifest.Objects {
 	exists := map[string]bool{}
 	for _, r := range w.replicas {
-		exists[r.ID.Name] = !r.Ending
+		exists[r.ID.Name] = !r.Ending && !(unfinished && r.Unfinished)
 	}
 	out := *objects
 	out.Pods, out.Workloads = nil, nil

@@ -216,7 +216,8 @@ func (e *Engine) MissingReplicas(r store.WorkloadRecord) (*manifest.Objects, err
 	if err != nil {
 		return nil, err
 	}
-	return w.missing(objects), nil
+	e.serveClaims(objects, nil)
+	return w.missing(objects, false), nil
 }
 
 // complete reports whether the first n pods exist.

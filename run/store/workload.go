@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
@@ -115,8 +117,11 @@ func WriteWorkload(layout identity.Layout, r WorkloadRecord) error {
 	return nil
 }
 
-// RemoveWorkload removes a record, if there is one. The caller holds the lock of workloads.
+// RemoveWorkload removes a record, if there is one, and temporary files of killed processes. The caller
+// holds the lock of workloads.
 func RemoveWorkload(layout identity.Layout, id identity.Pod) error {
+	faultpoint.At("workload/remove")
+	removeTemporary(layout.Workloads(), "."+filepath.Base(layout.Workload(id))+".")
 	if err := os.Remove(layout.Workload(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the replicas of %s: %w", id, err)
 	}
@@ -149,7 +154,7 @@ func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) 
 		if err != nil || c == nil || !c.Definition.Honours() || c.Definition.Kind != kind || c.Definition.WorkloadName(id.Name) != workload.Name {
 			continue
 		}
-		out = append(out, Replica{ID: id, Index: index, Checkpoint: *c, Ending: owner.Removes()})
+		out = append(out, Replica{ID: id, Index: index, Checkpoint: *c, Ending: owner.Removes(), Unfinished: owner.Purpose == PurposeRun && owner.killed(layout)})
 	}
 	slices.SortFunc(out, func(a, b Replica) int { return a.Index - b.Index })
 	return out, nil
@@ -161,4 +166,6 @@ type Replica struct {
 	Index      int
 	Checkpoint manifest.Checkpoint
 	Ending     bool // true if a command has begun to remove the pod
+	// Unfinished is true if the process that was starting the pod, or supervised it, was killed.
+	Unfinished bool
 }

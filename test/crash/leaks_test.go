@@ -159,26 +159,28 @@ func (h *host) secrets() string {
 // ofHost lists leftovers of the pod of a host.
 func (o *outside) ofHost(ctx context.Context, h *host) []string {
 	var left []string
-	sandboxes, _, err := o.sandboxes(ctx, h.pod)
-	if err != nil {
-		return []string{err.Error()}
+	for _, pod := range []string{h.pod, h.replica(1)} {
+		sandboxes, _, err := o.sandboxes(ctx, pod)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for _, s := range sandboxes {
+			left = append(left, "sandbox "+s.Id+" "+s.State.String())
+		}
+		containers, err := o.containers(ctx, pod)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for _, c := range containers {
+			left = append(left, "container "+c.Id+" "+c.State.String())
+		}
 	}
-	for _, s := range sandboxes {
-		left = append(left, "sandbox "+s.Id+" "+s.State.String())
-	}
-	containers, err := o.containers(ctx, h.pod)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	for _, c := range containers {
-		left = append(left, "container "+c.Id+" "+c.State.String())
-	}
-	for _, dir := range []string{"root/locks", "root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
+	for _, dir := range []string{"root/locks", "root/services", "root/workloads", "root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
 		// The list is empty if the directory was never created.
 		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {
-			// All pods share the locks of the node and of Jobs.
-			if dir != "root/locks" || e.Name() != "node" && e.Name() != "jobs" {
+			// All pods share these locks.
+			if dir != "root/locks" || !slices.Contains([]string{"node", "jobs", "services", "service-names", "workloads"}, e.Name()) {
 				left = append(left, dir+"/"+e.Name())
 			}
 		}

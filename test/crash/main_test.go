@@ -34,6 +34,12 @@ type host struct {
 	memory bool
 	legacy bool // true if the pod's state is in the files of schema version 2
 	never  bool // true if the pod's containers are not restarted
+	// service is true if the pod's file also has a Service
+	service bool
+	// scaled is the number of pods to which a command scales the pod's Deployment; 0 if the pod has none
+	scaled int
+	// hasScaled is true after this command has succeeded
+	hasScaled bool
 	// was is the ID of the container that the command restarts with another image. It is empty if
 	// the command does not restart a container, or before the test has requested the restart.
 	was string
@@ -97,6 +103,9 @@ spec:
     image: %[3]s
     command: [sh, -c, "%[4]s"]
 %[7]s`, h.pod, restarts, os.Getenv("PODRUN_TEST_IMAGE"), command, strings.TrimSuffix(variant, variantSuffix), h.port, secret, image)
+	if h.service {
+		text = h.withService(text)
+	}
 	path := filepath.Join(h.dir, variant+".yaml")
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
 		return "", err
@@ -170,6 +179,11 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 func (h *host) command(name string) (args []string, before string, err error) {
 	name, h.memory = strings.CutSuffix(name, inMemory)
 	name, h.legacy = strings.CutSuffix(name, legacy)
+	name, h.service = strings.CutSuffix(name, withService)
+	if from, to, ok := scales(name); ok {
+		h.scaled = to
+		return h.scale(to), workload, h.deployment(from)
+	}
 	h.never = updates(name)
 	forever, err := h.manifest("one", false)
 	if err != nil {
@@ -188,7 +202,7 @@ func (h *host) command(name string) (args []string, before string, err error) {
 		file, err := h.manifest(variantImage, false)
 		return []string{"apply", file}, variantNever, err
 	case "delete":
-		return []string{"delete", "--all"}, "running", nil
+		return h.deletion(), "running", nil
 	case "start":
 		return []string{"start", h.pod}, "stopped", nil
 	case "serve", "serve-update":
@@ -228,6 +242,9 @@ func (h *host) prepare(before string) error {
 		return nil
 	}
 	file := filepath.Join(h.dir, "one.yaml")
+	if before == workload {
+		file = filepath.Join(h.dir, workload+".yaml")
+	}
 	if before == variantNever {
 		var err error
 		if file, err = h.manifest(variantNever, false); err != nil {

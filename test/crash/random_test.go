@@ -36,7 +36,7 @@ func TestRandomKills(t *testing.T) {
 			}
 		}
 	}
-	report(fmt.Sprintf("random kills, seed %d", seed), len(all), all)
+	report(fmt.Sprintf("random kills, seed %d", seed), commands, len(all), all)
 }
 
 // mostOf contains the approximate duration of each command while other lanes are busy. A later kill

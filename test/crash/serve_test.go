@@ -61,9 +61,15 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 // runsAsRequested checks that the pod runs with the image that was requested last, and continues to run. It
 // also accepts a pod that failed because of the kill (startLost).
 func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
+	if h.scaled > 0 {
+		return o.runsAsScaled(ctx, h)
+	}
 	err := o.restarted(ctx, h)
 	if err == nil {
 		err = o.runs(ctx, h.pod)
+	}
+	if err == nil && h.service {
+		err = until(ctx, h.named)
 	}
 	if err != nil && o.startLost(ctx, h) {
 		return nil
@@ -108,6 +114,9 @@ func (o *outside) serveAgain(h *host) result {
 		return result{code: -1, out: err.Error()}
 	}
 	defer conn.Close()
+	if err := os.MkdirAll(filepath.Dir(h.source()), 0o755); err != nil {
+		return result{code: -1, out: err.Error()}
+	}
 	var unmet error
 	r := h.during([]string{"NOTIFY_SOCKET=" + notify}, func(ctx context.Context) {
 		if unmet = awaitReady(ctx, conn); unmet != nil {
@@ -157,13 +166,16 @@ func discard(conn *net.UnixConn) {
 	}
 }
 
-// requested reports whether the pod's file exists.
+// requested reports whether the pod must run: its file exists, or a command has applied its Deployment.
 func (h *host) requested() bool {
+	if h.scaled > 0 {
+		return true
+	}
 	_, err := os.Stat(h.source())
 	return err == nil
 }
 
-// gone checks that neither the runtime nor podrun has an object of the pod. It ignores a directory
+// gone checks that neither the runtime nor podrun has an object of the pod, nor podrun its Service. It ignores a directory
 // without a checkpoint, which `podrun gc` removes, as serve does every 5 minutes.
 func (o *outside) gone(ctx context.Context, h *host) error {
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
@@ -177,6 +189,9 @@ func (o *outside) gone(ctx context.Context, h *host) error {
 	checkpoints, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "pod.yaml"))
 	if err == nil && len(sandboxes)+len(containers)+len(checkpoints) > 0 {
 		err = fmt.Errorf("%d sandboxes, %d containers and %d checkpoints are left", len(sandboxes), len(containers), len(checkpoints))
+	}
+	if _, missing := os.Stat(filepath.Join(h.dir, "root", "services", "crash_"+h.pod+withService)); err == nil && missing == nil {
+		err = errors.New("the Service is left")
 	}
 	return err
 }

@@ -84,7 +84,12 @@ func thens(command string) []string {
 	if command == "serve" {
 		return []string{"apply", "delete", "serve", "gone"}
 	}
+	if _, _, ok := scales(command); ok {
+		return []string{"scale", "delete", "serve"}
+	}
 	switch command {
+	case "serve" + withService:
+		return []string{"serve", "gone"}
 	// restart has no manifest
 	case "restart":
 		return []string{"apply", "delete", "restart"}
@@ -124,7 +129,15 @@ func onRuntime(t *testing.T) (*outside, string) {
 // PODRUN_CRASH_OFFSET (default 0) selects a different sample of the same seed, so that several runs
 // cover all steps. PODRUN_CRASH_ONLY is a regular expression for the names of the cells.
 // PODRUN_CRASH_ROUNDS is the number of times that each cell is tried.
-func TestCrashSweep(t *testing.T) {
+func TestCrashSweep(t *testing.T) { sweepCommands(t, "crash sweep", 200, commands...) }
+
+// TestCrashSweepOfServices does the same with pods that have a Service, and with scale. The sample is one step in
+// 20.
+func TestCrashSweepOfServices(t *testing.T) {
+	sweepCommands(t, "crash sweep of Services", 20, serviceCommands...)
+}
+
+func sweepCommands(t *testing.T, name string, sample int, commands ...string) {
 	o, dir := onRuntime(t)
 	cells, err := plan(o, dir, commands...)
 	if err != nil {
@@ -132,7 +145,7 @@ func TestCrashSweep(t *testing.T) {
 	}
 	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
-	every := number("PODRUN_CRASH_EVERY", 200)
+	every := number("PODRUN_CRASH_EVERY", sample)
 	// The default seed is constant, so that the gate always tries the same cells.
 	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
@@ -147,7 +160,7 @@ func TestCrashSweep(t *testing.T) {
 		}
 	}
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)
-	report("crash sweep", len(cells), sweep(t, o, dir, 100, slices.Repeat(chosen, number("PODRUN_CRASH_ROUNDS", 1))))
+	report(name, commands, len(cells), sweep(t, o, dir, 100, slices.Repeat(chosen, number("PODRUN_CRASH_ROUNDS", 1))))
 }
 
 func number(name string, otherwise int) int {
@@ -178,7 +191,7 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
+		if r := h.podrun(nil, h.deletion()...); r.code != 0 {
 			return nil, fmt.Errorf("delete: code %d: %s", r.code, r.out)
 		}
 		for _, p := range points(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
@@ -186,6 +199,9 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 				continue
 			}
 			if h.legacy && !strings.HasPrefix(p, "file/status.json/") && !strings.HasPrefix(p, "state/") {
+				continue
+			}
+			if !h.tries(p) {
 				continue
 			}
 			for _, then := range thens(command) {
@@ -267,15 +283,16 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 		}
 	}
 	serves := v.then == "serve" || v.then == "gone"
-	if v.then == "apply" || v.then == "restart" || serves && h.requested() {
+	if v.then == "apply" || v.then == "restart" || v.then == "scale" || serves && h.requested() {
 		if err := o.runsAsRequested(ctx, h); err != nil {
 			v.lied += err.Error()
 		}
-		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
+		if r := h.podrun(nil, h.deletion()...); r.code != 0 {
 			v.lied += " the delete that follows: " + last(r.out, 3)
 		}
-	} else if serves {
-		// serve collects garbage every 5 minutes.
+	}
+	if serves && (!h.requested() || h.scaled > 0) {
+		// serve collects garbage every 5 minutes, also after it has deleted a pod.
 		if r := h.podrun(nil, "gc"); r.code != 0 {
 			v.lied += " gc: " + last(r.out, 3)
 		}
@@ -286,7 +303,7 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 	if len(v.leaks) == 0 {
 		os.RemoveAll(h.dir)
 	} else {
-		h.podrun(nil, "delete", "--all")
+		h.podrun(nil, h.deletion()...)
 	}
 }
 
@@ -297,6 +314,10 @@ func (o *outside) first(h *host, then string) result {
 		return h.podrun(nil, "apply", h.applied(), "--timeout", "60s")
 	case "restart":
 		return h.podrun(nil, "restart", h.pod, "--timeout", "60s")
+	case "scale":
+		r := h.podrun(nil, append(h.scale(h.scaled), "--timeout", "60s")...)
+		h.hasScaled = r.code == 0
+		return r
 	case "serve":
 		return o.serveAgain(h)
 	case "gone":
@@ -304,7 +325,7 @@ func (o *outside) first(h *host, then string) result {
 		os.Remove(h.source())
 		return o.serveAgain(h)
 	default:
-		return h.podrun(nil, "delete", "--all", "--timeout", "60s")
+		return h.podrun(nil, append(h.deletion(), "--timeout", "60s")...)
 	}
 }
 
@@ -319,7 +340,7 @@ func (v verdict) log(t *testing.T) {
 }
 
 // report prints the counts that docs/reliability.md quotes.
-func report(name string, points int, all []verdict) {
+func report(name string, commands []string, points int, all []verdict) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d cells of %d\n%-24s %6s %6s %8s %6s %6s %6s\n", name, len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks", "lost")
 	line := func(name string, of func(verdict) bool) {

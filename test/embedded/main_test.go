@@ -30,7 +30,7 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// bundle is a podrun binary that contains a runtime; plain is one without a runtime.
+// bundle is a podrun binary that contains a runtime; plain is one without a runtime, and with fault points.
 var bundle, plain, image string
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	}
 	if err == nil {
 		plain, image = filepath.Join(dir, "podrun"), filepath.Join(dir, "image.tar")
-		err = errors.Join(binary.Build(plain), writeImage(image))
+		err = errors.Join(binary.Build(plain, "-tags", "faultpoints,grpcnotrace"), writeImage(image))
 	}
 	code := 1
 	if err == nil {
