@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,8 +88,11 @@ func podPatch(kind change.PatchType, data []byte) ([]byte, error) {
 		return nil, usageHint(fmt.Errorf("unable to parse the patch: %w", err), "a patch of --type=json is a list of operations, other patches are objects")
 	}
 	if len(rest) > 0 {
-		return nil, usageHint(fmt.Errorf("podrun runs one pod of a workload: %s cannot be patched", strings.Join(rest, ", ")),
-			"patch only the pod template, or change the manifest and run 'podrun apply FILE'")
+		hint := "patch only the pod template, or change the manifest and run 'podrun apply FILE'"
+		if slices.Equal(rest, []string{"spec.replicas"}) {
+			hint = "run 'podrun scale TYPE/NAME --replicas=N' to change the number of pods"
+		}
+		return nil, usageHint(fmt.Errorf("podrun patches only the pods of a workload: %s cannot be patched", strings.Join(rest, ", ")), hint)
 	}
 	return patch, nil
 }

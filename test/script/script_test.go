@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,8 +112,8 @@ func TestScriptsOnRuntime(t *testing.T) {
 func TestScriptsOnEmbedded(t *testing.T) {
 	bundle := os.Getenv("PODRUN_TEST_BUNDLE")
 	h := &harness{
-		cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
-		registry:   os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
+		cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"), embedded: true,
+		registry: os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
 	}
 	if bundle == "" || h.image == "" {
 		t.Skip("no embedded runtime: PODRUN_TEST_BUNDLE and PODRUN_TEST_IMAGE are not set; 'make bundle' builds one, hack/with-runtime has the images")
@@ -141,6 +142,7 @@ type harness struct {
 	profile                    critest.Profile
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
+	embedded                   bool
 }
 
 // smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only
@@ -150,6 +152,10 @@ var smoke = []string{
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
 }
 
+// smokeOfEmbedded are further scripts of the smoke set on the embedded runtime: Jobs, and several pods that
+// serve starts and removes.
+var smokeOfEmbedded = []string{"jobs", "cronjobs", "replicas-serve"}
+
 func (h *harness) params() testscript.Params {
 	p := testscript.Params{RequireUniqueNames: true, Setup: h.setup, Condition: h.condition, Cmds: commands}
 	dir := filepath.Join("testdata", "script")
@@ -157,7 +163,11 @@ func (h *harness) params() testscript.Params {
 		p.Dir = dir
 		return p
 	}
-	for _, name := range smoke {
+	names := smoke
+	if h.embedded {
+		names = slices.Concat(smoke, smokeOfEmbedded)
+	}
+	for _, name := range names {
 		p.Files = append(p.Files, filepath.Join(dir, name+".txtar"))
 	}
 	return p
