@@ -95,6 +95,15 @@ func (e *Engine) removeReplicas(ctx context.Context, kind string, id identity.Po
 			surplus = append(surplus, Known{ID: r.ID, Pod: r.Checkpoint.Pod, Definition: r.Checkpoint.Definition})
 		}
 	}
+	removed, err := store.InterruptedRemovals(e.Layout(), id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range removed {
+		if r.Index >= int(n) {
+			surplus = append(surplus, Known{ID: r.ID})
+		}
+	}
 	if len(surplus) == 0 {
 		return nil, nil
 	}

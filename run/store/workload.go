@@ -160,6 +160,33 @@ func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) 
 	return out, nil
 }
 
+// InterruptedRemovals returns the pods with the names of a workload's replicas that a killed process was removing,
+// and that no longer have a checkpoint. StoredReplicas omits them.
+func InterruptedRemovals(layout identity.Layout, workload identity.Pod) ([]Replica, error) {
+	entries, err := os.ReadDir(layout.Owners())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the pods of %s: %w", layout.Owners(), err)
+	}
+	var out []Replica
+	for _, e := range entries {
+		id, ok := NamedPod(e.Name())
+		if !ok || id.Namespace != workload.Namespace {
+			continue
+		}
+		index, ok := manifest.ReplicaIndex(workload.Name, id.Name)
+		if !ok {
+			continue
+		}
+		owner, err := ReadOwner(layout, id)
+		if err != nil || !owner.Removes() || owner.Live(layout) || !identity.SafeUID(owner.UID) || HasCheckpoint(layout, owner.UID) {
+			continue
+		}
+		id.UID = owner.UID
+		out = append(out, Replica{ID: id, Index: index, Ending: true})
+	}
+	return out, nil
+}
+
 // Replica is a pod of a workload.
 type Replica struct {
 	ID         identity.Pod
