@@ -95,19 +95,26 @@ func (e *Engine) removeReplicas(ctx context.Context, kind string, id identity.Po
 			surplus = append(surplus, Known{ID: r.ID, Pod: r.Checkpoint.Pod, Definition: r.Checkpoint.Definition})
 		}
 	}
-	removed, err := store.InterruptedRemovals(e.Layout(), id)
+	interrupted, err := e.interruptedRemovals(id, n)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range removed {
-		if r.Index >= int(n) {
-			surplus = append(surplus, Known{ID: r.ID})
-		}
-	}
-	if len(surplus) == 0 {
+	if surplus = append(surplus, interrupted...); len(surplus) == 0 {
 		return nil, nil
 	}
 	return e.Delete(ctx, surplus, DeleteOptions{Found: true})
+}
+
+// interruptedRemovals returns the pods of a workload whose index is at least n, and of which a killed process has
+// left only the owner record.
+func (e *Engine) interruptedRemovals(id identity.Pod, n int32) (out []Known, err error) {
+	replicas, err := store.InterruptedRemovals(e.Layout(), id)
+	for _, r := range replicas {
+		if r.Index >= int(n) {
+			out = append(out, Known{ID: r.ID})
+		}
+	}
+	return out, err
 }
 
 // recordWorkloads writes the numbers of pods of the workloads that objects defines. The function ended
@@ -280,6 +287,12 @@ func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.Worklo
 	ended = func() error {
 		var errs []error
 		for _, r := range marked {
+			if left, err := e.interruptedRemovals(r.ID, 0); err != nil {
+				errs = append(errs, err)
+			} else if len(left) > 0 {
+				_, err = e.Delete(ctx, left, DeleteOptions{Found: true})
+				errs = append(errs, err)
+			}
 			replicas, err := store.StoredReplicas(e.Layout(), r.Kind, r.ID)
 			if err == nil && len(replicas) == 0 {
 				err = e.ForgetWorkload(context.WithoutCancel(ctx), r.ID, r.Change)
