@@ -36,7 +36,8 @@ func newCreate(a *app) *cobra.Command {
 pod, as kubectl does. --force recreates the pod.
 
 The subcommands create an object from flags, as kubectl's subcommands do. With
---dry-run=client -o yaml they print it; otherwise podrun starts its pod.`
+--dry-run=client -o yaml, they print the object. Without these flags, podrun applies
+the object; ConfigMaps and Secrets can only be printed.`
 	c.Example = `  podrun create deployment web --image=nginx:1.27 --dry-run=client -o yaml > web.yaml
   podrun create configmap app --from-file=app.conf --dry-run=client -o yaml > app.yaml
   podrun create -f web.yaml --configmap app.yaml`

@@ -123,7 +123,8 @@ func groupedCommands(w io.Writer, root *cobra.Command) {
 	}
 }
 
-// helpWidth returns the number of columns of a help: those of the terminal, or 80.
+// helpWidth returns the width of help texts in columns: the width of the terminal, but at least 60; 80 if
+// the width of the terminal is unknown.
 func (a *app) helpWidth() int {
 	if width := a.screenOf(a.outTerminal).width; width > 0 {
 		return max(width, 60)

@@ -30,8 +30,8 @@ func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set
 	return "", true, nil
 }
 
-// fieldOf reads a field of the pod. The fields of a running pod come from late. "spec.host"
-// is v1's old name of spec.nodeName.
+// fieldOf reads a field of the pod. The argument late contains the fields of a running pod.
+// "spec.host" is v1's old name of spec.nodeName.
 func (p Plan) fieldOf(ref *corev1.ObjectFieldSelector, late Late) (string, error) {
 	switch ref.FieldPath {
 	case "spec.nodeName", "spec.host":

@@ -156,7 +156,7 @@ func (w *weigher) of(n *yaml.Node) weight {
 	return sum
 }
 
-// longNumberDigits is the number of digits from which a number may exceed the limits.
+// longNumberDigits is the minimum number of digits of a number without an exponent that may exceed the limits.
 const longNumberDigits = 40
 
 // hasLongNumber reports whether the text may contain a quantity beyond the limits. Such a quantity has an exponent of

@@ -82,7 +82,7 @@ func ReplicaIndex(workload, pod string) (index int, ok bool) {
 	return index, ok && err == nil && index > 0 && ReplicaName(workload, index) == pod
 }
 
-// honours decides whether podrun runs as many pods as the workload requests. It adds the annotation to
+// honours reports whether podrun runs as many pods as the workload requests. It adds the annotation to
 // the workload if the setting requests that, so that the definition has the same meaning on a host
 // without the setting.
 func (l *loader) honours(it item, h header, obj any, meta *metav1.ObjectMeta) bool {

@@ -25,7 +25,7 @@ const (
 )
 
 // open opens the log. If the log is followed, open waits for it, because it may not exist yet, or may be
-// missing for a moment during a rotation. As long as the container runs, the runtime will create the log.
+// missing for a moment during a rotation. While the container is running, the runtime can still create it.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)

@@ -108,8 +108,8 @@ Lesser General Public License 2.1; its text is at the end of this file. The lice
 libgcc, the library of the compiler, has an exception for programs such as runc. The
 complete source of the libraries is that of Debian's source packages: "apt-get source
 PACKAGE=VERSION". You may change libseccomp and glibc and link runc with yours; all
-other code in runc is open source. In podrun's source, run "make bundle", which unpacks
-libseccomp.a and libc.a below ~/.cache/podrun-bundle/libraries-ARCH, replace them there,
+other code in runc is open source. In podrun's source, run "make bundle". It unpacks
+libseccomp.a and libc.a below ~/.cache/podrun-bundle/libraries-ARCH. Replace them there,
 and run "make bundle" again. You may reverse engineer podrun-bundle to debug such changes.
 `
 

@@ -15,8 +15,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bindClaims returns the objects with their claims bound to their volumes. If claimDir is not empty,
-// bindClaims binds each claim that the pods use and that matches no volume to a directory below claimDir.
+// bindClaims returns the objects with their claims bound to their volumes. Some claims that the pods use
+// match no volume. If claimDir is not empty, bindClaims binds each of these claims to a directory below
+// claimDir.
 func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)

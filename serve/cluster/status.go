@@ -36,7 +36,7 @@ type known struct {
 	// final is true if the containers have stopped and the pod is being removed.
 	final bool
 	// refusal is the status of a pod that is not on this host because podrun cannot run it. denied is
-	// true if podrun never will.
+	// true if podrun will never run it.
 	refusal *corev1.PodStatus
 	denied  bool
 	// generation is the generation that podrun has tried to apply.

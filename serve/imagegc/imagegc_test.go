@@ -96,7 +96,7 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// TestADay simulates 24 hours: in every minute, a pod may be pulled, started, stopped or deleted,
+// TestADay simulates 24 hours: in each minute, an image may be pulled, and a pod started, stopped or deleted,
 // and every 5 minutes, the images are observed. The disk must never be full, and no image in use
 // may be removed.
 func TestADay(t *testing.T) {

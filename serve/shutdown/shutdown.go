@@ -21,7 +21,7 @@ const (
 
 // Group is a set of pods that stop together.
 type Group struct {
-	Priority int32 // the lowest possible priority of its pods, except in the first group
+	Priority int32 // the lowest possible priority of its pods; the first group also contains pods with a lower priority
 	// Period is the maximum time for which the next group waits for this one.
 	Period time.Duration
 	Pods   []Stop

@@ -155,8 +155,8 @@ func (s *Snapshot) Problems() problem.List {
 	return out
 }
 
-// encodable returns a path in the form in which JSON encodes it. A recorded path then equals
-// the path that was read.
+// encodable returns a path in the form in which JSON encodes it. Therefore, a path that podrun has
+// recorded as JSON equals the path that it finds in the directory, even if the path is not valid UTF-8.
 func encodable(path string) string { return string([]rune(path)) }
 
 // kind returns the kind of a source for messages.

@@ -295,7 +295,7 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 }
 
 // evict evicts a pod, and reports whether the eviction succeeded or is still in progress. In both
-// cases, podrun evicts no other pod in the same pass, as in the kubelet.
+// cases, podrun, like the kubelet, evicts no other pod in the same pass.
 func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
 	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {

@@ -179,7 +179,7 @@ func checkArgument(word string) error {
 	case !utf8.ValidString(word):
 		return fmt.Errorf("argument %q: not UTF-8", word)
 	case strings.ContainsFunc(word, unicode.IsControl):
-		return fmt.Errorf("argument %q: a control character", word)
+		return fmt.Errorf("argument %q: contains a control character", word)
 	}
 	return nil
 }

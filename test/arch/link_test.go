@@ -109,7 +109,7 @@ func checkLinked(graph string) []string {
 	return sorted(out)
 }
 
-// importers describes a chain of packages that leads to path by imports.
+// importers names the first package in the graph that imports the package path.
 func importers(graph, path string) string {
 	for line := range strings.Lines(graph) {
 		if fields := strings.Fields(line); len(fields) > 1 && slices.Contains(fields[1:], path) {

@@ -15,8 +15,8 @@ const (
 	// lockDir is the directory that all podrun-net processes on this host lock. Only root
 	// can open it.
 	lockDir = "/run/podrun/podrun-net"
-	// namespaceFile is the file that podrun-net locked before there was lockDir. Every user, even
-	// in a hostNetwork container, can open and lock it.
+	// namespaceFile is the file that releases without lockDir lock. Every user, even in a hostNetwork
+	// container, can open and lock it.
 	namespaceFile = "/proc/self/ns/net"
 
 	// lockLimit limits the wait for another podrun-net process, which holds the lock for
