@@ -51,11 +51,10 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 	if err != nil {
 		return nil, err
 	}
-	if unused := objects.ServeClaims(o.Claims); len(unused) > 0 {
+	if unused := e.serveClaims(objects, o.Claims); len(unused) > 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod of %s uses the claim %s", w, unused[0]),
 			Hint: "use the name of a claim, for a StatefulSet TEMPLATE-NAME-INDEX: data-db-2"}
 	}
-	e.serveClaims(objects, o.Claims)
 	if o.DryRun {
 		return nil, e.checkScale(ctx, w, objects, o)
 	}
@@ -101,7 +100,7 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 		if err != nil {
 			return results, err
 		}
-		e.serveClaims(objects, o.Claims)
+		_ = e.serveClaims(objects, o.Claims) // Scale has reported the claims that no pod uses
 		again := false
 		if objects = w.missing(objects, true); len(objects.Pods) > 0 {
 			started, err := e.Apply(ctx, objects, o.ApplyOptions)
@@ -121,15 +120,18 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 	return results, nil
 }
 
-// serveClaims assigns the directories of claims to the claims of replicas. These have precedence over those of
-// the settings.
-func (e *Engine) serveClaims(objects *manifest.Objects, claims map[string]string) {
-	all := maps.Clone(e.Settings.Claims)
-	if all == nil {
-		all = map[string]string{}
+// serveClaims assigns directories to the claims of replicas, and returns the names in claims that no pod
+// uses. A directory in claims has precedence over the volume that the other replicas use, and that volume
+// has precedence over the directory in the settings.
+func (e *Engine) serveClaims(objects *manifest.Objects, claims map[string]string) (unused []string) {
+	settings := maps.Clone(e.Settings.Claims)
+	for _, c := range objects.Claims {
+		if c.Spec.VolumeName != "" {
+			delete(settings, c.Name)
+		}
 	}
-	maps.Copy(all, claims)
-	_ = objects.ServeClaims(all) // other workloads may use the others
+	_ = objects.ServeClaims(settings) // the settings also contain the claims of other workloads
+	return objects.ServeClaims(claims)
 }
 
 // otherScale is the error of Scale if another command has changed the requested number of pods.

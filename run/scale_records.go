@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -51,7 +52,7 @@ func (e *Engine) writeWorkload(ctx context.Context, r store.WorkloadRecord) (res
 		return nil, err
 	}
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+		ctx, cancel := lease.CleanupContext(ctx, UndoTimeout)
 		defer cancel()
 		lock, err := e.lockWorkloads(ctx)
 		if err != nil {
@@ -232,7 +233,7 @@ func (e *Engine) MissingReplicas(r store.WorkloadRecord) (*manifest.Objects, err
 	if err != nil {
 		return nil, err
 	}
-	e.serveClaims(objects, nil)
+	_ = e.serveClaims(objects, nil)
 	return w.missing(objects, false), nil
 }
 
@@ -287,11 +288,9 @@ func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.Worklo
 	ended = func() error {
 		var errs []error
 		for _, r := range marked {
-			if left, err := e.interruptedRemovals(r.ID, 0); err != nil {
+			if err := e.completeRemovals(ctx, r.ID); err != nil {
 				errs = append(errs, err)
-			} else if len(left) > 0 {
-				_, err = e.Delete(ctx, left, DeleteOptions{Found: true})
-				errs = append(errs, err)
+				continue
 			}
 			replicas, err := store.StoredReplicas(e.Layout(), r.Kind, r.ID)
 			if err == nil && len(replicas) == 0 {
@@ -312,4 +311,17 @@ func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.Worklo
 		marked = append(marked, r)
 	}
 	return marked, ended, nil
+}
+
+// completeRemovals completes the interrupted removals of a deleted workload's replicas.
+func (e *Engine) completeRemovals(ctx context.Context, workload identity.Pod) error {
+	left, err := e.interruptedRemovals(workload, 0)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	results, err := e.Delete(ctx, left, DeleteOptions{Found: true})
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
 }

@@ -131,11 +131,49 @@ func RemoveWorkload(layout identity.Layout, id identity.Pod) error {
 // StoredReplicas returns the pods of a workload that have a checkpoint, in the order of their indexes,
 // with their checkpoints. It skips pods whose checkpoints cannot be read.
 func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) ([]Replica, error) {
+	owned, err := ownedReplicas(layout, workload)
+	if err != nil {
+		return nil, err
+	}
+	var out []Replica
+	for _, r := range owned {
+		c, err := ViewCheckpoint(layout, r.ID.UID)
+		if err != nil || c == nil || !c.Definition.Honours() || c.Definition.Kind != kind || c.Definition.WorkloadName(r.ID.Name) != workload.Name {
+			continue
+		}
+		r.Checkpoint, r.Ending, r.Unfinished = *c, r.owner.Removes(), r.owner.Purpose == PurposeRun && r.owner.killed(layout)
+		out = append(out, r.Replica)
+	}
+	slices.SortFunc(out, func(a, b Replica) int { return a.Index - b.Index })
+	return out, nil
+}
+
+// InterruptedRemovals returns the IDs and indexes of the pods with the names of a workload's replicas that a killed
+// process was removing, and that no longer have a checkpoint. StoredReplicas omits them.
+func InterruptedRemovals(layout identity.Layout, workload identity.Pod) (out []Replica, err error) {
+	owned, err := ownedReplicas(layout, workload)
+	for _, r := range owned {
+		if r.owner.Removes() && !r.owner.Live(layout) && !HasCheckpoint(layout, r.ID.UID) {
+			out = append(out, r.Replica)
+		}
+	}
+	return out, err
+}
+
+// ownedReplica is a pod with the name of a workload's replica, and its owner record. Of Replica, only the ID and the
+// index are set.
+type ownedReplica struct {
+	Replica
+	owner *OwnerRecord
+}
+
+// ownedReplicas returns the pods with the names of a workload's replicas that have an owner record. It skips records
+// that cannot be read.
+func ownedReplicas(layout identity.Layout, workload identity.Pod) (out []ownedReplica, err error) {
 	entries, err := os.ReadDir(layout.Owners())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list the pods of %s: %w", layout.Owners(), err)
 	}
-	var out []Replica
 	for _, e := range entries {
 		id, ok := NamedPod(e.Name())
 		if !ok || id.Namespace != workload.Namespace {
@@ -150,39 +188,7 @@ func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) 
 			continue
 		}
 		id.UID = owner.UID
-		c, err := ViewCheckpoint(layout, id.UID)
-		if err != nil || c == nil || !c.Definition.Honours() || c.Definition.Kind != kind || c.Definition.WorkloadName(id.Name) != workload.Name {
-			continue
-		}
-		out = append(out, Replica{ID: id, Index: index, Checkpoint: *c, Ending: owner.Removes(), Unfinished: owner.Purpose == PurposeRun && owner.killed(layout)})
-	}
-	slices.SortFunc(out, func(a, b Replica) int { return a.Index - b.Index })
-	return out, nil
-}
-
-// InterruptedRemovals returns the pods with the names of a workload's replicas that a killed process was removing,
-// and that no longer have a checkpoint. StoredReplicas omits them.
-func InterruptedRemovals(layout identity.Layout, workload identity.Pod) ([]Replica, error) {
-	entries, err := os.ReadDir(layout.Owners())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the pods of %s: %w", layout.Owners(), err)
-	}
-	var out []Replica
-	for _, e := range entries {
-		id, ok := NamedPod(e.Name())
-		if !ok || id.Namespace != workload.Namespace {
-			continue
-		}
-		index, ok := manifest.ReplicaIndex(workload.Name, id.Name)
-		if !ok {
-			continue
-		}
-		owner, err := ReadOwner(layout, id)
-		if err != nil || !owner.Removes() || owner.Live(layout) || !identity.SafeUID(owner.UID) || HasCheckpoint(layout, owner.UID) {
-			continue
-		}
-		id.UID = owner.UID
-		out = append(out, Replica{ID: id, Index: index, Ending: true})
+		out = append(out, ownedReplica{Replica{ID: id, Index: index}, owner})
 	}
 	return out, nil
 }

@@ -63,8 +63,11 @@ spec: {selector: {app: %[1]s}, ports: [{port: 80}]}
 // named returns an error unless the hosts file of the pod has the name of the Service.
 func (h *host) named() error {
 	files, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "etc-hosts"))
-	if err != nil || len(files) != 1 {
-		return fmt.Errorf("%d pods, %w", len(files), err)
+	if err != nil {
+		return err
+	}
+	if len(files) != 1 {
+		return fmt.Errorf("%d hosts files instead of one", len(files))
 	}
 	text, err := os.ReadFile(files[0])
 	if name := h.pod + "-service.crash.svc"; err == nil && !strings.Contains(string(text), name) {
@@ -131,8 +134,10 @@ func (o *outside) runsAsScaled(ctx context.Context, h *host) error {
 	for i := range 2 {
 		if i < n {
 			err = o.runs(ctx, h.replica(i))
-		} else if sandboxes, _, listed := o.sandboxes(ctx, h.replica(i)); listed != nil || len(sandboxes) > 0 {
-			err = fmt.Errorf("%d sandboxes of %s, which the Deployment with %d pods does not request, %w", len(sandboxes), h.replica(i), n, listed)
+		} else if sandboxes, _, listed := o.sandboxes(ctx, h.replica(i)); listed != nil {
+			err = listed
+		} else if len(sandboxes) > 0 {
+			err = fmt.Errorf("%d sandboxes of %s, which the Deployment with %d pods does not request", len(sandboxes), h.replica(i), n)
 		}
 		if err != nil {
 			return err

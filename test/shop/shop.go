@@ -106,8 +106,11 @@ func (s *Shop) kill(ctx context.Context, name string, whole bool) (window, error
 		w.kill, group = "pod "+name, []string{p.uid, strings.ReplaceAll(p.uid, "-", "_")}
 	}
 	n, err := killGroup(group)
-	if err != nil || n == 0 {
-		return w, fmt.Errorf("%s: killed %d processes: %w", w.kill, n, err)
+	if err == nil && n == 0 {
+		err = errors.New("it has no process")
+	}
+	if err != nil {
+		return w, fmt.Errorf("kill %s: %w", w.kill, err)
 	}
 	if whole {
 		s.gone[p.ip] = true
