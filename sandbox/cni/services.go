@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,10 +33,37 @@ func (n OwnNetwork) SetServices(ctx context.Context, bridge string, table []byte
 		}
 		same = same && (wanted && slices.Contains(have, comment) || !wanted && len(have) == 0)
 	}
+	if same && !v4 && !v6 {
+		// A podrun-net that was killed may have left routes without rules.
+		left, err := hasServiceRoutes(bridge)
+		if err != nil {
+			return false, err
+		}
+		same = !left
+	}
 	if same {
 		return false, nil
 	}
 	return true, n.callServices(ctx, table)
+}
+
+// serviceRouteProtocol is the protocol of the routes to virtual IPs, as podrun-net sets it.
+const serviceRouteProtocol = 112
+
+// hasServiceRoutes reports whether the bridge has routes to virtual IPs.
+func hasServiceRoutes(bridge string) (bool, error) {
+	br, err := netlink.LinkByName(bridge)
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the bridge %s: %w", bridge, err)
+	}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: br.Attrs().Index, Protocol: serviceRouteProtocol}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return false, fmt.Errorf("list the routes of the bridge %s: %w", bridge, err)
+	}
+	return len(routes) > 0, nil
 }
 
 func (n OwnNetwork) callServices(ctx context.Context, table []byte) error {

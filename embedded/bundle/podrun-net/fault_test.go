@@ -181,13 +181,20 @@ func TestServicesKilledAtEachStep(t *testing.T) {
 		client.wants("tcp", virtual4+":80", "hi 10.77.0.1")
 		h.wants("tcp", "["+virtual6+"]:80", "hi fd00:77::1")
 		h.mustSetServices(empty)
+		killed(set, step)
+		h.mustSetServices(empty)
+		if h.hasNoServiceRoute(); h.serviceTables() > 0 || t.Failed() {
+			t.Fatalf("after a kill at %s and a removal, %d tables are left", step, h.serviceTables())
+		}
 	}
 	for _, step := range removals {
 		h.mustSetServices(set)
 		killed(empty, step)
+		// Rules without routes would look complete to podrun.
 		if h.serviceTables() > 0 {
-			h.mustSetServices(empty)
+			h.wants("tcp", "["+virtual6+"]:80", "hi fd00:77::1")
 		}
+		h.mustSetServices(empty)
 		if h.hasNoServiceRoute(); h.serviceTables() > 0 || t.Failed() {
 			t.Fatalf("after a kill of the removal at %s, %d tables are left", step, h.serviceTables())
 		}

@@ -209,7 +209,7 @@ func applyServiceHost(t *serviceTable) error {
 
 // routeProtocol marks the routes of this program (rtm_protocol in rtnetlink(7)). It is a number
 // that no routing daemon uses, so that no other program adds routes with it.
-const routeProtocol = 112
+const routeProtocol = 112 // also in sandbox/cni
 
 func ip2net(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Masked().Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
@@ -288,13 +288,10 @@ func removeAllServices(bridge string) error {
 	return removeServices(bridge)
 }
 
-// removeServices removes the routes to the virtual IPs of a network, and then the rules of its Services.
-// It is idempotent. podrun calls this program only while rules exist, so they are the last to go: an
-// interrupted removal would otherwise leave the routes.
+// removeServices removes the rules of a network's Services, and then the routes to its virtual IPs. It is
+// idempotent. podrun calls this program again if it finds routes without rules. Rules without routes would
+// look complete, because podrun compares only the rules with the ones that it wants.
 func removeServices(bridge string) error {
-	if err := removeServiceRoutes(bridge); err != nil {
-		return err
-	}
 	c, err := conn()
 	if err != nil {
 		return err
@@ -315,15 +312,14 @@ func removeServices(bridge string) error {
 			}
 		}
 	}
-	if changes == 0 {
-		return nil
+	if changes > 0 {
+		fault("service-unrules/before")
+		if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		fault("service-unrules/after")
 	}
-	fault("service-unrules/before")
-	defer fault("service-unrules/after")
-	if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
+	return removeServiceRoutes(bridge)
 }
 
 // removeServiceRoutes removes the routes that applyServiceHost added.
