@@ -100,53 +100,55 @@ func newRESTClient(config *rest.Config) (Client, error) {
 	return c, nil
 }
 
-// of returns the calls for the objects of a resource.
-func of[T object, L runtime.Object](c *restClient, group rest.Interface, resource, namespace string, one func() T, list func() L) objects[T, L] {
-	return gentype.NewClientWithList(resource, group, c.parameters, namespace, one, list, gentype.PrefersProtobuf[T]())
+// of returns the calls for the objects of a resource, of type T, and their lists, of type L.
+func of[T, L any, P interface {
+	*T
+	object
+}, Q interface {
+	*L
+	runtime.Object
+}](c *restClient, group rest.Interface, resource, namespace string) objects[P, Q] {
+	return gentype.NewClientWithList(resource, group, c.parameters, namespace, func() P { return new(T) }, func() Q { return new(L) }, gentype.PrefersProtobuf[P]())
 }
 
 func (c *restClient) Pods(namespace string) objects[*corev1.Pod, *corev1.PodList] {
-	return of(c, c.core, "pods", namespace, func() *corev1.Pod { return &corev1.Pod{} }, func() *corev1.PodList { return &corev1.PodList{} })
+	return of[corev1.Pod, corev1.PodList](c, c.core, "pods", namespace)
 }
 
 func (c *restClient) Services(namespace string) objects[*corev1.Service, *corev1.ServiceList] {
-	return of(c, c.core, "services", namespace, func() *corev1.Service { return &corev1.Service{} }, func() *corev1.ServiceList { return &corev1.ServiceList{} })
+	return of[corev1.Service, corev1.ServiceList](c, c.core, "services", namespace)
 }
 
 func (c *restClient) ConfigMaps(namespace string) objects[*corev1.ConfigMap, *corev1.ConfigMapList] {
-	return of(c, c.core, "configmaps", namespace, func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })
+	return of[corev1.ConfigMap, corev1.ConfigMapList](c, c.core, "configmaps", namespace)
 }
 
 func (c *restClient) Secrets(namespace string) objects[*corev1.Secret, *corev1.SecretList] {
-	return of(c, c.core, "secrets", namespace, func() *corev1.Secret { return &corev1.Secret{} }, func() *corev1.SecretList { return &corev1.SecretList{} })
+	return of[corev1.Secret, corev1.SecretList](c, c.core, "secrets", namespace)
 }
 
 func (c *restClient) Claims(namespace string) objects[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList] {
-	return of(c, c.core, "persistentvolumeclaims", namespace, func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
-		func() *corev1.PersistentVolumeClaimList { return &corev1.PersistentVolumeClaimList{} })
+	return of[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](c, c.core, "persistentvolumeclaims", namespace)
 }
 
 func (c *restClient) Volumes() objects[*corev1.PersistentVolume, *corev1.PersistentVolumeList] {
-	return of(c, c.core, "persistentvolumes", "", func() *corev1.PersistentVolume { return &corev1.PersistentVolume{} },
-		func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} })
+	return of[corev1.PersistentVolume, corev1.PersistentVolumeList](c, c.core, "persistentvolumes", "")
 }
 
 func (c *restClient) Events(namespace string) objects[*corev1.Event, *corev1.EventList] {
-	return of(c, c.core, "events", namespace, func() *corev1.Event { return &corev1.Event{} }, func() *corev1.EventList { return &corev1.EventList{} })
+	return of[corev1.Event, corev1.EventList](c, c.core, "events", namespace)
 }
 
 func (c *restClient) Nodes() objects[*corev1.Node, *corev1.NodeList] {
-	return of(c, c.core, "nodes", "", func() *corev1.Node { return &corev1.Node{} }, func() *corev1.NodeList { return &corev1.NodeList{} })
+	return of[corev1.Node, corev1.NodeList](c, c.core, "nodes", "")
 }
 
 func (c *restClient) Leases(namespace string) objects[*coordinationv1.Lease, *coordinationv1.LeaseList] {
-	return of(c, c.coordination, "leases", namespace, func() *coordinationv1.Lease { return &coordinationv1.Lease{} },
-		func() *coordinationv1.LeaseList { return &coordinationv1.LeaseList{} })
+	return of[coordinationv1.Lease, coordinationv1.LeaseList](c, c.coordination, "leases", namespace)
 }
 
 func (c *restClient) RuntimeClasses() objects[*nodev1.RuntimeClass, *nodev1.RuntimeClassList] {
-	return of(c, c.node, "runtimeclasses", "", func() *nodev1.RuntimeClass { return &nodev1.RuntimeClass{} },
-		func() *nodev1.RuntimeClassList { return &nodev1.RuntimeClassList{} })
+	return of[nodev1.RuntimeClass, nodev1.RuntimeClassList](c, c.node, "runtimeclasses", "")
 }
 
 func (c *restClient) CreateToken(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
