@@ -15,6 +15,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -31,11 +32,21 @@ func main() {
 		os.Exit(0)
 	}()
 	addr := ":" + cmp.Or(os.Getenv("PORT"), "8080")
-	fmt.Println("listening on", addr)
-	if err := http.ListenAndServe(addr, logged(routes())); err != nil {
+	if err := serve(addr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// serve writes its line after the socket accepts connections, because tests connect as soon as the
+// log contains the line.
+func serve(addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", addr)
+	return http.Serve(listener, logged(routes()))
 }
 
 // routes returns the handlers of the server.
