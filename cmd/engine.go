@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 )
 
@@ -83,7 +84,7 @@ func (a *app) syncServices(ctx context.Context, r *renderer, e *run.Engine) {
 	if a.servicesSynced {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), run.UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, run.UndoTimeout)
 	defer cancel()
 	if err := e.SyncServices(ctx); err != nil {
 		r.warn(problem.List{problem.WarningOf(err)})

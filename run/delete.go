@@ -138,7 +138,12 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 		}
 	}
-	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, remove)
+	return e.removeLocked(ctx, k, facts, lock, remove)
+}
+
+// removeLocked removes a pod whose lock is held.
+func (e *Engine) removeLocked(ctx context.Context, k Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
+	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, o)
 	if result.Err == nil {
 		lock.Forget()
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
 )
@@ -98,6 +99,10 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 		return nil
 	}
 	err := l.remove(ctx)
+	if errors.Is(err, errNotLeft) {
+		l.Kept, l.Why = true, errNotLeft.Error()
+		return nil
+	}
 	if l.Removed = err == nil; err != nil {
 		l.Error = err.Error()
 		return &problem.Error{Kind: problem.Runtime, Object: l.Kind + " " + l.Name, Op: "remove leftovers", Err: err}
@@ -152,6 +157,9 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	return append(out, e.leftGroups(facts, uids, shared)...), nil
 }
 
+// errNotLeft is the error of the removal of a leftover that is no longer one.
+var errNotLeft = errors.New("another podrun command has used it since")
+
 // leftPods finds pods whose removal was interrupted, pods whose directory is gone, and pods that a
 // killed command did not remove.
 func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
@@ -161,7 +169,7 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 		if err != nil || owner.Live(e.Layout()) {
 			continue
 		}
-		l := Leftover{Kind: "pod", Name: k.ID.String(), remove: func(ctx context.Context) error { return e.deleteOne(ctx, k, facts, DeleteOptions{}).Err }}
+		l := Leftover{Kind: "pod", Name: k.ID.String(), remove: func(ctx context.Context) error { return e.removeLeft(ctx, k, facts, owner) }}
 		switch {
 		case owner.Removes() && owner.UID == k.ID.UID:
 			l.Why = "its removal was interrupted"
@@ -175,6 +183,25 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 		out = append(out, l)
 	}
 	return out
+}
+
+// removeLeft removes a pod that was found as a leftover. The removal of other pods can take minutes,
+// because it waits for their grace periods. If another command has acquired the pod since it was found,
+// removeLeft keeps the pod and returns errNotLeft.
+func (e *Engine) removeLeft(ctx context.Context, k Known, facts host.Facts, found *store.OwnerRecord) error {
+	lock, err := e.Locks().LockPod(ctx, k.ID, store.PurposeRemove)
+	defer lock.Release()
+	if err != nil {
+		return err
+	}
+	now, err := lock.Owner()
+	if err != nil {
+		return err
+	}
+	if now != nil && (found == nil || now.Generation != found.Generation) {
+		return errNotLeft
+	}
+	return e.removeLocked(ctx, k, facts, lock, stop.RemoveOptions{}).Err
 }
 
 // abandoned reports whether the last owner of a pod ended before it removed the pod, and no running command

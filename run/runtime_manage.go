@@ -9,7 +9,7 @@ import (
 
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -148,7 +148,7 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	if last == nil || embedded.Verify(ctx, r.layout, last.Digest) != nil {
 		return nil
 	}
-	ctx, cancel := lease.CleanupContext(ctx, UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
 	defer cancel()
 	if err := embedded.Stop(ctx, r.layout, embedded.ReadDaemon(ctx, r.layout)); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -52,7 +52,7 @@ func (e *Engine) writeWorkload(ctx context.Context, r store.WorkloadRecord) (res
 		return nil, err
 	}
 	return func() error {
-		ctx, cancel := lease.CleanupContext(ctx, UndoTimeout)
+		ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
 		defer cancel()
 		lock, err := e.lockWorkloads(ctx)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/service"
@@ -234,7 +235,7 @@ func (e *Engine) usedPorts(ctx context.Context, s *corev1.Service) usedPorts {
 // restoreServices undoes the changes of ApplyServices, except for Services that another command has
 // changed since.
 func (e *Engine) restoreServices(ctx context.Context, before, after []store.ServiceRecord) error {
-	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout)
 	defer cancel()
 	lock, err := e.lockServices(ctx)
 	if err != nil {

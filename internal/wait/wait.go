@@ -1,4 +1,4 @@
-// Package wait provides a pause that a context can interrupt.
+// Package wait provides pauses that a context can interrupt, and contexts with a time limit for cleanup.
 package wait
 
 import (

@@ -6,25 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // UndoTimeout limits the duration of a whole rollback.
 const UndoTimeout = 30 * time.Second
-
-// CleanupContext returns a context for the removal of objects. It has the values of ctx, but does not
-// end with ctx, whose end is often the reason for the removal. After the given time limit, its cause is
-// an error that contains the limit and wraps context.DeadlineExceeded.
-func CleanupContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.WithoutCancel(ctx), limit, cleanupTimeoutError{limit})
-}
-
-// cleanupTimeoutError is the cause of the end of a CleanupContext. It is not a problem.TimeoutError,
-// because --timeout does not change the limit.
-type cleanupTimeoutError struct{ after time.Duration }
-
-func (e cleanupTimeoutError) Error() string { return fmt.Sprintf("timed out after %s", e.after) }
-
-func (cleanupTimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // Undo is the list of undo steps. A step is registered before the call that it undoes, because a call
 // that returns an error may have taken effect. Therefore every step is idempotent and uses identifiers
@@ -80,7 +67,7 @@ func (u *Undo) Run(ctx context.Context) error {
 	steps := u.steps
 	u.steps = nil
 	u.mu.Unlock()
-	ctx, cancel := CleanupContext(ctx, UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
 	defer cancel()
 	var errs []error
 	for i := len(steps) - 1; i >= 0; i-- {

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/trace"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
@@ -114,7 +115,7 @@ const unreserveTimeout = 30 * time.Second
 // unreserve removes the files that reserve wrote for new pods, and the reservations of existing
 // pods.
 func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreserveTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, unreserveTimeout)
 	defer cancel()
 	var errs []error
 	for _, t := range targets {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
@@ -18,7 +19,7 @@ import (
 // requires the pod. Otherwise, if this command owns the pod, it removes the objects that this command
 // created. It uses a separate context, because the command's context may have ended.
 func (a *applying) rollback(ctx context.Context) error {
-	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout)
 	defer cancel()
 	if r, err := a.lease.Lock.Owner(); err != nil || !a.mayUndo(r) {
 		return err
@@ -79,7 +80,7 @@ func (a *applying) removeUnstarted(ctx context.Context) error {
 // undoDebug removes an ephemeral container that was not started. It keeps the pod, even if this
 // command created it.
 func (a *applying) undoDebug(ctx context.Context) error {
-	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout)
 	defer cancel()
 	if a.lease.Undo.Empty() {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
@@ -70,7 +71,7 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 	if !stop {
 		return nil
 	}
-	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
+	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
 		if _, err := w.lease.Lock.Take(ctx); err != nil {
@@ -90,7 +91,7 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 // a separate context. If all is true, the result also describes the exits of the containers that stopAndRemove
 // stopped.
 func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
-	ctx, cancel := lease.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
+	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
 		if _, err := w.lease.Lock.Take(ctx); err != nil {

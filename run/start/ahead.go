@@ -7,6 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
@@ -99,7 +100,7 @@ func (h *Ahead) Drop(ctx context.Context) {
 	h.await()
 	if c.err == nil {
 		h.observe()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+		ctx, cancel := wait.CleanupContext(ctx, dropTimeout)
 		defer cancel()
 		_ = h.stop.RemoveUnstarted(ctx, c.action.Container, c.created.ID) // the next start of the container repeats the removal
 	}

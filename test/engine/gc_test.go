@@ -4,11 +4,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
 )
 
@@ -66,5 +68,42 @@ func TestGC(t *testing.T) {
 	if err := os.Remove(logs); err != nil {
 		t.Fatal(err)
 	}
+	r.mustDelete()
+}
+
+// TestGCKeepsAPodThatIsUsedAgain applies a leftover while gc removes another one. gc must not remove the
+// applied pod, and must report that it keeps it.
+func TestGCKeepsAPodThatIsUsedAgain(t *testing.T) {
+	r := newRig(t)
+	text := func(name string) string {
+		return podText(name, "Always", "containers: [{name: app, image: registry.example/app:1}]")
+	}
+	for _, name := range []string{"a", "b"} {
+		created := r.mustApply(text(name), run.OutcomeCreated)
+		if err := os.RemoveAll(r.layout().Pod(created.ID.UID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := r.engine()
+	var once sync.Once
+	e.Emit = func(ev event.Event) {
+		if ev.Pod != "a" {
+			t.Errorf("event about pod %s: %+v", ev.Pod, ev)
+		}
+		once.Do(func() {
+			if result := r.apply(text("b")); result.Err != nil {
+				t.Error(result.Err)
+			}
+		})
+	}
+	found, err := e.GC(t.Context(), run.GCOptions{})
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if a, b := found[0], found[1]; !a.Removed || b.Removed || !b.Kept || b.Why != "another podrun command has used it since" {
+		t.Errorf("leftovers: %+v", found)
+	}
+	r.oneReadySandbox()
+	r.mustApply(text("b"), run.OutcomeUnchanged)
 	r.mustDelete()
 }

@@ -2,10 +2,11 @@ package shop
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -15,9 +16,16 @@ type rules [][]byte
 
 // readRules reads the rules of an IPv4 table.
 func readRules(table string) (out rules, err error) {
-	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
-	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_IPV4, Version: nl.NFNETLINK_V0})
-	messages, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	var messages [][]byte
+	// The kernel interrupts the dump if the rules change while it sends them.
+	for range 10 {
+		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
+		req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_IPV4, Version: nl.NFNETLINK_V0})
+		req.AddData(nl.NewRtAttr(unix.NFTA_RULE_TABLE, nl.ZeroTerminated(table)))
+		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the rules of nftables: %w", err)
 	}
@@ -26,17 +34,10 @@ func readRules(table string) (out rules, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the rules of nftables: %w", err)
 		}
-		of, expressions := "", []byte(nil)
 		for _, a := range attributes {
-			switch a.Attr.Type & nl.NLA_TYPE_MASK {
-			case unix.NFTA_RULE_TABLE:
-				of = strings.TrimRight(string(a.Value), "\x00")
-			case unix.NFTA_RULE_EXPRESSIONS:
-				expressions = a.Value
+			if a.Attr.Type&nl.NLA_TYPE_MASK == unix.NFTA_RULE_EXPRESSIONS {
+				out = append(out, a.Value)
 			}
-		}
-		if of == table {
-			out = append(out, expressions)
 		}
 	}
 	return out, nil
