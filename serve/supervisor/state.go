@@ -25,9 +25,12 @@ const (
 
 var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped, stateEvicted}
 
-// stuckAfter is the time after which a worker that still holds its pod's lock counts as stuck. It
-// exceeds runtimeRequestTimeout, which limits every call under the lock.
-const stuckAfter = 10 * time.Minute
+// stuckAfter returns the time after which a worker that still holds its pod's lock counts as stuck, and a
+// loop as late. It exceeds the time that the calls of one iteration may take, which are limited by
+// runtimeRequestTimeout: a loop lists sandboxes and containers.
+func stuckAfter(runtimeRequestTimeout time.Duration) time.Duration {
+	return max(10*time.Minute, 3*runtimeRequestTimeout)
+}
 
 // heartbeat calls Progress at intervals.
 func (s *Supervisor) heartbeat(ctx context.Context) {
@@ -40,10 +43,11 @@ func (s *Supervisor) heartbeat(ctx context.Context) {
 
 // Summary returns the current state of the supervisor.
 func (s *Supervisor) Summary() Summary {
-	out := Summary{Pods: map[string]int{}, Down: s.hub.Down(), Late: s.turns.late(time.Now())}
+	out := Summary{Pods: map[string]int{}, Down: s.hub.Down()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now, limit := time.Now(), stuckAfter(s.node.Settings.RuntimeRequestTimeout)
+	out.Late = s.turns.late(now, limit)
 	for _, p := range s.pods {
 		out.Pods[p.state()]++
 		p.mu.Lock()
@@ -51,7 +55,7 @@ func (s *Supervisor) Summary() Summary {
 			out.Corrupt = append(out.Corrupt, *p.corrupt)
 		}
 		p.mu.Unlock()
-		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > stuckAfter {
+		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > limit {
 			out.Stuck = append(out.Stuck, p.id.String())
 		}
 	}

@@ -16,14 +16,14 @@ type turns struct {
 // listed records that the hub has begun an iteration.
 func (t *turns) listed() { t.lists.Store(time.Now().UnixNano()) }
 
-// late returns the name of a loop whose last iteration began more than stuckAfter ago; or "" if there is
+// late returns the name of a loop whose last iteration began more than limit ago; or "" if there is
 // none.
-func (t *turns) late(now time.Time) string {
+func (t *turns) late(now time.Time, limit time.Duration) string {
 	for _, loop := range []struct {
 		name string
 		at   *atomic.Int64
 	}{{"the loop that observes the state on disk", &t.state}, {"the loop that observes the runtime", &t.lists}} {
-		if at := loop.at.Load(); at != 0 && now.Sub(time.Unix(0, at)) > stuckAfter {
+		if at := loop.at.Load(); at != 0 && now.Sub(time.Unix(0, at)) > limit {
 			return loop.name
 		}
 	}

@@ -16,23 +16,33 @@ import (
 // TestLate checks which loops count as late, and when.
 func TestLate(t *testing.T) {
 	now := time.Unix(1e9, 0)
+	const limit = 10 * time.Minute
 	at := func(ago time.Duration) int64 { return now.Add(-ago).UnixNano() }
 	for name, c := range map[string]struct {
 		state, lists int64
 		want         string
 	}{
 		"no loop has begun":             {0, 0, ""},
-		"both turn":                     {at(0), at(stuckAfter), ""},
-		"the state on disk is late":     {at(stuckAfter + 1), at(0), "the loop that observes the state on disk"},
-		"the runtime is late":           {at(0), at(stuckAfter + 1), "the loop that observes the runtime"},
-		"only the runtime's has begun":  {0, at(stuckAfter + 1), "the loop that observes the runtime"},
+		"both turn":                     {at(0), at(limit), ""},
+		"the state on disk is late":     {at(limit + 1), at(0), "the loop that observes the state on disk"},
+		"the runtime is late":           {at(0), at(limit + 1), "the loop that observes the runtime"},
+		"only the runtime's has begun":  {0, at(limit + 1), "the loop that observes the runtime"},
 		"the clock was set to the past": {at(-time.Hour), at(-time.Hour), ""},
 	} {
 		var l turns
 		l.state.Store(c.state)
 		l.lists.Store(c.lists)
-		if got := l.late(now); got != c.want {
+		if got := l.late(now, limit); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestStuckAfter checks that calls of the runtime that end in time never make a loop late.
+func TestStuckAfter(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, 2 * time.Minute: 10 * time.Minute, 15 * time.Minute: 45 * time.Minute} {
+		if got := stuckAfter(timeout); got != want {
+			t.Errorf("runtimeRequestTimeout %s: %s, want %s", timeout, got, want)
 		}
 	}
 }
@@ -73,7 +83,7 @@ func TestALoopThatDoesNotTurn(t *testing.T) {
 
 		wait := make(chan struct{})
 		blocked.Store(&wait)
-		time.Sleep(stuckAfter - time.Minute)
+		time.Sleep(stuckAfter(settings.RuntimeRequestTimeout) - time.Minute)
 		if got := last.Load(); got.Late != "" || !got.Down.IsZero() {
 			t.Errorf("before the time: %+v", got)
 		}
