@@ -207,6 +207,34 @@ func (r *rig) start() {
 	time.Sleep(5 * time.Second)
 }
 
+// fileSource reads the manifest directory of a rig.
+type fileSource struct{ *rig }
+
+// Read implements supervisor.Sources.
+func (s fileSource) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files := *s.files
+	return &files, source.Merge(&files), ctx.Err()
+}
+
+// startServe starts serve, without a cluster.
+func (r *rig) startServe() {
+	r.changed = make(chan struct{}, 1)
+	s := supervisor.New(&r.engine().Node, supervisor.Options{Sources: fileSource{r}, Changed: r.changed, AllowKubelet: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	r.t.Cleanup(cancel)
+	r.end = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+	}
+	time.Sleep(5 * time.Second)
+}
+
 // file defines the pods of a manifest directory.
 func (r *rig) file(s *source.Snapshot) {
 	r.mu.Lock()
