@@ -120,10 +120,23 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 	config("client-certificate: " + certFile + ", client-key: " + keyFile)
 	want("third")
 	files("fourth")
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if sees() == "fourth" {
-			return
-		}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && sees() != "fourth"; {
+		time.Sleep(50 * time.Millisecond)
 	}
 	want("fourth")
+	pair := func(user string) {
+		cert, key := clientPair(t, user)
+		write(certFile, append(cert, key...))
+	}
+	pair("fifth")
+	config("client-certificate: " + certFile + ", client-key: " + certFile)
+	want("fifth")
+	pair("sixth")
+	want("sixth")
+	if err := os.Remove(certFile); err != nil {
+		t.Fatal(err)
+	}
+	want("sixth")
+	pair("seventh")
+	want("seventh")
 }
