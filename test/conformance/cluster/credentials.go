@@ -39,14 +39,16 @@ func writeCredentials(c config) error {
 	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 97, 0, 1)}
 	server.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 	for name, certificate := range map[string]*x509.Certificate{
-		"apiserver.pem":              server,
-		"kubelet-client.pem":         template("kube-apiserver-kubelet-client", "system:masters"),
-		"admin.pem":                  template("admin", "system:masters"),
-		"kubelet-client-current.pem": template("system:node:"+c.node, "system:nodes"),
+		"apiserver.pem":      server,
+		"kubelet-client.pem": template("kube-apiserver-kubelet-client", "system:masters"),
+		"admin.pem":          template("admin", "system:masters"),
 	} {
 		if err := ca.issue(c.file(name), certificate); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if err := ca.issueToNode(c); err != nil {
+		return fmt.Errorf("certificate of node %s: %w", c.node, err)
 	}
 	if err := writeTokenKey(c.file("service-accounts.pem")); err != nil {
 		return err
@@ -132,6 +134,22 @@ func (ca *authority) issue(path string, certificate *x509.Certificate) error {
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// issueToNode writes the certificate of the node and its key to a file, and the link to this file, as kubeadm and
+// the kubelet do.
+func (ca *authority) issueToNode(c config) error {
+	certificate := template("system:node:"+c.node, "system:nodes")
+	certificate.NotAfter = certificate.NotBefore.Add(c.nodeValidity)
+	name := c.file("kubelet-client-" + time.Now().Format("2006-01-02-15-04-05") + ".pem")
+	if err := ca.issue(name, certificate); err != nil {
+		return err
+	}
+	link := c.file("kubelet-client-current.pem")
+	if err := os.Symlink(name, link+".new"); err != nil {
+		return err
+	}
+	return os.Rename(link+".new", link)
 }
 
 // sign signs the certificate of a key, and returns the certificate and the key in PEM format.

@@ -1,6 +1,6 @@
 // Cluster runs a Kubernetes control plane on loopback, for the tests of podrun-node:
 //
-//	cluster -dir DIR -bin DIR [-port 26443] [-node podrun-node]
+//	cluster -dir DIR -bin DIR [-port 26443] [-node podrun-node] [-node-validity 8760h]
 //	cluster -dir DIR -await-node 2m [-node podrun-node]
 //
 // The second form waits until the node is ready, in a cluster that the first form has started.
@@ -14,8 +14,10 @@
 //
 //	admin.kubeconfig   a user in the group system:masters
 //	node.kubeconfig    the user system:node:NAME in the group system:nodes. Its client
-//	                   certificate and key are in kubelet-client-current.pem, as on a host
-//	                   that kubeadm has joined
+//	                   certificate and key are in the file to which kubelet-client-current.pem
+//	                   refers, as on a host that kubeadm has joined. The node can
+//	                   renew the certificate; -node-validity is the validity of the first
+//	                   certificate and of renewed ones
 //	ca.crt             signs the certificate of the API server and all client certificates,
 //	                   also the one with which the API server connects to nodes
 //	etcd               the data. It survives a restart, like the CA; other credentials are
@@ -32,12 +34,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // config is the command line.
 type config struct {
 	dir, bin, node string
 	port           int
+	nodeValidity   time.Duration
 }
 
 // etcd uses the two ports after that of the API server.
@@ -56,6 +60,7 @@ func main() {
 	flag.StringVar(&c.bin, "bin", "", "`directory` of kube-apiserver, kube-controller-manager and kube-scheduler")
 	flag.StringVar(&c.node, "node", "podrun-node", "`name` of the node to which node.kubeconfig belongs")
 	flag.IntVar(&c.port, "port", 26443, "`port` of the API server; etcd uses the next two")
+	flag.DurationVar(&c.nodeValidity, "node-validity", 365*24*time.Hour, "`duration` for which a client certificate of the node is valid")
 	timeout := flag.Duration("await-node", 0, "start nothing: wait for this `duration` until the node of the cluster in -dir is ready")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -96,6 +101,9 @@ func run(ctx context.Context, c config) error {
 	}
 	if err := children.awaitAPIServer(ctx); err != nil {
 		return err
+	}
+	if err := permitRenewal(ctx, c); err != nil {
+		return fmt.Errorf("permit nodes to renew their certificates: %w", err)
 	}
 	if err := children.start("kube-controller-manager", controllerFlags(c)...); err != nil {
 		return err

@@ -115,12 +115,15 @@ var controllers = []string{
 	"garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
 	"pod-garbage-collector-controller", "resourcequota-controller",
 	"endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller",
+	"certificatesigningrequest-approving-controller", "certificatesigningrequest-signing-controller",
 	"replicationcontroller-controller", "replicaset-controller", "deployment-controller", "job-controller",
 }
 
 func controllerFlags(c config) []string {
 	return []string{
 		"--kubeconfig=" + c.file("admin.kubeconfig"), "--leader-elect=false", "--secure-port=0",
+		"--cluster-signing-cert-file=" + c.file("ca.crt"), "--cluster-signing-key-file=" + c.file("ca.pem"),
+		"--cluster-signing-duration=" + c.nodeValidity.String(),
 		"--root-ca-file=" + c.file("ca.crt"), "--controllers=" + strings.Join(controllers, ","),
 		"--kube-api-qps=200", "--kube-api-burst=400",
 	}
