@@ -74,7 +74,8 @@ the pods of manifest directories running, which the cluster shows as mirror pods
 supervises the pods that 'podrun apply' has started.
 
 Use a kubelet's kubeconfig. Its user must be system:node:NAME, where NAME is this
-host's name or the value of --hostname-override.
+host's name or the value of --hostname-override. podrun-node renews the client
+certificate, as the kubelet does, if kubeadm has created the kubeconfig.
 
 Unless --register-with-taints is set, podrun-node registers a new node with the taint
 podrun.dev/host=true:NoSchedule. The scheduler then binds only pods that tolerate this

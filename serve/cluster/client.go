@@ -6,6 +6,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -34,6 +35,7 @@ type Client interface {
 	Nodes() objects[*corev1.Node, *corev1.NodeList]
 	Leases(namespace string) objects[*coordinationv1.Lease, *coordinationv1.LeaseList]
 	RuntimeClasses() objects[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
+	SigningRequests() objects[*certificatesv1.CertificateSigningRequest, *certificatesv1.CertificateSigningRequestList]
 	// CreateToken requests a token of a service account.
 	CreateToken(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
 	// Review asks whether a user may make a request.
@@ -59,15 +61,15 @@ type objects[T object, L runtime.Object] interface {
 
 // restClient implements Client.
 type restClient struct {
-	core, coordination, node, authorization rest.Interface
-	parameters                              runtime.ParameterCodec
+	core, coordination, node, authorization, certificates rest.Interface
+	parameters                                            runtime.ParameterCodec
 }
 
 // newRESTClient returns the client of an API server.
 func newRESTClient(config *rest.Config) (Client, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, nodev1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, nodev1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme, certificatesv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -90,6 +92,7 @@ func newRESTClient(config *rest.Config) (Client, error) {
 		{coordinationv1.SchemeGroupVersion, "/apis", &c.coordination},
 		{nodev1.SchemeGroupVersion, "/apis", &c.node},
 		{authorizationv1.SchemeGroupVersion, "/apis", &c.authorization},
+		{certificatesv1.SchemeGroupVersion, "/apis", &c.certificates},
 	} {
 		one := shared
 		one.GroupVersion, one.APIPath = &group.version, group.path
@@ -149,6 +152,10 @@ func (c *restClient) Leases(namespace string) objects[*coordinationv1.Lease, *co
 
 func (c *restClient) RuntimeClasses() objects[*nodev1.RuntimeClass, *nodev1.RuntimeClassList] {
 	return of[nodev1.RuntimeClass, nodev1.RuntimeClassList](c, c.node, "runtimeclasses", "")
+}
+
+func (c *restClient) SigningRequests() objects[*certificatesv1.CertificateSigningRequest, *certificatesv1.CertificateSigningRequestList] {
+	return of[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](c, c.certificates, "certificatesigningrequests", "")
 }
 
 func (c *restClient) CreateToken(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {

@@ -10,6 +10,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +61,10 @@ func TestRESTClient(t *testing.T) {
 			return err
 		}},
 		{"GET /apis/node.k8s.io/v1/runtimeclasses ", func() error { _, err := c.RuntimeClasses().List(t.Context(), metav1.ListOptions{}); return err }},
+		{"POST /apis/certificates.k8s.io/v1/certificatesigningrequests" + protobuf, func() error {
+			_, err := c.SigningRequests().Create(t.Context(), &certificatesv1.CertificateSigningRequest{}, metav1.CreateOptions{})
+			return err
+		}},
 		{"POST /api/v1/namespaces/shop/events" + protobuf, func() error {
 			_, err := sink{t.Context(), c}.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}})
 			return err

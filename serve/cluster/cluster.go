@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/serve/cluster/certificate"
 	"github.com/podrun/podrun/serve/source"
 )
 
@@ -26,6 +27,8 @@ import (
 type Options struct {
 	Client   Client
 	NodeName string
+	// Kubeconfig is the path of the kubeconfig whose client certificate podrun renews; "" if it renews none.
+	Kubeconfig string
 	// Server is the address of the API server, for messages.
 	Server string
 	// Port is the port of the HTTPS API; 0 if there is none.
@@ -96,6 +99,10 @@ func (c *Cluster) Run(ctx context.Context) {
 	loops.Go(func() { c.events.run(ctx) })
 	loops.Go(func() { c.statuses.run(ctx) })
 	loops.Go(func() { c.keepNode(ctx) })
+	if c.options.Kubeconfig != "" {
+		renewer := certificate.Renewer{Kubeconfig: c.options.Kubeconfig, Node: c.options.NodeName, Requests: c.options.Client.SigningRequests(), Warn: c.options.Warn}
+		loops.Go(func() { renewer.Run(ctx) })
+	}
 	loops.Go(func() {
 		// Do not read the pods before: another machine may have the node's name, and its pods do
 		// not belong on this host.

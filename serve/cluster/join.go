@@ -72,7 +72,7 @@ func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(prob
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Client: client, NodeName: name, Server: config.Host, Taints: s.RegisterWithTaints, Warn: warn}
+	o := Options{Client: client, NodeName: name, Kubeconfig: j.kubeconfig, Server: config.Host, Taints: s.RegisterWithTaints, Warn: warn}
 	if api.Listen != "" {
 		if o.Port, err = portOf(api.Listen); err == nil {
 			err = serving(s.Layout(), name, config, api)

@@ -13,6 +13,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -65,6 +66,9 @@ func (c typed) Leases(namespace string) objects[*coordinationv1.Lease, *coordina
 }
 func (c typed) RuntimeClasses() objects[*nodev1.RuntimeClass, *nodev1.RuntimeClassList] {
 	return c.NodeV1().RuntimeClasses()
+}
+func (c typed) SigningRequests() objects[*certificatesv1.CertificateSigningRequest, *certificatesv1.CertificateSigningRequestList] {
+	return c.CertificatesV1().CertificateSigningRequests()
 }
 func (c typed) CreateToken(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	return c.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})

@@ -27,7 +27,7 @@ var pure = []string{
 // fetched input.
 var alsoPure = []string{
 	"cri.Value", "host/doctor.Examine", "host/nodeconfig.Parse", "imagepull.Classify", "manifest.Load",
-	"sandbox/cni.Parse", "serve/eviction.Next", "serve/schedule.CronJob", "serve/schedule.Job", "serve/source.Merge", "serve/supervisor.Decide", "volume.New",
+	"sandbox/cni.Parse", "serve/cluster/certificate.Next", "serve/eviction.Next", "serve/schedule.CronJob", "serve/schedule.Job", "serve/source.Merge", "serve/supervisor.Decide", "volume.New",
 }
 
 // effects reports whether a name of an external package reads or changes the system. A function
