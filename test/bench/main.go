@@ -8,7 +8,7 @@
 //	make bench-bundle
 //	make bench-kubelet
 //	make bench-serve
-//	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake'
+//	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake|idle'
 //
 // It measures a copy of the binary. It prints each section when the section ends, so that an
 // interrupted bench has printed the completed sections. All sections but growth take less than 10

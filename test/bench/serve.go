@@ -80,7 +80,7 @@ func benchServe(ctx context.Context, o options) (err error) {
 		measure func(context.Context) ([]serveRow, error)
 	}{
 		{"start", b.measureDrops}, {"restart", b.measureRestarts}, {"probe", b.measureProbes},
-		{"real", b.measureReal}, {"fake", b.measureFake},
+		{"real", b.measureReal}, {"fake", b.measureFake}, {"idle", b.measureIdle},
 	} {
 		if !o.match.MatchString(section.name) {
 			continue

@@ -40,37 +40,56 @@ func serveFake(socket string) error {
 	}
 }
 
-// measureFake runs an increasing number of pods under serve, and measures its memory for
-// each number.
-func (b *serveBench) measureFake(ctx context.Context) (rows []serveRow, err error) {
+// onFake starts a serve on a fake runtime in another process. The function end stops both.
+func (b *serveBench) onFake(ctx context.Context, name string) (s *served, client *runtimeClient, end func() error, err error) {
+	socket := filepath.Join(b.podrun.dir, name+".sock")
+	stop, err := startFake(socket)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if client, err = dial(socket); err != nil {
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	err = until(ctx, reactLimit, slowPoll, "for the fake runtime", func() (bool, error) {
+		_, err := os.Stat(socket)
+		return err == nil, nil
+	})
+	if err == nil {
+		s, err = b.serve(name, socket)
+	}
+	if err != nil {
+		client.Close()
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	return s, client, func() error {
+		defer client.Close()
+		return errors.Join(s.remove(ctx), stop())
+	}, nil
+}
+
+// startFake starts a process with the fake runtime. The function stop ends it.
+func startFake(socket string) (stop func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	socket := filepath.Join(b.podrun.dir, "fake.sock")
 	fake := exec.Command(self, "-fake", socket)
 	fake.Stderr = os.Stderr
 	fake.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := fake.Start(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, fake.Process.Signal(syscall.SIGTERM), fake.Wait()) }()
-	client, err := dial(socket)
+	return func() error { return errors.Join(fake.Process.Signal(syscall.SIGTERM), fake.Wait()) }, nil
+}
+
+// measureFake runs an increasing number of pods under serve, and measures its memory for
+// each number.
+func (b *serveBench) measureFake(ctx context.Context) (rows []serveRow, err error) {
+	s, client, end, err := b.onFake(ctx, "fake")
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	if err := until(ctx, reactLimit, slowPoll, "for the fake runtime", func() (bool, error) {
-		_, err := os.Stat(socket)
-		return err == nil, nil
-	}); err != nil {
-		return nil, err
-	}
-	s, err := b.serve("fake", socket)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.remove(ctx)) }()
+	defer func() { err = errors.Join(err, end()) }()
 	before, last := 0, 0.0
 	for _, n := range b.serveOptions.fake {
 		if err := s.drop(before, n, b.image); err != nil {

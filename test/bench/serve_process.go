@@ -169,6 +169,11 @@ func (s *served) watchIdle(ctx context.Context, while time.Duration) (u usage, e
 	if err := sleep(ctx, settle); err != nil {
 		return u, err
 	}
+	return s.watchSettled(ctx, while)
+}
+
+// watchSettled measures serve for a while.
+func (s *served) watchSettled(ctx context.Context, while time.Duration) (u usage, err error) {
 	begun, before, err := s.processor()
 	if err != nil {
 		return u, err

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The targets of an idle `podrun serve` with probedPods pods.
+const (
+	probedPods     = 50   // each with a readiness and a liveness probe
+	maxProbedCPU   = 0.6  // s a minute
+	maxProbedCalls = 250  // a second
+	maxProbedRSS   = 42.0 // MB
+)
+
+// measureIdle runs pods with HTTP probes, which have the default period of 10 s, on the fake runtime.
+// When serve is idle, it measures its CPU time, its system calls and its memory. The server that the
+// probes connect to runs in this process.
+func (b *serveBench) measureIdle(ctx context.Context) (rows []serveRow, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	// Serve returns when the server is closed.
+	go server.Serve(listener)
+	defer func() { err = errors.Join(err, server.Close()) }()
+	s, client, end, err := b.onFake(ctx, "idle")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for i := range probedPods {
+		if _, err := s.put(probed(fmt.Sprintf("probed-%d", i), b.image, listener.Addr().(*net.TCPAddr).Port)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.await(ctx, client, probedPods); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, s.tail())
+	}
+	u, calls, err := s.watchCalls(ctx, b.serveOptions.idle)
+	if err != nil {
+		return nil, err
+	}
+	anonymous, file, err := s.resident()
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("idle, %d pods, %d HTTP probes every 10 s: ", probedPods, 2*probedPods)
+	return []serveRow{
+		{Name: name + "CPU time a minute", Unit: "s", Value: u.processor / 100 * 60, Target: maxProbedCPU},
+		{Name: "… system calls a second", Value: calls, Target: maxProbedCalls},
+		greatestOf("… memory", "MB", u.memory, maxProbedRSS, ""),
+		{Name: "… of it anonymous", Unit: "MB", Value: anonymous},
+		{Name: "… of it pages of files, such as the binary", Unit: "MB", Value: file},
+	}, nil
+}
+
+// probed returns a pod whose container has a readiness and a liveness probe of a port of this host.
+func probed(name, image string, port int) manifest {
+	m := pod(name, image, 0, 1)
+	m.YAML = strings.Replace(m.YAML, "restartPolicy: Never", "restartPolicy: Always", 1)
+	for _, kind := range []string{"readinessProbe", "livenessProbe"} {
+		m.YAML += fmt.Sprintf("    %s: {httpGet: {host: 127.0.0.1, port: %d, path: /healthz}}\n", kind, port)
+	}
+	return m
+}
+
+// watchCalls is watchIdle, and returns also the number of system calls a second.
+func (s *served) watchCalls(ctx context.Context, while time.Duration) (u usage, each float64, err error) {
+	if err := sleep(ctx, settle); err != nil {
+		return u, 0, err
+	}
+	counter, err := countSyscalls(s.cmd.Process.Pid)
+	if err != nil {
+		return u, 0, err
+	}
+	defer func() { err = errors.Join(err, counter.close()) }()
+	begun := time.Now()
+	if u, err = s.watchSettled(ctx, while); err != nil {
+		return u, 0, err
+	}
+	calls, err := counter.count()
+	return u, float64(calls) / time.Since(begun).Seconds(), err
+}
+
+// resident returns the parts of the resident memory, in MB: anonymous pages and pages of files.
+func (s *served) resident() (anonymous, file float64, err error) {
+	data, err := os.ReadFile(s.proc("status"))
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "RssAnon" && name != "RssFile" {
+			continue
+		}
+		kilobytes, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		if name == "RssAnon" {
+			anonymous = kilobytes * 1024 / 1e6
+		} else {
+			file = kilobytes * 1024 / 1e6
+		}
+	}
+	return anonymous, file, nil
+}
