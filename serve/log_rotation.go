@@ -26,12 +26,13 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 	}
 	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers),
 		Ended: func(ctx context.Context, id string) bool { return ended(ctx, e.Client, id) }}
-	var logs []podlog.Running
+	logs, uids := make([]podlog.Running, 0, len(running)), make(map[string]string, len(running))
 	for _, c := range running {
-		if store.HasCheckpoint(e.Layout(), c.Pod.UID) {
-			logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
-		}
+		logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
+		uids[c.ID] = c.Pod.UID
 	}
+	// The containers of other programs have no checkpoint.
+	r.Ours = func(c podlog.Running) bool { return store.HasCheckpoint(e.Layout(), uids[c.ID]) }
 	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
 		e.SendWarnings(problem.List{problem.WarningOf(err)})
 	}

@@ -32,6 +32,9 @@ type Rotator struct {
 	// Ended reports whether a container has ended or was removed. RotateAll calls Ended if it cannot
 	// rotate the log of a container, and ignores the failure if the result is true. Ended may be nil.
 	Ended func(ctx context.Context, id string) bool
+	// Ours reports whether podrun may rotate the log of a container. RotateAll calls it only for logs
+	// that it would rotate. Ours may be nil, which means that podrun may rotate all logs.
+	Ours func(Running) bool
 }
 
 // Running is a running container with its log.
@@ -53,11 +56,17 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 	var group errgroup.Group
 	group.SetLimit(max(r.Workers, 1))
 	for i, c := range containers {
+		if ctx.Err() != nil {
+			break // the error is reported below
+		}
+		if !r.isLarge(c.Path) || r.Ours != nil && !r.Ours(c) {
+			continue
+		}
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return nil // the error is reported once, below
 			}
-			err := r.rotateLarge(ctx, c.Path, func(ctx context.Context) error { return reopen(ctx, c.ID) })
+			err := r.Rotate(ctx, c.Path, func(ctx context.Context) error { return reopen(ctx, c.ID) })
 			if err != nil && (r.Ended == nil || !r.Ended(ctx, c.ID)) {
 				errs[i] = fmt.Errorf("container %s: rotate its log: %w", c.ID, err)
 			}
@@ -72,13 +81,10 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 	return errors.Join(errs...)
 }
 
-// rotateLarge rotates a log if it has reached the limit or is missing.
-func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(context.Context) error) error {
+// isLarge reports whether a log has reached the limit or is missing.
+func (r *Rotator) isLarge(path string) bool {
 	info, err := os.Lstat(path)
-	if err == nil && info.Mode().IsRegular() && info.Size() < r.MaxSize {
-		return nil
-	}
-	return r.Rotate(ctx, path, reopen)
+	return err != nil || !info.Mode().IsRegular() || info.Size() >= r.MaxSize
 }
 
 // Rotate compresses the previously rotated files of a log, and removes the oldest ones beyond

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -315,6 +316,12 @@ func TestRotateAll(t *testing.T) {
 		r.Ended = func(_ context.Context, id string) bool { return id == "gone" }
 		if err := r.RotateAll(t.Context(), list, reopen); err != nil {
 			t.Errorf("of a container that was removed meanwhile: %v", err)
+		}
+		var asked []string
+		r.Ours = func(c Running) bool { asked = append(asked, c.ID); return false }
+		calls.Store(0)
+		if err := r.RotateAll(t.Context(), list, reopen); err != nil || calls.Load() != 0 || !slices.Equal(asked, []string{"gone"}) {
+			t.Errorf("logs of other programs: %v, %d calls; Ours was called for %q, want only the missing log", err, calls.Load(), asked)
 		}
 		calls.Store(11)
 		none := Rotator{MaxSize: -1}
