@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // A supervisor returns unused memory to the system: every spareEvery, it checks whether more than
@@ -24,22 +26,21 @@ const (
 const sparePercent = 25
 
 // spareMemory collects garbage more often than by default until ctx ends, because a supervisor
-// shares the host's memory with its pods for a long time.
+// shares the host's memory with its pods for a long time. After the start and after each burst of work,
+// it also unmaps the binary.
 func spareMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sparePercent)
 	}
 	go func() {
-		ticker := time.NewTicker(spareEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				if unusedMemory() > spareBytes {
-					debug.FreeOSMemory()
-				}
+		for first := true; wait.SleepPeriod(ctx, spareEvery) == nil; first = false {
+			unused := unusedMemory() > spareBytes
+			if unused {
+				debug.FreeOSMemory()
+			}
+			if unused || first {
+				// The pages only count as used memory if this fails.
+				_ = unmapBinary()
 			}
 		}
 	}()
