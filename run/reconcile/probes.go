@@ -23,6 +23,7 @@ type probes struct {
 	pod      *pod.Pod
 	lease    *lease.Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if no probes run
+	owned    atomic.Pointer[ownedAt]          // the last check of ownsProbes that succeeded; nil for none
 	reported sync.Map                         // IDs of the containers whose probes have returned a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
 	wake     chan struct{}                    // ends the worker's wait when a probe returns a result
@@ -59,14 +60,33 @@ func (ps *probes) startProbing() {
 	})
 }
 
-// ownsProbes reports whether this operation still owns the pod that it probes.
+// ownedAt is a time at which the pod had the generation.
+type ownedAt struct {
+	at         time.Time
+	generation store.Generation
+}
+
+// ownedFor is the time for which ownsProbes uses its last result. A pod's probes, which begin together,
+// then need one check before them, and usually one after them. The worker checks the ownership again
+// before it acts on a result.
+const ownedFor = 20 * time.Millisecond
+
+// ownsProbes reports whether this operation owned the pod that it probes within the last 20 ms.
 func (ps *probes) ownsProbes() bool {
 	g := ps.probing.Load()
 	if g == nil {
 		return false
 	}
+	if last := ps.owned.Load(); last != nil && last.generation == *g && time.Since(last.at) < ownedFor {
+		return true
+	}
+	at := time.Now()
 	now, err := ps.lease.Lock.Current()
-	return err == nil && now == *g
+	if err != nil || now != *g {
+		return false
+	}
+	ps.owned.Store(&ownedAt{at, now})
+	return true
 }
 
 // wakeUp ends the worker's wait because there is a probe result.
