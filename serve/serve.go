@@ -158,7 +158,7 @@ func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *p
 }
 
 // stateChanges watches the owner records and claims of pods. When one of them changes, it calls changed
-// and sends the pod to the returned channel. It calls replicas when the number of pods of a workload
+// and sends the pod to the returned channel, or an empty name if events were lost. It calls replicas when the number of pods of a workload
 // changes, or if a pod of a workload may be missing. If the directories cannot be watched, it prints a
 // warning and returns nil.
 func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) <-chan identity.Pod {
@@ -182,8 +182,15 @@ func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) 
 			select {
 			case <-ctx.Done():
 				return
-			// After an overflow, the next scan detects the changes whose events were lost.
 			case <-w.Errors:
+				// After an overflow, the events of any pod may have been lost.
+				replicas()
+				changed()
+				select {
+				case out <- identity.Pod{}:
+				case <-ctx.Done():
+					return
+				}
 			case ev := <-w.Events:
 				id, ok := store.NamedPod(filepath.Base(ev.Name))
 				if !ok {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
@@ -89,7 +90,7 @@ func (s *services) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
-		case <-time.After(every):
+		case <-time.After(wait.Period(every)):
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package probe
 
-import "time"
+import (
+	"time"
+
+	"github.com/podrun/podrun/internal/wait"
+)
 
 // Due returns when the next probe begins for a container that started at startedAt. The first probe
 // begins initialDelaySeconds after the start. The others follow at multiples of the period after
@@ -25,7 +29,7 @@ func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 }
 
 // due returns when the next probe begins. The first probe does not begin before the end of
-// options.Settle. After a success, a probe other than a startup probe begins up to 250 ms late (aligned).
+// options.Settle. After a success, a probe other than a startup probe begins up to wait.Alignment late (aligned).
 func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	now := time.Now()
 	due, ok := Due(plan, s, w.StartedAt, now)
@@ -38,14 +42,11 @@ func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	return due, ok
 }
 
-// Probes of successful containers begin at multiples of alignment, so that the probes of all pods begin
-// together, because waking up an idle process costs more than a probe.
-const alignment = 250 * time.Millisecond
-
-// aligned returns the first multiple of alignment that is not before t.
+// aligned returns the first multiple of wait.Alignment that is not before t. The probes of all pods
+// begin together at these times, with the other periodic tasks of the process.
 func aligned(t time.Time) time.Time {
-	if over := t.Sub(t.Truncate(alignment)); over > 0 {
-		return t.Add(alignment - over)
+	if over := t.Sub(t.Truncate(wait.Alignment)); over > 0 {
+		return t.Add(wait.Alignment - over)
 	}
 	return t
 }

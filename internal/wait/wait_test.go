@@ -22,3 +22,40 @@ func TestSleep(t *testing.T) {
 		}
 	})
 }
+
+func TestPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, one := range []struct{ after, period, want time.Duration }{
+			{0, time.Second, time.Second},
+			{100 * time.Millisecond, time.Second, 900 * time.Millisecond},
+			{200 * time.Millisecond, 10 * time.Second, 10*time.Second + 50*time.Millisecond},
+			{100 * time.Millisecond, 999 * time.Millisecond, 999 * time.Millisecond},
+		} {
+			time.Sleep(one.after)
+			if got := Period(one.period); got != one.want {
+				t.Errorf("%s after a multiple, the period %s: got %s, want %s", one.after, one.period, got, one.want)
+			}
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+		}
+	})
+}
+
+// TestSleepPeriod checks that the average interval of a task is its period, however long the task runs.
+func TestSleepPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(130 * time.Millisecond)
+		for run := range 10 {
+			before := time.Now()
+			time.Sleep(3 * time.Millisecond)
+			if err := SleepPeriod(t.Context(), time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(before); run > 0 && took != time.Second {
+				t.Errorf("run %d after %s", run, took)
+			}
+			if over := time.Now().Sub(time.Now().Truncate(Alignment)); over != 0 {
+				t.Errorf("run %d, %s after a multiple of %s", run, over, Alignment)
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -68,12 +69,12 @@ func (h *Hub) Run(ctx context.Context) {
 	var events sync.WaitGroup
 	defer events.Wait()
 	events.Go(func() { h.follow(ctx) })
-	wait := fastestRelist
+	pause := fastestRelist
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(wait.Period(pause)):
 		case <-h.kick:
 		}
 		if h.Turned != nil {
@@ -85,14 +86,14 @@ func (h *Hub) Run(ctx context.Context) {
 			return
 		case err != nil:
 			if h.fail() {
-				wait = fastestRetry
+				pause = fastestRetry
 			} else {
-				wait = min(wait*2, slowestRetry)
+				pause = min(pause*2, slowestRetry)
 			}
 		case h.take(states):
-			wait = fastestRelist
+			pause = fastestRelist
 		default:
-			wait = min(wait*2, slowestRelist)
+			pause = min(pause*2, slowestRelist)
 		}
 	}
 }

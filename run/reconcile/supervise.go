@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
@@ -79,7 +80,7 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 func (s *Supervision) pace() lease.Pace {
 	return lease.Pace{
 		Next: func(ctx context.Context) error {
-			timer := time.NewTimer(s.OwnerPoll)
+			timer := time.NewTimer(wait.Period(s.OwnerPoll))
 			defer timer.Stop()
 			select {
 			case <-ctx.Done():

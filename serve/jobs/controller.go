@@ -147,7 +147,7 @@ const (
 
 // Run makes decisions when something has changed, until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(wait.Period(tick))
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		next, err := c.Sync(ctx)
@@ -171,6 +171,7 @@ func (c *Controller) Run(ctx context.Context) {
 			case <-c.wake:
 				waiting = false
 			case <-ticker.C:
+				ticker.Reset(wait.Period(tick))
 				waiting = c.options.Now().Before(next) && c.changedAt() == c.seen
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // Intervals of a watch. A watch signals a change when no further change has followed for the time
@@ -91,7 +92,7 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 
 // debounce turns bursts of events into single signals.
 func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct{}, relist time.Duration) {
-	ticker := time.NewTicker(relist)
+	ticker := time.NewTicker(wait.Period(relist))
 	defer ticker.Stop()
 	timer := time.NewTimer(relist)
 	timer.Stop()
@@ -114,6 +115,7 @@ func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct
 			continue
 		case <-timer.C:
 		case <-ticker.C:
+			ticker.Reset(wait.Period(relist))
 		}
 		first, sent = time.Time{}, time.Now()
 		timer.Stop()
@@ -190,7 +192,7 @@ func (f *follower) watch(ctx context.Context) error {
 	}
 	// Changes may have happened while nothing was watched.
 	notify(f.events)
-	ticker := time.NewTicker(identityCheck)
+	ticker := time.NewTicker(wait.Period(identityCheck))
 	defer ticker.Stop()
 	for {
 		check := false
@@ -212,6 +214,7 @@ func (f *follower) watch(ctx context.Context) error {
 			notify(f.events) // events were lost
 			check = true
 		case <-ticker.C:
+			ticker.Reset(wait.Period(identityCheck))
 			check = true
 		}
 		if !check {

@@ -70,7 +70,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 		if evicted && ctx.Err() == nil {
 			continue
 		}
-		if wait.Sleep(ctx, examineEvery) != nil {
+		if wait.SleepPeriod(ctx, examineEvery) != nil {
 			return
 		}
 	}

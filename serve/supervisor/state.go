@@ -34,7 +34,7 @@ func stuckAfter(runtimeRequestTimeout time.Duration) time.Duration {
 
 // heartbeat calls Progress at intervals.
 func (s *Supervisor) heartbeat(ctx context.Context) {
-	for wait.Sleep(ctx, s.options.Heartbeat) == nil {
+	for wait.SleepPeriod(ctx, s.options.Heartbeat) == nil {
 		if s.options.Progress != nil {
 			s.options.Progress(s.Summary())
 		}

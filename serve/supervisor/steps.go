@@ -186,7 +186,7 @@ func (p *pod) supervision() *reconcile.Supervision {
 
 // ownerPoll is the interval at which a worker checks the owner of its pod even without a
 // notification.
-const ownerPoll = 10 * time.Second
+const ownerPoll = 30 * time.Second
 
 // noteEnded records the generation in which the pod terminated. If a command starts the pod again,
 // the generation changes.

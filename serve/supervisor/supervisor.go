@@ -28,8 +28,8 @@ type Options struct {
 	// forgotten a pod that no source defines; it must not block. Both may be nil.
 	HasPod    func(identity.Pod) bool
 	Forgotten func()
-	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
-	// the supervisor polls the state.
+	// StateChanges receives the names of pods whose state on disk may have changed. An empty name means
+	// all pods. If StateChanges is nil, the supervisor polls the state.
 	StateChanges <-chan identity.Pod
 	// Reports receives changes of pods, for a source that needs their status; it may be nil.
 	Reports Reports
@@ -97,6 +97,7 @@ type Supervisor struct {
 	snapshot *source.Snapshot      // nil until the directories have been read
 	desired  map[identity.Pod]int  // index in want.Pods
 	want     *source.Desired
+	checked  time.Time // when take last made all pods compare their situations with their steps
 }
 
 // errChanged ends a step because the pod's situation requires another one.
@@ -197,7 +198,7 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	if s.options.Collect != nil {
 		loops.Go(func() {
-			for wait.Sleep(ctx, collectEvery) == nil {
+			for wait.SleepPeriod(ctx, collectEvery) == nil {
 				s.options.Collect(ctx)
 			}
 		})
@@ -262,7 +263,7 @@ func (s *Supervisor) readSources(ctx context.Context) error {
 // take processes the content of the manifest directories. It must not be called concurrently.
 func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	s.mu.Lock()
-	n, before := s.node, s.want
+	n, before, last := s.node, s.want, s.snapshot
 	s.mu.Unlock()
 	// s.mu must not be held here, because warnings go to stderr, whose reader may have stopped
 	// reading.
@@ -280,10 +281,19 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 		s.desired[id] = i
 		s.add(ctx, id)
 	}
+	if before != nil && source.Same(snapshot, want, last, before) && time.Since(s.checked) < checkEvery {
+		return
+	}
+	s.checked = time.Now()
 	for _, p := range s.pods {
 		p.check()
 	}
 }
+
+// checkEvery is the time after which all pods compare their situations with their steps even if the
+// content of the manifest directories is unchanged, in case an event was lost. The comparison reads
+// five files of each pod.
+const checkEvery = time.Minute
 
 // add starts the supervision of a pod, unless it has already begun. s.mu must be held.
 func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {
@@ -355,7 +365,7 @@ func (s *Supervisor) watchSources(ctx context.Context) {
 
 // watchState notifies pods whose state on disk may have changed.
 func (s *Supervisor) watchState(ctx context.Context) {
-	poll := time.NewTicker(pollEvery)
+	poll := time.NewTicker(wait.Period(pollEvery))
 	defer poll.Stop()
 	scanned := time.Now()
 	for {
@@ -364,18 +374,39 @@ func (s *Supervisor) watchState(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case id := <-s.options.StateChanges:
-			s.mu.Lock()
-			s.add(ctx, id).ownerChanged()
-			s.mu.Unlock()
+			s.stateChanged(ctx, id)
 		case now := <-poll.C:
+			poll.Reset(wait.Period(pollEvery))
 			s.pollIdle()
 			if s.options.StateChanges == nil || now.Sub(scanned) > time.Minute {
 				scanned = now
-				if err := s.scan(ctx); err != nil {
-					s.current().SendWarnings(problem.List{problem.WarningOf(err)})
-				}
+				s.rescan(ctx)
 			}
 		}
+	}
+}
+
+// stateChanged makes a pod, or all pods if id is empty, read the state on disk.
+func (s *Supervisor) stateChanged(ctx context.Context, id identity.Pod) {
+	if id == (identity.Pod{}) {
+		s.rescan(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range s.pods {
+			p.check()
+			p.ownerChanged()
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(ctx, id).ownerChanged()
+}
+
+// rescan calls scan, and prints its error.
+func (s *Supervisor) rescan(ctx context.Context) {
+	if err := s.scan(ctx); err != nil {
+		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 }
 
@@ -406,7 +437,7 @@ func (s *Supervisor) rotateLogs(ctx context.Context) {
 	if every <= 0 {
 		every = rotateLogsEvery
 	}
-	for wait.Sleep(ctx, every) == nil {
+	for wait.SleepPeriod(ctx, every) == nil {
 		s.options.RotateLogs(ctx, s.hub.Running())
 	}
 }
