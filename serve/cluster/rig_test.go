@@ -263,7 +263,10 @@ func bound(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 // create creates objects and waits until podrun has processed them.
 func (r *rig) create(objects ...runtime.Object) {
 	r.t.Helper()
-	for _, o := range objects {
+	for i, o := range objects {
+		if i%50 == 49 {
+			synctest.Wait() // a watch of the fake API server panics if it has to keep more than 100 events
+		}
 		var err error
 		switch o := o.(type) {
 		case *corev1.Pod:
