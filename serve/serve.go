@@ -158,9 +158,9 @@ func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *p
 }
 
 // stateChanges watches the owner records and claims of pods. When one of them changes, it calls changed
-// and sends the pod to the returned channel, or an empty name if events were lost. It calls replicas when the number of pods of a workload
-// changes, or if a pod of a workload may be missing. If the directories cannot be watched, it prints a
-// warning and returns nil.
+// and sends the pod to the returned channel, or an empty name if events were lost. It calls replicas when
+// the number of pods of a workload changes, or if a pod of a workload may be missing. If the directories
+// cannot be watched, it prints a warning and returns nil.
 func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims(), e.Layout().Workloads()} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // Renewer renews the client certificate of a node. Its methods are not safe for concurrent use.
@@ -40,13 +41,7 @@ const (
 // Run renews the certificate when it is due, until ctx ends.
 func (r *Renewer) Run(ctx context.Context) {
 	r.retry, r.told = firstRetry, map[string]time.Time{}
-	for {
-		wait := r.step(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+	for wait.Sleep(ctx, r.step(ctx)) == nil {
 	}
 }
 
@@ -68,8 +63,8 @@ func (r *Renewer) step(ctx context.Context) time.Duration {
 	if next.Renew.IsZero() {
 		return readEvery
 	}
-	if wait := next.Renew.Sub(now); wait > 0 {
-		return min(wait, readEvery)
+	if pause := next.Renew.Sub(now); pause > 0 {
+		return min(pause, readEvery)
 	}
 	if err := r.renew(ctx, c.CertFile); err != nil {
 		return r.failed(ctx, c, err)
@@ -98,9 +93,9 @@ func (r *Renewer) failed(ctx context.Context, c Credentials, err error) time.Dur
 	}
 	r.warn("renew", fmt.Sprintf("podrun-node cannot renew the client certificate, which expires at %s: %v", date(c.Leaf.NotAfter), err),
 		"podrun-node retries; check that the cluster approves and signs the requests of nodes ('kubectl get csr')")
-	wait := r.retry
+	pause := r.retry
 	r.retry = min(2*r.retry, lastRetry)
-	return wait
+	return pause
 }
 
 // warn prints a warning unless it has printed one about the subject in the last day.
