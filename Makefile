@@ -76,8 +76,8 @@ test-crio: ## all scripts and the runtime suite on CRI-O; skipped if PODRUN_CRIO
 		PODRUN_TEST_RUNTIME=crio hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnRuntime|TestSuiteOnRuntime' ./test/script ./cri/critest; fi
 
 .PHONY: test-scripts
-test-scripts: shells ## all scripts on containerd and on the runtime of make bundle
-	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' ./test/script
+test-scripts: shells ## all scripts on the fake runtime with both profiles, on containerd and on the runtime of make bundle
+	hack/with-runtime go test -count=1 -timeout 40m -run TestScripts ./test/script
 
 .PHONY: shells
 shells: # installs the shells and programs that tests of completion, terminals and releases need; fish is large, and tested only where it is installed

@@ -145,8 +145,10 @@ type harness struct {
 	embedded                   bool
 }
 
-// smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only
-// these scripts run on real runtimes. `make test-scripts` runs all of them.
+// smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only these
+// scripts run on real runtimes, and only these and smokeOfCRIO on the fake runtime with CRI-O's
+// profile: a process that starts is the main cost of a script. `make test-scripts` runs all scripts
+// everywhere.
 var smoke = []string{
 	"apply-hello", "configmap", "container-ids", "create", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run", "run-image",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
@@ -156,16 +158,24 @@ var smoke = []string{
 // serve starts and removes.
 var smokeOfEmbedded = []string{"jobs", "cronjobs", "replicas-serve"}
 
+// smokeOfCRIO are further scripts of the smoke set on CRI-O's profile: all that use the condition
+// [crio], and those about images and resizing, which the runtimes implement differently.
+var smokeOfCRIO = []string{"image", "image-commands", "image-credentials", "image-retry", "image-secret", "owner", "resize", "resources", "runtime", "start-order", "version"}
+
 func (h *harness) params() testscript.Params {
 	p := testscript.Params{RequireUniqueNames: true, Setup: h.setup, Condition: h.condition, Cmds: commands}
 	dir := filepath.Join("testdata", "script")
-	if h.endpoint == "" || os.Getenv("PODRUN_TEST_SCRIPTS") != "smoke" {
+	fake, crio := h.endpoint == "", h.profile.Name == critest.CRIO().Name
+	if os.Getenv("PODRUN_TEST_SCRIPTS") != "smoke" || fake && !crio {
 		p.Dir = dir
 		return p
 	}
 	names := smoke
-	if h.embedded {
+	switch {
+	case h.embedded:
 		names = slices.Concat(smoke, smokeOfEmbedded)
+	case fake:
+		names = slices.Concat(smoke, smokeOfCRIO)
 	}
 	for _, name := range names {
 		p.Files = append(p.Files, filepath.Join(dir, name+".txtar"))
