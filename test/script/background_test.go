@@ -51,6 +51,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	b := &background{cmd: c, done: make(chan error, 1)}
 	c.Stdout, c.Stderr = &b.stdout, &b.stderr
+	c.WaitDelay = patience // a child that survives the command keeps the pipe of its output open
 	ts.Check(c.Start())
 	of(ts).background[args[0]] = b
 	go func() { b.done <- c.Wait(); close(b.done) }()
