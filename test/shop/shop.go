@@ -87,11 +87,11 @@ func (s *Shop) Run(ctx context.Context, kills int) (Report, error) {
 		}
 		w, err := s.kill(ctx, names[s.kills%(len(names)-1)], s.kills%2 == 1)
 		s.kills++
+		windows = append(windows, w) // also if the pods did not become ready, because requests then fail for this reason
 		if err != nil {
-			return s.report(windows), err
+			return s.report(windows), fmt.Errorf("%d: %s: %w", i+1, w.kill, err)
 		}
 		s.Log("%d: %s: ready again after %.2f s", i+1, w.kill, float64(w.end-w.begin)/100)
-		windows = append(windows, w)
 	}
 	err := s.served(ctx, windows[len(windows)-1].end)
 	return s.report(windows), err
