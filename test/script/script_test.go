@@ -147,8 +147,8 @@ type harness struct {
 
 // smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only these
 // scripts run on real runtimes, and only these and smokeOfCRIO on the fake runtime with CRI-O's
-// profile: a process that starts is the main cost of a script. `make test-scripts` runs all scripts
-// everywhere.
+// profile. This saves time, most of which scripts need to start processes. `make test-scripts` runs
+// all scripts on all runtimes.
 var smoke = []string{
 	"apply-hello", "configmap", "container-ids", "create", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run", "run-image",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",

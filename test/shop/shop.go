@@ -87,7 +87,7 @@ func (s *Shop) Run(ctx context.Context, kills int) (Report, error) {
 		}
 		w, err := s.kill(ctx, names[s.kills%(len(names)-1)], s.kills%2 == 1)
 		s.kills++
-		windows = append(windows, w) // also if the pods did not become ready, because requests then fail for this reason
+		windows = append(windows, w) // even if the pods did not become ready, because that is why requests failed
 		if err != nil {
 			return s.report(windows), fmt.Errorf("%d: %s: %w", i+1, w.kill, err)
 		}

@@ -3,7 +3,7 @@
 //
 //	starts -kubeconfig FILE -node NAME -pid PID -podrun FILE -image IMAGE [-pairs 20] [-many 110]
 //
-// Both use the container runtime of CONTAINER_RUNTIME_ENDPOINT. The starts alternate, so that both find the same
+// Both use the container runtime of CONTAINER_RUNTIME_ENDPOINT. The starts alternate, so that they run under the same
 // load. It prints the medians, their ratio, and the memory of the process -pid, which is podrun-node.
 // The exit code is 1 if a pod did not start.
 package main
@@ -132,7 +132,7 @@ func median(all []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// pod returns the same pod for both. Without a service account token, which podrun apply does not mount.
+// pod returns the pod that both start. It has no service account token, because podrun apply does not mount one.
 func (s *starter) pod(name string) *v1.Pod {
 	no, seconds := false, int64(1)
 	return &v1.Pod{
@@ -145,7 +145,8 @@ func (s *starter) pod(name string) *v1.Pod {
 	}
 }
 
-// times of a start, until the pod is Running at the API server.
+// times are those from the request to create a pod, and from its response, until the API server shows the pod
+// as Running.
 type times struct{ request, response time.Duration }
 
 // create creates a pod on the node, and waits until it is Running.
