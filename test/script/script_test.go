@@ -154,9 +154,12 @@ var smoke = []string{
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
 }
 
-// smokeOfEmbedded are further scripts of the smoke set on the embedded runtime: Jobs, and several pods that
-// serve starts and removes.
-var smokeOfEmbedded = []string{"jobs", "cronjobs", "replicas-serve"}
+// smokeOfEmbedded is the smoke set on the embedded runtime: the scripts that depend on its network, its
+// images, its runc and its life. The other scripts of smoke run on the host's containerd, with the same
+// requests.
+var smokeOfEmbedded = []string{
+	"apply-hello", "cronjobs", "endings", "image-load", "init", "inside", "jobs", "logs", "ports", "replicas-serve", "restarts", "run", "security", "serve", "volumes", "wait-probes",
+}
 
 // smokeOfCRIO are further scripts of the smoke set on CRI-O's profile: all that use the condition
 // [crio], and those about images and resizing, which the runtimes implement differently.
@@ -173,7 +176,7 @@ func (h *harness) params() testscript.Params {
 	names := smoke
 	switch {
 	case h.embedded:
-		names = slices.Concat(smoke, smokeOfEmbedded)
+		names = smokeOfEmbedded
 	case fake:
 		names = slices.Concat(smoke, smokeOfCRIO)
 	}
