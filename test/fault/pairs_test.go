@@ -80,9 +80,9 @@ const (
 	holdUp = 1500 * time.Millisecond
 	// lead is the time between the first call of the second command and the interruption.
 	lead = 100 * time.Millisecond
-	// pairLimit is the --timeout of a command: long, because a command that reaches it fails the cell,
-	// also on a slow machine. It is frozenLimit for a command that may wait while
-	// the other one is frozen, and shortLimit for a command that its deadline interrupts.
+	// pairLimit is the --timeout of a command. It is long because a command that exceeds it fails the cell,
+	// even if the machine is only slow. It is frozenLimit for a command that may wait while the other one
+	// is frozen, and shortLimit for a command that its deadline interrupts.
 	pairLimit, frozenLimit, shortLimit = 3 * time.Minute, 6 * time.Second, time.Second
 	// pairSample is the distance between the cells that the short form selects. It is a prime
 	// number, so that the selection includes all commands, methods and harms.

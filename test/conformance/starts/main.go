@@ -220,8 +220,8 @@ func (s *starter) apply(ctx context.Context, name string) (time.Duration, error)
 	return time.Since(begun), podrun("delete", name)
 }
 
-// startMany creates many pods at once, prints how long it takes until all are Running and how much memory
-// podrun-node then has, and deletes them.
+// startMany creates many pods at once. It prints the time until all of them are Running, and the memory of
+// podrun-node at that moment. Then it deletes the pods.
 func (s *starter) startMany(ctx context.Context, many int) error {
 	name := func(i int) string { return fmt.Sprintf("many-%d-%d", many, i) }
 	all := func(do func(ctx context.Context, name string) error) error {
