@@ -3,7 +3,10 @@
 // test/guest use it.
 package shop
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Settings are the settings that the test requires: the back-off of the containers that it kills has a
 // maximum of one second.
@@ -15,8 +18,10 @@ evictionHard: {memory.available: 1Mi}
 
 // Manifest returns the manifest of the shop. The image contains busybox and its links sh and httpd. dir is the
 // directory of this host into which the client writes a line for each request: the uptime when it began and
-// when it ended, and the answer.
-func Manifest(image, dir string) string { return fmt.Sprintf(manifest, image, dir) }
+// when it ended, and the answer. pause is the time between two requests.
+func Manifest(image, dir string, pause time.Duration) string {
+	return fmt.Sprintf(manifest, image, dir, pause.Seconds())
+}
 
 // The web server answers with its host name and the answer of db. A client gives up later than the
 // web server, so that it learns why a request failed.
@@ -98,7 +103,7 @@ spec:
         set -- $(busybox timeout 10 busybox wget -q -O - http://web/cgi-bin/order 2>&1)
         read -r end rest </proc/uptime
         echo "$begin $end $*" >>/shop/requests
-        busybox sleep 0.02
+        busybox sleep %[3]g
       done
     volumeMounts: [{name: shop, mountPath: /shop}]
   volumes: [{name: shop, hostPath: {path: %[2]s, type: Directory}}]

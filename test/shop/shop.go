@@ -144,6 +144,7 @@ func (s *Shop) ready(ctx context.Context, killed string, before pod) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
 	for {
+		began := time.Now()
 		pods, err := s.read()
 		if err == nil && killed != "" && pods[killed].container == before.container {
 			err = fmt.Errorf("the container of %s is the one that was killed", killed)
@@ -158,7 +159,8 @@ func (s *Shop) ready(ctx context.Context, killed string, before pod) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("not ready after %s: %w", s.Patience, err)
-		case <-time.After(20 * time.Millisecond):
+		// In an emulated guest, podrun get takes seconds of CPU time, from the processes for which this waits.
+		case <-time.After(max(20*time.Millisecond, 2*time.Since(began))):
 		}
 	}
 }
