@@ -16,7 +16,7 @@ import (
 // drop stops and removes a sandbox.
 func (s *suite) drop(t *testing.T, id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := s.StopPodSandbox(ctx, id); err != nil {
 		t.Errorf("StopPodSandbox: %v", err)

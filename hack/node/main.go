@@ -26,7 +26,7 @@ import (
 )
 
 // patience limits the time of a command.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // node is one runtime.
 type node struct {

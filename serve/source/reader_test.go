@@ -334,7 +334,7 @@ func TestReadStalled(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "web.yaml"), pod("web", "a"))
 	r := reader(t, dir, filepath.Join(t.TempDir(), "hangs"))
-	r.options.Stall = 50 * time.Millisecond
+	r.options.Stall = 2 * time.Second // also the limit for the other directory
 	hung := &pass{done: make(chan struct{})}
 	r.busy[r.options.Dirs[1]] = hung
 	s := read(t, r)

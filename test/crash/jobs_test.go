@@ -25,6 +25,7 @@ func TestJobKills(t *testing.T) {
 	o, dir := onRuntime(t)
 	for i, step := range jobSteps {
 		t.Run(strings.ReplaceAll(step, "/", " "), func(t *testing.T) {
+			t.Parallel()
 			h := newHost(dir, 900+i)
 			o.leaks(t.Context(), h)
 			runs := filepath.Join(h.dir, "runs")
@@ -89,7 +90,7 @@ func TestJobsUnderKills(t *testing.T) {
 		status := func(field string) string {
 			return strings.TrimSpace(h.podrun(nil, "get", "job", h.pod+"-steps", "-o", "jsonpath={.status."+field+"}").out)
 		}
-		if err := untilWithin(ctx, 5*time.Minute, func() error { // the Job starts its pods one after the other
+		if err := until(ctx, func() error { // the Job starts its pods one after the other
 			if r := status("conditions[*].type"); !strings.Contains(r, "Complete") {
 				return errors.New("the Job has not ended: " + r)
 			}

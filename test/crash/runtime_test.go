@@ -31,8 +31,8 @@ type harm struct {
 }
 
 var harms = []harm{
-	{"killed", (*outside).crash, time.Minute, []int{0, 125}},
-	{"frozen", (*outside).freeze, time.Minute, []int{0}},
+	{"killed", (*outside).crash, recovery, []int{0, 125}},
+	{"frozen", (*outside).freeze, recovery, []int{0}},
 	// 125 is permitted because the rollback has its own time limit, and reports the objects that it
 	// could not remove.
 	{"frozen past the deadline", (*outside).freeze, 2 * time.Second, []int{0, 124, 125}},

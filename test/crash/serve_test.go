@@ -123,7 +123,7 @@ func (o *outside) serveAgain(h *host) result {
 			return
 		}
 		go discard(conn)
-		unmet = untilWithin(ctx, recovery, func() error {
+		unmet = until(ctx, func() error {
 			if h.requested() {
 				return o.runsAsRequested(ctx, h)
 			}
@@ -200,14 +200,9 @@ func (o *outside) gone(ctx context.Context, h *host) error {
 // busy host.
 const recovery = 5 * time.Minute
 
-// until repeats a check until it succeeds, for at most a minute.
+// until repeats a check until it succeeds, for at most the time limit recovery.
 func until(ctx context.Context, check func() error) error {
-	return untilWithin(ctx, time.Minute, check)
-}
-
-// untilWithin is until with another time limit.
-func untilWithin(ctx context.Context, limit time.Duration, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	for {
 		err := check()

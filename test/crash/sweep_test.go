@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // commands are the commands that the sweep kills.
@@ -173,47 +175,59 @@ func number(name string, otherwise int) int {
 // plan lists all cells of commands. To determine the steps of a command, it runs the command
 // once.
 func plan(o *outside, dir string, commands ...string) ([]cell, error) {
-	var out []cell
+	found := make([][]cell, len(commands))
+	var all errgroup.Group
+	all.SetLimit(lanes)
 	for i, command := range commands {
-		h := newHost(dir, i+1)
-		args, before, err := h.command(command)
-		if err == nil {
-			err = h.prepare(before)
+		all.Go(func() (err error) {
+			found[i], err = cellsOf(o, newHost(dir, i+1), command)
+			return err
+		})
+	}
+	err := all.Wait()
+	return slices.Concat(found...), err
+}
+
+// cellsOf returns the cells of a command: it runs the command once, and reads the points that it passes.
+func cellsOf(o *outside, h *host, command string) ([]cell, error) {
+	var out []cell
+	args, before, err := h.command(command)
+	if err == nil {
+		err = h.prepare(before)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(h.dir, "trace")
+	if r := o.do(h, command, []string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
+		return nil, fmt.Errorf("%s: code %d: %s", command, r.code, r.out)
+	}
+	trace, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if r := h.podrun(nil, h.deletion()...); r.code != 0 {
+		return nil, fmt.Errorf("delete: code %d: %s", r.code, r.out)
+	}
+	for _, p := range points(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
+		if h.memory && !strings.HasPrefix(p, "file/") && !strings.HasPrefix(p, "secrets/") && !strings.HasPrefix(p, "remove/") {
+			continue
 		}
-		if err != nil {
-			return nil, err
+		if h.legacy && !strings.HasPrefix(p, "file/status.json/") && !strings.HasPrefix(p, "state/") {
+			continue
 		}
-		file := filepath.Join(h.dir, "trace")
-		if r := o.do(h, command, []string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
-			return nil, fmt.Errorf("%s: code %d: %s", command, r.code, r.out)
+		if !h.tries(p) {
+			continue
 		}
-		trace, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		if r := h.podrun(nil, h.deletion()...); r.code != 0 {
-			return nil, fmt.Errorf("delete: code %d: %s", r.code, r.out)
-		}
-		for _, p := range points(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
-			if h.memory && !strings.HasPrefix(p, "file/") && !strings.HasPrefix(p, "secrets/") && !strings.HasPrefix(p, "remove/") {
-				continue
-			}
-			if h.legacy && !strings.HasPrefix(p, "file/status.json/") && !strings.HasPrefix(p, "state/") {
-				continue
-			}
-			if !h.tries(p) {
-				continue
-			}
-			for _, then := range thens(command) {
-				out = append(out, cell{command: command, point: p, then: then})
-			}
+		for _, then := range thens(command) {
+			out = append(out, cell{command: command, point: p, then: then})
 		}
 	}
 	return out, nil
 }
 
 // patience is the time limit of a cell.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // lanes is the number of cells that run in parallel. Cells spend half of their time waiting.
 const lanes = 6
@@ -311,11 +325,11 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 func (o *outside) first(h *host, then string) result {
 	switch then {
 	case "apply":
-		return h.podrun(nil, "apply", h.applied(), "--timeout", "60s")
+		return h.podrun(nil, "apply", h.applied(), "--timeout", "5m")
 	case "restart":
-		return h.podrun(nil, "restart", h.pod, "--timeout", "60s")
+		return h.podrun(nil, "restart", h.pod, "--timeout", "5m")
 	case "scale":
-		r := h.podrun(nil, append(h.scale(h.scaled), "--timeout", "60s")...)
+		r := h.podrun(nil, append(h.scale(h.scaled), "--timeout", "5m")...)
 		h.hasScaled = r.code == 0
 		return r
 	case "serve":
@@ -325,7 +339,7 @@ func (o *outside) first(h *host, then string) result {
 		os.Remove(h.source())
 		return o.serveAgain(h)
 	default:
-		return h.podrun(nil, append(h.deletion(), "--timeout", "60s")...)
+		return h.podrun(nil, append(h.deletion(), "--timeout", "5m")...)
 	}
 }
 

@@ -75,9 +75,12 @@ func (r *rig) write(name, text string) string {
 	return path
 }
 
+// patience is the time limit of each command and of each wait. It only ends a test that hangs.
+const patience = 10 * time.Minute
+
 // podrun runs a command and returns its output.
 func (r *rig) podrun(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = r.env()
@@ -108,7 +111,7 @@ func (r *rig) must(args ...string) string {
 // until repeatedly reads the logs of a pod until they contain a text.
 func (r *rig) until(pod, text string) string {
 	r.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		out, _ := r.podrun("logs", pod, "--all-containers")
 		if strings.Contains(out, text) {
 			return out

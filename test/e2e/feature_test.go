@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // feature is a field of a pod and its effect in a container.
@@ -120,7 +119,7 @@ func TestStopSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	config := r.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {ContainerStopSignals: true}\n")
-	file := r.pod("stops", "apiVersion: v1\nkind: Pod\nmetadata: {name: stops}\nspec:\n  os: {name: linux}\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 5\n"+
+	file := r.pod("stops", "apiVersion: v1\nkind: Pod\nmetadata: {name: stops}\nspec:\n  os: {name: linux}\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 60\n"+
 		"  containers:\n  - {name: app, image: IMAGE, lifecycle: {stopSignal: SIGUSR1}, volumeMounts: [{name: v, mountPath: /v}], "+
 		"command: [sh, -c, 'for s in USR1 TERM; do trap \"echo $s > /v/signal; exit 0\" $s; done; echo up; while :; do sleep 0.1; done']}\n"+
 		"  volumes: [{name: v, hostPath: {path: OUT, type: DirectoryOrCreate}}]\n")
@@ -191,7 +190,7 @@ func TestUserNamespaces(t *testing.T) {
 
 // run runs podrun and returns stdout and stderr separately.
 func (r *rig) run(args ...string) (out, said string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = r.env()

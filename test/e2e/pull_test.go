@@ -183,9 +183,9 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	s := newSlowRegistry(t)
 	image := s.image(r, "stall", 6*megabyte, 1)
 	s.set(0, 3*megabyte, 1)
-	out := r.must("image", "pull", "--pull-stall-timeout", "2s", image)
+	out := r.must("image", "pull", "--pull-stall-timeout", "6s", image)
 	for _, want := range []string{
-		`Failed to pull image "` + image + `": no data received for 2s, at `, "Back-off pulling image", "Successfully pulled image",
+		`Failed to pull image "` + image + `": no data received for 6s, at `, "Back-off pulling image", "Successfully pulled image",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -199,7 +199,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	}
 	slow := s.image(r, "slow:2", 8*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
-	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
+	if out := r.must("image", "pull", "--pull-stall-timeout", "20s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
 		t.Errorf("%s", out)
 	}
 }
@@ -229,7 +229,7 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 	}
 	defer l.Close() // the kernel accepts connections
 	image := l.Addr().String() + "/mute:1"
-	out, err := r.podrun("image", "pull", "--pull-stall-timeout", "2s", "--timeout", "8s", image)
+	out, err := r.podrun("image", "pull", "--pull-stall-timeout", "2s", "--timeout", "30s", image)
 	for _, want := range []string{`Failed to pull image "` + image + `": registry ` + l.Addr().String() + ` has not answered for 2s`, "increase --pull-stall-timeout"} {
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -254,7 +254,7 @@ func TestPullHonoursRetryAfter(t *testing.T) {
 	}))
 	defer srv.Close()
 	image := strings.TrimPrefix(srv.URL, "http://") + "/many:1"
-	out, err := r.podrun("image", "pull", "--timeout", "8s", image)
+	out, err := r.podrun("image", "pull", "--timeout", "30s", image)
 	if err == nil || !strings.Contains(out, `Back-off pulling image "`+image+`"; the registry asks to retry after 1m17s`) {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -385,7 +385,7 @@ spec:
 				args, want = append(args, "--timeout", "3s"), 124
 			}
 			s.set(rate, 0, 0)
-			rings := s.ringAt(test.at)
+			rings := s.ringAt(test.at, test.signal && test.name != "while-it-unpacks")
 			c := exec.Command(r.path(), args...)
 			c.Env = r.env()
 			var out strings.Builder

@@ -77,7 +77,7 @@ func TestReach(t *testing.T) {
 		}
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	connect := "nc -w 2 127.0.0.1 " + port + " </dev/null || echo refused"
+	connect := "nc -w 60 127.0.0.1 " + port + " </dev/null || echo refused"
 	find := `pid=; for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline 2>/dev/null | grep -q '^sleep 3599 ' && pid=$p; done; `
 	for _, row := range []reach{
 		{name: "nothing", does: "ls -d " + root + " /run/podrun " + socket + " 2>/dev/null; " + find + "echo process=$pid; " + connect, want: "process=\n(.*\n)?refused\n"},
@@ -174,7 +174,7 @@ func TestReachLocks(t *testing.T) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EWOULDBLOCK {
 		t.Errorf("the container does not hold the lock: %v", err)
 	}
-	if out, err := r.podrun("apply", "--timeout", "2s", "--force", r.dir+"/victim.yaml"); err == nil || !strings.Contains(out, "timed out after 2s") {
+	if out, err := r.podrun("apply", "--timeout", "10s", "--force", r.dir+"/victim.yaml"); err == nil || !strings.Contains(out, "timed out after 10s") {
 		t.Errorf("apply: %v\n%s", err, out)
 	}
 }

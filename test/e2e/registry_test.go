@@ -45,7 +45,8 @@ type slowRegistry struct {
 	// the number of sent bytes at which rings is closed; 0 means at the first request
 	alarm int64
 	// see alarm; nil if no alarm is set
-	rings chan struct{}
+	rings      chan struct{}
+	hold, held bool // held: it sends nothing, because rings was closed and hold is set
 }
 
 func newSlowRegistry(t *testing.T) *slowRegistry {
@@ -145,7 +146,7 @@ func (s *slowRegistry) push(r *rig, repository string, image v1.Image) string {
 func (s *slowRegistry) set(rate, stallAt int64, stalls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rate, s.stallAt, s.stalls, s.requests = rate, stallAt, stalls, nil
+	s.rate, s.stallAt, s.stalls, s.requests, s.held = rate, stallAt, stalls, nil, false
 }
 
 func (s *slowRegistry) count(contains string) int {
@@ -161,11 +162,12 @@ func (s *slowRegistry) count(contains string) int {
 }
 
 // ringAt returns a channel that is closed when the registry has sent the given number of further
-// bytes of blobs. If bytes is 0, it is closed at the first request.
-func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
+// bytes of blobs. If bytes is 0, it is closed at the first request. With hold, the registry then sends nothing more
+// until the next call of set.
+func (s *slowRegistry) ringAt(bytes int64, hold bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent, s.alarm, s.rings = 0, bytes, make(chan struct{})
+	s.sent, s.alarm, s.rings, s.hold = 0, bytes, make(chan struct{}), hold
 	return s.rings
 }
 
@@ -176,8 +178,14 @@ func (s *slowRegistry) add(n int64) {
 	s.sent += n
 	if s.rings != nil && s.sent >= s.alarm {
 		close(s.rings)
-		s.rings = nil
+		s.rings, s.held = nil, s.hold
 	}
+}
+
+func (s *slowRegistry) isHeld() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
 }
 
 // slow limits the rate of a blob.
@@ -205,7 +213,7 @@ type slowBody struct {
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
-	if b.stallAt > 0 && b.sent >= b.stallAt {
+	if b.stallAt > 0 && b.sent >= b.stallAt || b.of.isHeld() {
 		<-b.gone
 		return 0, io.ErrUnexpectedEOF
 	}

@@ -120,7 +120,7 @@ func (w *terminal) keys(keys ...string) {
 func (w *terminal) await(pattern string) string {
 	w.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		text := strings.TrimRight(w.tmux("capture-pane", "-t", "x", "-p"), "\n ") + " "
 		if re.MatchString(text) || re.MatchString(strings.TrimRight(text, " ")) {
 			return text

@@ -145,9 +145,9 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 
 func (r *rig) until(what string, holds func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.Fatalf("not so after three minutes: %s", what)
+			r.Fatalf("not so after %s: %s", patience, what)
 		}
 	}
 }

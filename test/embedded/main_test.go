@@ -184,10 +184,13 @@ func (r *rig) command(program string, args ...string) *exec.Cmd {
 
 func (r *rig) cgroup() string { return "/podrunembedded" + r.layout.ID() }
 
+// patience is the time limit of each command and of each wait. It only ends a test that hangs.
+const patience = 10 * time.Minute
+
 // run runs a command with a timeout, and returns its complete output.
 func (r *rig) run(program string, args ...string) (string, error) {
 	c := r.command(program, args...)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	bounded := exec.CommandContext(ctx, c.Path, args...)
 	bounded.Dir, bounded.Env = c.Dir, c.Env
@@ -236,8 +239,8 @@ func (r *rig) daemon() *embed.Daemon {
 func (r *rig) answers() {
 	r.Helper()
 	var last error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		c := http.Client{Timeout: 2 * time.Second}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		c := http.Client{Timeout: 10 * time.Second}
 		answer, err := c.Get("http://127.0.0.1:" + strconv.Itoa(r.port) + "/")
 		if last = err; err != nil {
 			continue

@@ -39,7 +39,7 @@ func TestRequestedAddress(t *testing.T) {
 		t.Errorf("the addresses are %q", out)
 	}
 	r.write("other.yaml", requesting("other", ip4))
-	r.fails(125, "the requested address "+ip4+" is in use by sandbox", "apply", "other.yaml", "--timeout=5s")
+	r.fails(125, "the requested address "+ip4+" is in use by sandbox", "apply", "other.yaml")
 	r.write("outside.yaml", requesting("outside", "192.0.2.7"))
 	r.fails(122, "192.0.2.7 is not in the pod subnets", "apply", "outside.yaml")
 	r.write("one.yaml", requesting("one", strings.TrimSuffix(v4, "0/24")+"51"))

@@ -60,11 +60,18 @@ func TestReplicas(t *testing.T) {
 	r.hasNoService()
 }
 
-// shares checks that exactly the given pods respond to connections to an address. Each of n pods receives
+// shares waits until each of the given pods has responded to a connection to an address: the server of a new
+// pod does not listen immediately. It then checks that exactly these pods respond. Each of n pods receives
 // a connection with a probability of 1/n. The probability that a given one of three pods receives none of
 // 200 connections is 10^-35.
 func (r *rig) shares(address string, pods ...string) {
 	r.Helper()
+	waiting := slices.Clone(pods)
+	r.until("all pods respond", func() bool {
+		answer, err := get(address)
+		waiting = slices.DeleteFunc(waiting, func(pod string) bool { return err == nil && pod == answer })
+		return len(waiting) == 0
+	})
 	answers := map[string]int{}
 	for range 200 {
 		answer, err := get(address)

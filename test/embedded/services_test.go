@@ -35,7 +35,7 @@ spec:
     image: %[1]s
     command: [sh, -c, "busybox touch /d/ready; exec httpd -f -p 8080 -h /www"]
     ports: [{name: http, containerPort: 8080}]
-    readinessProbe: {periodSeconds: 1, failureThreshold: 1, exec: {command: [busybox, test, -e, /d/ready]}}
+    readinessProbe: {periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1, exec: {command: [busybox, test, -e, /d/ready]}}
     volumeMounts: [{name: d, mountPath: /d}]
   volumes: [{name: d, emptyDir: {}}]
 ---
@@ -157,12 +157,12 @@ spec: {schedule: '@every 1s', jobTemplate: {spec: {backoffLimit: 20, template: `
 
 // get sends a request, and returns the last line of the response.
 func get(address string) (string, error) {
-	c, err := net.DialTimeout("tcp", address, 2*time.Second)
+	c, err := net.DialTimeout("tcp", address, 30*time.Second)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(c, "GET / HTTP/1.0\r\n\r\n"); err != nil {
 		return "", err
 	}

@@ -241,7 +241,7 @@ func TestCreatedAheadKilled(t *testing.T) {
 				r := newRig(t)
 				r.rt.Script("i", critest.Behavior{After: 300 * time.Millisecond})
 				r.rt.Script("j", critest.Behavior{})
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 				defer cancel()
 				r.killAt(ctx, test.at, test.after, test.text)
 				if again {

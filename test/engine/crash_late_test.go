@@ -45,7 +45,7 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 	if err := child.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); r.callsTo(method) == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(3 * time.Minute); r.callsTo(method) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	// the test checks the exit state of the process
@@ -200,7 +200,7 @@ func TestTaskOfALateSandbox(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
-			for end := time.Now().Add(20 * time.Second); len(r.rt.Sandboxes()) == 0 && time.Now().Before(end); {
+			for end := time.Now().Add(3 * time.Minute); len(r.rt.Sandboxes()) == 0 && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 			for _, sb := range r.rt.Sandboxes() {
@@ -245,7 +245,7 @@ func TestDeleteAwaitsRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.killLate("RunPodSandbox", 100*time.Millisecond, childJob{Manifest: one("Always")})
+			r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
 			result := r.attachment()
 			released := make(chan time.Time, 1)
 			if releases {

@@ -149,7 +149,7 @@ func TestApplyKilled(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d/after=%v,again=%v", at.method, at.n, after, again), func(t *testing.T) {
 				t.Parallel()
 				r, hooks := crashRig(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 				defer cancel()
 				r.killAt(ctx, at, after, faultPod)
 				r.noLockHeld()
@@ -187,7 +187,7 @@ func TestDeleteKilled(t *testing.T) {
 				r, _ := crashRig(t)
 				r.mustApply(faultPod, run.OutcomeCreated)
 				r.rt.ForgetCalls()
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 				defer cancel()
 				r.killAt(ctx, at, after, "")
 				r.noLockHeld()
@@ -203,7 +203,7 @@ func TestDeleteKilled(t *testing.T) {
 func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	r.killAt(ctx, step{method: "RunPodSandbox"}, false, text)
 	if known, err := r.engine().Find(t.Context(), run.Selector{}); err != nil || len(known) != 1 {

@@ -19,7 +19,7 @@ import (
 func TestGC(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	r.rt.ForgetCalls()
 	r.killAt(ctx, step{method: "RemovePodSandbox"}, false, "")

@@ -170,12 +170,12 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 	}
 }
 
-// eventually waits up to 20 s for a condition.
+// eventually waits up to three minutes for a condition.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+	for deadline := time.Now().Add(3 * time.Minute); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

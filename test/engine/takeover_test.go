@@ -36,7 +36,7 @@ func TestApplyAfterAKilledDelete(t *testing.T) {
 			r.mustApply(slowEnd, run.OutcomeCreated)
 			before, _ := r.rt.Container("app")
 			r.rt.ForgetCalls()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			r.killAt(ctx, step{method: "StopContainer"}, false, "")
 			if again == "apply" {

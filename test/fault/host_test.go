@@ -110,7 +110,7 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 			t.Fatalf("prepare: code %d: %s", r.code, r.err)
 		}
 	}
-	r := h.short(t, s, append(args, "--timeout", "20s")...)
+	r := h.short(t, s, append(args, "--timeout", slowLimit.String())...)
 	t.Logf("code %d after %v: %s", r.code, r.took.Round(time.Millisecond), last(r.err))
 	if !slices.Contains(s.codes, r.code) {
 		t.Errorf("code %d, want one of %v: %s", r.code, s.codes, r.err)
@@ -127,11 +127,11 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 		}
 	}
 	if command == "apply" {
-		if n := h.podrun(t.Context(), nil, "apply", "one.yaml", "--timeout", "40s"); n.code != 0 || h.runs() != nil {
+		if n := h.podrun(t.Context(), nil, "apply", "one.yaml", "--timeout", "3m"); n.code != 0 || h.runs() != nil {
 			t.Errorf("the next apply: code %d, %v: %s", n.code, h.runs(), n.err)
 		}
 	}
-	if n := h.podrun(t.Context(), nil, "delete", "web", "--ignore-not-found", "--timeout", "40s"); n.code != 0 || h.gone() != nil {
+	if n := h.podrun(t.Context(), nil, "delete", "web", "--ignore-not-found", "--timeout", "3m"); n.code != 0 || h.gone() != nil {
 		t.Errorf("the next delete: code %d, %v: %s", n.code, h.gone(), n.err)
 	}
 	return r.code

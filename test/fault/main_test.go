@@ -136,12 +136,12 @@ type result struct {
 }
 
 // patience is the time after which the test kills a command that does not exit.
-const patience = 60 * time.Second
+const patience = 6 * time.Minute
 
 // process returns a podrun process with a command.
 func (h *host) process(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, os.Args[0], args...)
-	c.WaitDelay = time.Second
+	c.WaitDelay = 30 * time.Second
 	c.Env = append(os.Environ(), childEnv+"=1", "CONTAINER_RUNTIME_ENDPOINT=unix://"+h.dir+"/cri.sock", "PODRUN_NAMESPACE=fault", "PODRUN_HOSTNAME_OVERRIDE=node",
 		"PODRUN_CONFIG="+h.dir+"/config.yaml", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links")
 	c.Env = append(c.Env, env...)
