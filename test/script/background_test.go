@@ -72,11 +72,12 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		ended := len(b.done) > 0 // before the output is read, which is then complete
 		text := b.stdout.String() + b.stderr.String()
 		switch {
 		case pattern.MatchString(text):
 			return
-		case len(b.done) > 0 || time.Now().After(deadline):
+		case ended || time.Now().After(deadline):
 			ts.Fatalf("%s did not write %q:\n%s", args[0], args[1], text)
 		}
 	}

@@ -35,7 +35,7 @@ import (
 
 // patience is the time limit for an event that a test expects. The guest (test/guest) is an
 // emulated machine, which is slower and specifies a factor.
-var patience = 2 * time.Minute * slowness
+var patience = 5 * time.Minute * slowness
 
 var slowness = func() time.Duration {
 	n, err := strconv.Atoi(os.Getenv("PODRUN_TEST_SLOWNESS"))

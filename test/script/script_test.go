@@ -274,7 +274,8 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 	}
 	// LIMIT is sufficient, even on a busy machine, for each of three operations: starting the first
 	// container of a pod, running a command in a container, and a failing pull.
-	vars["LIMIT"] = (4 * time.Second * slowness).String()
+	// It is less than the first back-off of a pull, except on an emulated machine.
+	vars["LIMIT"] = max(9*time.Second, 4*time.Second*slowness).String()
 	// No registry listens at DOWN.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
 		port, err := freePort()
