@@ -29,6 +29,7 @@ type deleteFlags struct {
 	labels                    string
 	fileWorkloads             map[identity.Pod]string // kinds of the workloads in the files
 	foundWorkloads            bool                    // whether a dry run found a workload without pods
+	deleted                   []run.WorkloadRecord    // the workloads that the command has marked as deleted
 	jobs                      map[string][]run.Ref    // Jobs and CronJobs that the manifests define, by namespace
 	jobOf                     map[string]run.Ref      // those whose pod has this namespace/name
 	foundJobs                 map[jobRef]bool         // the Jobs and CronJobs that were deleted
@@ -139,6 +140,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return errors.Join(a.report(c.Context(), jobs), err)
 	}
+	f.deleted = workloads
 	replicas, missing := f.replicas(a, engine, named, workloads)
 	selectors = append(selectors, replicas...)
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
@@ -189,6 +191,9 @@ func (f *deleteFlags) missing(a *app, sel run.Selector) error {
 		return nil
 	}
 	ref := run.Ref{Name: sel.Names[0]}
+	if slices.ContainsFunc(f.deleted, func(w run.WorkloadRecord) bool { return isReplica(w, sel.Namespace, sel.Names[0]) }) {
+		return nil // podrun serve has removed it, because its workload is deleted
+	}
 	if job, of := f.jobOf[sel.Namespace+"/"+ref.Name]; of {
 		if f.foundJobs[jobRef{sel.Namespace, job}] {
 			return nil // the pod was deleted with the Job, or there was none

@@ -81,10 +81,7 @@ func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []
 // noteWorkloads reports deleted workloads that had no pods.
 func (a *app) noteWorkloads(r *renderer, marked []run.WorkloadRecord, pods []run.Known) {
 	for _, w := range marked {
-		if slices.ContainsFunc(pods, func(k run.Known) bool {
-			_, replica := manifest.ReplicaIndex(w.ID.Name, k.ID.Name)
-			return replica && k.ID.Namespace == w.ID.Namespace
-		}) {
+		if slices.ContainsFunc(pods, func(k run.Known) bool { return isReplica(w, k.ID.Namespace, k.ID.Name) }) {
 			continue
 		}
 		switch {
@@ -94,4 +91,10 @@ func (a *app) noteWorkloads(r *renderer, marked []run.WorkloadRecord, pods []run
 			r.note(resourceOf(w.Kind) + "/" + w.ID.Name + " deleted")
 		}
 	}
+}
+
+// isReplica reports whether a pod has the name of a replica of a workload.
+func isReplica(w run.WorkloadRecord, namespace, name string) bool {
+	_, replica := manifest.ReplicaIndex(w.ID.Name, name)
+	return replica && namespace == w.ID.Namespace
 }
