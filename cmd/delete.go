@@ -136,12 +136,12 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return errors.Join(a.report(c.Context(), jobs), err)
 	}
-	workloads, forget, err := a.deleteWorkloads(ctx, engine, f, kinds, named, match)
+	var forget func() error
+	f.deleted, forget, err = a.deleteWorkloads(ctx, engine, f, kinds, named, match)
 	if err != nil {
 		return errors.Join(a.report(c.Context(), jobs), err)
 	}
-	f.deleted = workloads
-	replicas, missing := f.replicas(a, engine, named, workloads)
+	replicas, missing := f.replicas(a, engine, named)
 	selectors = append(selectors, replicas...)
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if f.all || f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return !kinds.selects(k, f.labels, match) })
 	}
-	if len(pods)+len(jobs)+len(workloads) == 0 && (f.all || f.labels != "") {
+	if len(pods)+len(jobs)+len(f.deleted) == 0 && (f.all || f.labels != "") {
 		r.note("no pods found")
 	}
 	selectsServices := f.servicesOf(given, match, a.namespaceOrDefault("default"))
@@ -166,7 +166,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err := forget(); err != nil {
 		missing = errors.Join(missing, err)
 	}
-	a.noteWorkloads(r, workloads, pods)
+	a.noteWorkloads(r, f.deleted, pods)
 	if a.services, err = engine.DeleteServices(ctx, selectsServices); err != nil {
 		missing = errors.Join(missing, err)
 	}
@@ -178,7 +178,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		}
 	}
 	results = append(jobs, results...)
-	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0 || f.foundWorkloads || len(workloads) > 0) {
+	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0 || f.foundWorkloads || len(f.deleted) > 0) {
 		return missing
 	}
 	return a.report(c.Context(), results, missing)
@@ -191,7 +191,7 @@ func (f *deleteFlags) missing(a *app, sel run.Selector) error {
 		return nil
 	}
 	ref := run.Ref{Name: sel.Names[0]}
-	if slices.ContainsFunc(f.deleted, func(w run.WorkloadRecord) bool { return isReplica(w, sel.Namespace, sel.Names[0]) }) {
+	if slices.ContainsFunc(f.deleted, func(w run.WorkloadRecord) bool { return isReplica(w, sel.Namespace, ref.Name) }) {
 		return nil // podrun serve has removed it, because its workload is deleted
 	}
 	if job, of := f.jobOf[sel.Namespace+"/"+ref.Name]; of {

@@ -41,7 +41,7 @@ func (a *app) deleteWorkloads(ctx context.Context, e *run.Engine, f *deleteFlags
 }
 
 // replicas returns selectors of the pods of the named objects, and of the workloads in the files.
-func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []run.WorkloadRecord) (out []run.Selector, missing error) {
+func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref) (out []run.Selector, missing error) {
 	namespace := a.namespaceOrDefault("default")
 	for id, kind := range f.fileWorkloads {
 		names, err := run.Ref{Kind: kind, Name: id.Name}.Replicas(e.Layout(), id.Namespace)
@@ -62,7 +62,7 @@ func (f *deleteFlags) replicas(a *app, e *run.Engine, named []run.Ref, marked []
 			missing = errors.Join(missing, f.missingRef(a, ref, err))
 			continue
 		}
-		isMarked := slices.ContainsFunc(marked, func(r run.WorkloadRecord) bool {
+		isMarked := slices.ContainsFunc(f.deleted, func(r run.WorkloadRecord) bool {
 			return r.ID == identity.Pod{Namespace: namespace, Name: ref.Name} && r.Kind == ref.Kind
 		})
 		if isMarked {

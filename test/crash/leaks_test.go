@@ -112,10 +112,10 @@ func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Containe
 }
 
 // leaks lists the leftovers on a host whose pod was deleted. It ignores leftovers that
-// disappear within a minute, because containerd may still be completing a call that the kill canceled. For
-// sandboxes, this takes longer, because the list includes sandboxes that other lanes are creating.
+// disappear within some seconds. For sandboxes, this takes longer, because the list includes
+// sandboxes that other lanes are creating.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
-	left := stays(time.Minute, func() []string { return o.unknown(o.ofHost(ctx, h)) })
+	left := stays(4*time.Second, func() []string { return o.unknown(o.ofHost(ctx, h)) })
 	// Other tests use the same runtime. It lists a sandbox only at the end of RunPodSandbox, which can take more than
 	// 12 s on a busy machine; until then, the sandbox's network namespace looks like a leftover.
 	left = append(left, stays(2*time.Minute, func() []string { return o.unknown(o.ofSandboxes(ctx, time.Now())) })...)

@@ -90,7 +90,7 @@ func TestNetworkOfACutStop(t *testing.T) {
 			if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
 				t.Errorf("delete: code %d: %s", r.code, r.out)
 			}
-			if left, _ := splitLost(o.leaks(t.Context(), h)); len(left) > 0 {
+			if left := o.leaks(t.Context(), h); len(left) > 0 {
 				t.Errorf("left: %s", strings.Join(left, "\n\t"))
 			}
 		})

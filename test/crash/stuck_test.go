@@ -69,16 +69,16 @@ func TestTaskNeverStarted(t *testing.T) {
 				t.Fatalf("containerd removes the container itself: %v", err)
 			}
 			if then == "apply" {
-				if r := h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "5m"); r.code != 0 {
+				if r := h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", recovery.String()); r.code != 0 {
 					t.Errorf("apply: code %d: %s", r.code, r.out)
 				} else if err := o.runs(t.Context(), h.pod); err != nil {
 					t.Error(err)
 				}
 			}
-			if r := h.podrun(nil, "delete", "--all", "--timeout", "5m"); r.code != 0 {
+			if r := h.podrun(nil, "delete", "--all", "--timeout", recovery.String()); r.code != 0 {
 				t.Errorf("delete: code %d: %s", r.code, r.out)
 			}
-			if left, _ := splitLost(o.leaks(t.Context(), h)); len(left) > 0 {
+			if left := o.leaks(t.Context(), h); len(left) > 0 {
 				t.Errorf("left: %s", strings.Join(left, "\n\t"))
 			}
 		})

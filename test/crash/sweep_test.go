@@ -325,11 +325,11 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 func (o *outside) first(h *host, then string) result {
 	switch then {
 	case "apply":
-		return h.podrun(nil, "apply", h.applied(), "--timeout", "5m")
+		return h.podrun(nil, "apply", h.applied(), "--timeout", recovery.String())
 	case "restart":
-		return h.podrun(nil, "restart", h.pod, "--timeout", "5m")
+		return h.podrun(nil, "restart", h.pod, "--timeout", recovery.String())
 	case "scale":
-		r := h.podrun(nil, append(h.scale(h.scaled), "--timeout", "5m")...)
+		r := h.podrun(nil, append(h.scale(h.scaled), "--timeout", recovery.String())...)
 		h.hasScaled = r.code == 0
 		return r
 	case "serve":
@@ -339,7 +339,7 @@ func (o *outside) first(h *host, then string) result {
 		os.Remove(h.source())
 		return o.serveAgain(h)
 	default:
-		return h.podrun(nil, append(h.deletion(), "--timeout", "5m")...)
+		return h.podrun(nil, append(h.deletion(), "--timeout", recovery.String())...)
 	}
 }
 

@@ -199,7 +199,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	}
 	slow := s.image(r, "slow:2", 8*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
-	if out := r.must("image", "pull", "--pull-stall-timeout", "20s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
+	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
 		t.Errorf("%s", out)
 	}
 }

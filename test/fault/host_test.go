@@ -127,11 +127,11 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 		}
 	}
 	if command == "apply" {
-		if n := h.podrun(t.Context(), nil, "apply", "one.yaml", "--timeout", "3m"); n.code != 0 || h.runs() != nil {
+		if n := h.podrun(t.Context(), nil, "apply", "one.yaml", "--timeout", slowLimit.String()); n.code != 0 || h.runs() != nil {
 			t.Errorf("the next apply: code %d, %v: %s", n.code, h.runs(), n.err)
 		}
 	}
-	if n := h.podrun(t.Context(), nil, "delete", "web", "--ignore-not-found", "--timeout", "3m"); n.code != 0 || h.gone() != nil {
+	if n := h.podrun(t.Context(), nil, "delete", "web", "--ignore-not-found", "--timeout", slowLimit.String()); n.code != 0 || h.gone() != nil {
 		t.Errorf("the next delete: code %d, %v: %s", n.code, h.gone(), n.err)
 	}
 	return r.code

@@ -255,14 +255,14 @@ func try(ctx context.Context, c cell) verdict {
 // behind.
 func (c cell) converge(ctx context.Context, h *host) string {
 	if c.next == "apply" {
-		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", "3m"); r.code != 0 {
+		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", slowLimit.String()); r.code != 0 {
 			return fmt.Sprintf("apply: code %d after %v: %s", r.code, r.took, last(r.err))
 		}
 		if err := h.runs(); err != nil {
 			return "apply: " + err.Error()
 		}
 	}
-	if r := h.podrun(ctx, nil, "delete", "web", "--ignore-not-found", "--timeout", "3m"); r.code != 0 {
+	if r := h.podrun(ctx, nil, "delete", "web", "--ignore-not-found", "--timeout", slowLimit.String()); r.code != 0 {
 		return fmt.Sprintf("delete: code %d after %v: %s", r.code, r.took, last(r.err))
 	}
 	if err := h.gone(); err != nil {
@@ -295,7 +295,7 @@ func (c cell) wrong(r result) string {
 // afterwards is how much longer than its limit a command may take. It consists of 5 s for the
 // runtime's last call, 30 s and the grace period for a rollback or the removal after run, 5 s for
 // the last call of the latter, and a margin for a busy machine.
-const afterwards = 2 * time.Minute
+const afterwards = 45 * time.Second
 
 // codes returns the codes with which the command may exit.
 func (c cell) codes() []int {

@@ -13,7 +13,7 @@ import (
 
 // converges is how long serve may take, after the fault has ended, to bring a pod into the state
 // that its file defines. Back-offs last 10 s, and each active call ends at its time limit.
-const converges = 3 * time.Minute
+const converges = 60 * time.Second
 
 // endsWithin is how long serve may take to exit after SIGTERM.
 const endsWithin = 10 * time.Second

@@ -32,7 +32,7 @@ data:
   order: |
     #!/bin/sh
     read -r name </etc/hostname
-    set -- $(busybox timeout 20 busybox wget -q -O - http://db:5432/ 2>&1)
+    set -- $(busybox timeout 5 busybox wget -q -O - http://db:5432/ 2>&1)
     printf 'Content-Type: text/plain\r\n\r\n%%s: %%s\n' "$name" "$*"
   index.html: |
     stock
@@ -100,7 +100,7 @@ spec:
     - |
       while :; do
         read -r begin rest </proc/uptime
-        set -- $(busybox timeout 40 busybox wget -q -O - http://web/cgi-bin/order 2>&1)
+        set -- $(busybox timeout 10 busybox wget -q -O - http://web/cgi-bin/order 2>&1)
         read -r end rest </proc/uptime
         echo "$begin $end $*" >>/shop/requests
         busybox sleep %[3]g
