@@ -272,10 +272,11 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
-	// LIMIT is sufficient, even on a busy machine, for each of three operations: starting the first
-	// container of a pod, running a command in a container, and a failing pull.
-	// It is less than the first back-off of a pull, except on an emulated machine.
-	vars["LIMIT"] = max(9*time.Second, 4*time.Second*slowness).String()
+	// Each limit is sufficient, even on a busy machine: LIMIT for starting the first container of a pod and
+	// for a command in a container, PULL_LIMIT for a failing pull. PULL_LIMIT is less than the first back-off
+	// of a pull, except on an emulated machine.
+	vars["LIMIT"] = max(30*time.Second, 4*time.Second*slowness).String()
+	vars["PULL_LIMIT"] = max(9*time.Second, 4*time.Second*slowness).String()
 	// No registry listens at DOWN.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
 		port, err := freePort()
