@@ -80,8 +80,8 @@ func TestSignalsBurst(t *testing.T) {
 // if a slow terminal delays the message about the first one.
 func TestSameSignalWhilePrinting(t *testing.T) {
 	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
-	printing := make(chan struct{})
-	a.work.printStopping = func(syscall.Signal) { close(printing); time.Sleep(2 * duplicateInterval) }
+	printing, sent := make(chan struct{}), make(chan struct{})
+	a.work.printStopping = func(syscall.Signal) { close(printing); <-sent; time.Sleep(2 * duplicateInterval) }
 	abandoned := make(chan struct{}, 1)
 	a.work.restore = func() { abandoned <- struct{}{}; select {} } // instead of exiting this process
 	ctx, stop := a.catchSignals(t.Context())
@@ -94,6 +94,7 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	send()
 	<-printing
 	send()
+	close(sent)
 	<-ctx.Done()
 	select {
 	case <-abandoned:
@@ -103,7 +104,7 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	send()
 	select {
 	case <-abandoned:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("a later signal does not abandon the work")
 	}
 	// The goroutine remains blocked in restore.

@@ -32,7 +32,7 @@ func await(t *testing.T, changed <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-changed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("no signal: %s", what)
 	}
 }
@@ -135,7 +135,7 @@ func TestWatchWithoutInotify(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); f.run(ctx) }()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		mu.Lock()
 		n := len(reports)
 		mu.Unlock()
