@@ -35,12 +35,16 @@ func (p Plan) recordCreating(g Group, missing []string) {
 		return
 	}
 	var b strings.Builder
-	// Older versions of podrun cannot parse the lines with root directories, so they skip them.
 	for _, dir := range missing {
-		note := p.noteFor(g, dir)
-		fmt.Fprintf(&b, "%s %q\n%d %s\n", makingRoot, note.rootDir, note.milli, dir)
+		b.WriteString(recordLines(p.noteFor(g, dir), dir))
 	}
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
+}
+
+// recordLines returns the lines of a record for a directory. Older versions of podrun cannot parse the line
+// with the root directory, so they skip it.
+func recordLines(note markValues, dir string) string {
+	return fmt.Sprintf("%s %q\n%d %s\n", makingRoot, note.rootDir, note.milli, dir)
 }
 
 // removeCreatingRecord removes the record that recordCreating wrote. The caller must first set the attributes
@@ -55,7 +59,17 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 		return nil
 	}
 	// A file that cannot be read counts as empty.
-	var err error
+	err := p.markRecorded(data)
+	if err != nil {
+		return fmt.Errorf("mark the cgroups that a killed podrun process created: %w", err)
+	}
+	p.removeCreatingRecord()
+	return nil
+}
+
+// markRecorded sets the attributes of the existing directories that are in a record and have no
+// attributes. It skips lines that it cannot parse.
+func (p Plan) markRecorded(data []byte) (err error) {
 	var note markValues
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -73,11 +87,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 			err = errors.Join(err, markErr)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("mark the cgroups that a killed podrun process created: %w", err)
-	}
-	p.removeCreatingRecord()
-	return nil
+	return err
 }
 
 // within reports whether a directory is inside one of the cgroup hierarchies.

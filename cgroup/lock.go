@@ -43,6 +43,7 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		_ = dir.Close()
 		return nil, err
 	}
+	p.markRecreated(ctx)
 	// Closing the directory releases the lock.
 	return func() { _ = dir.Close() }, nil
 }

@@ -154,6 +154,8 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 		}
 		out = slices.Concat(out, containers, records, e.leftLogs(uids))
 	}
+	// Also with --dry-run: this only sets extended attributes of leftover cgroups.
+	cgroup.MarkRecreated(ctx, facts.Cgroup, e.Settings)
 	return append(out, e.leftGroups(facts, uids, shared)...), nil
 }
 

@@ -116,6 +116,7 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 		if st.lease.Lock.Killed && cri.Reserved(err) {
 			made, err = st.awaitKilled(ctx, plan, err)
 		}
+		st.unanswered = st.unanswered || cri.Interrupted(err) || cri.Reserved(err)
 		if errors.Is(err, store.ErrChanged) {
 			return err
 		}
@@ -216,6 +217,9 @@ func (st *Starter) addSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 
 // undoGroups removes the pod's cgroups.
 func (st *Starter) undoGroups(ctx context.Context, _ *newSandbox) error {
+	if st.unanswered {
+		return st.remove.GroupsUnanswered(ctx)
+	}
 	return st.remove.Groups(ctx)
 }
 

@@ -26,6 +26,9 @@ type Starter struct {
 	logs     logs
 	// durable is true if this process has made the checkpoint durable, or need not do so.
 	durable bool
+	// unanswered is true if the runtime may still be creating a sandbox: a call to create one ended without a
+	// response, or its name is reserved.
+	unanswered bool
 	// decidedOn contains the newest containers, by name, at the time when podrun decided on the actions of
 	// the current pass.
 	decidedOn map[string]lifecycle.Container

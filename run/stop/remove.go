@@ -339,7 +339,14 @@ func (r *Remover) underDirLock(ctx context.Context, remove func(ctx context.Cont
 
 // Groups removes the pod's cgroup. It also removes shared parent cgroups if this was the last pod in
 // them.
-func (r *Remover) Groups(ctx context.Context) error {
+func (r *Remover) Groups(ctx context.Context) error { return r.groups(ctx, cgroup.Remove) }
+
+// GroupsUnanswered is Groups for a pod whose sandbox the runtime may still be creating.
+func (r *Remover) GroupsUnanswered(ctx context.Context) error {
+	return r.groups(ctx, cgroup.RemoveUnanswered)
+}
+
+func (r *Remover) groups(ctx context.Context, remove func(context.Context, cgroup.Plan) error) error {
 	defer trace.Begin(ctx, "remove control groups", r.Pod.Plan.ID.String())()
-	return r.Pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, r.Pod.Plan.Cgroup) })
+	return r.Pod.Node.RemoveUnderNodeLock(ctx, func() error { return remove(ctx, r.Pod.Plan.Cgroup) })
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -403,6 +406,47 @@ func TestCancelIsNoFailure(t *testing.T) {
 		if slices.Contains(r.reasons(), "FailedCreatePodSandBox") {
 			t.Errorf("events %q", r.reasons())
 		}
+		r.nothingLeft()
+	})
+}
+
+// TestCgroupsOfACanceledSandbox covers a runtime that creates the pod's cgroup after podrun has canceled the
+// creation of the sandbox and has removed the cgroups. The next pod's removal must remove the shared cgroups.
+func TestCgroupsOfACanceledSandbox(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: creates cgroups")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		restore := r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Hang})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var made []string
+		time.AfterFunc(3*time.Second, func() {
+			for _, root := range cgroupsOf(r.settings.CgroupRoot) {
+				_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+					if err == nil && d.IsDir() {
+						made = append(made, path)
+					}
+					return nil
+				})
+			}
+			cancel(errCtrlC)
+		})
+		if result := r.applyWithin(ctx, one("Always"), testTimeout); !errors.Is(result.Err, errCtrlC) {
+			t.Errorf("the error is %v", result.Err)
+		}
+		r.nothingLeft()
+		restore()
+		if len(made) == 0 {
+			t.Fatal("the pod had no cgroups")
+		}
+		for _, dir := range made { // the runtime
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		r.mustDelete()
 		r.nothingLeft()
 	})
 }
