@@ -59,8 +59,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 		return nil
 	}
 	// A file that cannot be read counts as empty.
-	err := p.markRecorded(data)
-	if err != nil {
+	if err := p.markRecorded(data); err != nil {
 		return fmt.Errorf("mark the cgroups that a killed podrun process created: %w", err)
 	}
 	p.removeCreatingRecord()

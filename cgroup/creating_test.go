@@ -2,24 +2,17 @@ package cgroup
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/podrun/podrun/host"
 )
 
 // TestGroupsOfAKilledPodrunAreRemoved covers a podrun process that is killed after it has created
 // groups and before it has marked them. The next podrun process must remove the groups.
 func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
-	facts, s := live(t)
-	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
-	if p.Driver == host.DriverSystemd {
-		t.Skip("systemd creates and removes the groups")
-	}
-	p.Lock = filepath.Join(t.TempDir(), "run", "cgroups")
+	_, _, planOf := liveCgroupfs(t)
+	p := planOf(podOf(corev1.PodQOSBestEffort))
 	if _, err := openLock(p.Lock); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,23 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	return facts, s
 }
 
+// liveCgroupfs is live for tests that create the directories of groups. The function planOf returns a pod's
+// plan; the lock of the plans belongs to this test.
+func liveCgroupfs(t testing.TB) (facts host.Facts, s nodeconfig.Settings, planOf func(*corev1.Pod) Plan) {
+	t.Helper()
+	facts, s = live(t)
+	lock := filepath.Join(t.TempDir(), "run", "cgroups")
+	planOf = func(pod *corev1.Pod) Plan {
+		p := New(Input{Pod: pod, Facts: facts, Settings: s})
+		if p.Driver == host.DriverSystemd {
+			t.Skip("systemd creates and removes the groups")
+		}
+		p.Lock = lock
+		return p
+	}
+	return facts, s, planOf
+}
+
 // remains returns the leftovers of the test's cgroup root in all hierarchies. If systemd
 // manages cgroups, it also returns the leftovers of the root's units.
 func remains(t testing.TB, p Plan) []string {

@@ -76,11 +76,8 @@ func (p Plan) recordRecreated(ctx context.Context) {
 		}
 	}
 	if p.Driver != host.DriverSystemd {
-		for _, g := range p.Shared {
+		for _, g := range p.parents() {
 			add(g, markValues{})
-		}
-		for i := range p.Root {
-			add(p.level(p.Root[:i+1]), markValues{})
 		}
 	}
 	f, err := os.OpenFile(p.recreated(), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
@@ -103,13 +100,13 @@ func (p Plan) recordRecreated(ctx context.Context) {
 }
 
 // markRecreated sets the attributes of the recorded directories. It removes a record that no longer
-// applies or is empty. The caller must hold the lock.
+// applies. The caller must hold the lock.
 func (p Plan) markRecreated(ctx context.Context) {
 	info, err := os.Lstat(p.recreated())
 	if err != nil {
 		return
 	}
-	if info.Size() == 0 || time.Since(info.ModTime()) > recreatedWithin {
+	if time.Since(info.ModTime()) > recreatedWithin {
 		_ = os.Remove(p.recreated())
 		return
 	}

@@ -2,29 +2,21 @@ package cgroup
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/podrun/podrun/host"
 )
 
 // TestGroupsThatARuntimeCreatesAgain covers a runtime that creates a pod's cgroup after podrun has stopped
 // waiting for the sandbox and has removed the cgroups. The next removal must remove the shared cgroups,
 // and ReadPodGroups must return the pod's cgroup.
 func TestGroupsThatARuntimeCreatesAgain(t *testing.T) {
-	facts, s := live(t)
+	facts, s, planOf := liveCgroupfs(t)
 	first, second := podOf(corev1.PodQOSBestEffort), podOf(corev1.PodQOSBestEffort)
 	first.UID, second.UID = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
-	p, next := New(Input{Pod: first, Facts: facts, Settings: s}), New(Input{Pod: second, Facts: facts, Settings: s})
-	if p.Driver == host.DriverSystemd {
-		t.Skip("systemd creates and removes the groups")
-	}
-	p.Lock = filepath.Join(t.TempDir(), "run", "cgroups")
-	next.Lock = p.Lock
+	p, next := planOf(first), planOf(second)
 	do := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -128,17 +128,22 @@ func removeTree(ctx context.Context, dir string) error {
 // removeParents removes the shared cgroups and the cgroups of the cgroup root if they are empty.
 // The caller must hold the lock.
 func (p Plan) removeParents() error {
-	groups := slices.Clone(p.Shared)
-	slices.Reverse(groups)
-	for i := len(p.Root); i > 0; i-- {
-		groups = append(groups, p.level(p.Root[:i]))
-	}
-	for _, g := range groups {
+	for _, g := range p.parents() {
 		if err := p.removeEmpty(g); err != nil {
 			return failed(g, "remove the cgroup", err)
 		}
 	}
 	return nil
+}
+
+// parents returns the shared cgroups and the cgroups of the cgroup root, innermost first.
+func (p Plan) parents() []Group {
+	groups := slices.Clone(p.Shared)
+	slices.Reverse(groups)
+	for i := len(p.Root); i > 0; i-- {
+		groups = append(groups, p.level(p.Root[:i]))
+	}
+	return groups
 }
 
 // removeEmpty removes a cgroup that podrun created and that is no longer in use.
