@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,8 @@ func requesting(name, addresses string) string {
 	return strings.Replace(text, "{name: web}", fmt.Sprintf("{name: %s, annotations: {podrun.dev/ip: %q}}", name, addresses), 1)
 }
 
-// subnets returns pod subnets that no other root directory uses.
+// subnets returns pod subnets that no other root directory uses, in canonical form, as podrun
+// prints them: an ID may begin with zeros.
 func (r *rig) subnets() (v4, v6 string) {
 	r.Helper()
 	p, err := embed.Subnet(r.layout.ID(), nil)
@@ -25,7 +27,11 @@ func (r *rig) subnets() (v4, v6 string) {
 		r.Fatal(err)
 	}
 	id := r.layout.ID()
-	return p.String(), "fdba:" + id[:4] + ":" + id[4:] + "::/64"
+	p6, err := netip.ParsePrefix("fdba:" + id[:4] + ":" + id[4:] + "::/64")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return p.String(), p6.String()
 }
 
 func TestRequestedAddress(t *testing.T) {
