@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// If podrun stops waiting for a call that creates a sandbox, the runtime may still create the pod's
-// cgroup and its parents after podrun has removed them. These directories do not have podrun's
+// If podrun stops waiting for a call that creates a sandbox, or is killed during this call, the runtime may still
+// create the pod's cgroup and its parents after podrun has removed them. These directories do not have podrun's
 // attributes, so later removals would keep them. Therefore podrun first records the directories. Each podrun
 // process that acquires the lock soon afterwards sets the attributes of those that exist again. This was
 // observed on a slow disk: containerd 1.6 ended a canceled call only after 11 s, and runc had created the cgroups.

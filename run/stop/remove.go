@@ -183,11 +183,15 @@ func (r *Remover) keepRemoved() error {
 // and keeps the data for removeFiles, because the runtime may still create a sandbox or start a container.
 func (r *Remover) removeObjects(ctx context.Context, o RemoveOptions) error {
 	var groups error
+	late := r.lease.Lock.Killed
 	removeGroups := func() {
 		faultpoint.At("remove/groups")
-		groups = r.Groups(ctx)
+		if late {
+			groups = r.GroupsUnanswered(ctx)
+		} else {
+			groups = r.Groups(ctx)
+		}
 	}
-	late := r.lease.Lock.Killed
 	var beside sync.WaitGroup
 	if !late {
 		beside.Go(removeGroups)

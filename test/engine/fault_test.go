@@ -422,14 +422,7 @@ func TestCgroupsOfACanceledSandbox(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var made []string
 		time.AfterFunc(3*time.Second, func() {
-			for _, root := range cgroupsOf(r.settings.CgroupRoot) {
-				_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-					if err == nil && d.IsDir() {
-						made = append(made, path)
-					}
-					return nil
-				})
-			}
+			made = r.cgroupDirs()
 			cancel(errCtrlC)
 		})
 		if result := r.applyWithin(ctx, one("Always"), testTimeout); !errors.Is(result.Err, errCtrlC) {
@@ -437,16 +430,55 @@ func TestCgroupsOfACanceledSandbox(t *testing.T) {
 		}
 		r.nothingLeft()
 		restore()
-		if len(made) == 0 {
-			t.Fatal("the pod had no cgroups")
-		}
-		for _, dir := range made { // the runtime
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r.recreate(made)
 		r.mustApply(one("Always"), run.OutcomeCreated)
 		r.mustDelete()
 		r.nothingLeft()
 	})
+}
+
+// TestCgroupsOfAKilledSandbox is TestCgroupsOfACanceledSandbox for a podrun process that was killed while
+// the runtime created the sandbox. The next process deletes the pod before the runtime creates the cgroups again.
+func TestCgroupsOfAKilledSandbox(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: creates cgroups")
+	}
+	t.Parallel()
+	r := newRig(t)
+	late := r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
+	made := r.cgroupDirs()
+	r.mustDelete()
+	<-late
+	r.nothingLeft()
+	r.recreate(made)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	r.mustDelete()
+	r.nothingLeft()
+}
+
+// cgroupDirs returns the cgroups of the rig's pods and their parents, parents first.
+func (r *rig) cgroupDirs() []string {
+	var dirs []string
+	for _, root := range cgroupsOf(r.settings.CgroupRoot) {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+	}
+	return dirs
+}
+
+// recreate creates cgroups as a runtime does, without podrun's attributes.
+func (r *rig) recreate(dirs []string) {
+	r.t.Helper()
+	if len(dirs) == 0 {
+		r.t.Fatal("the pod had no cgroups")
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
