@@ -1,10 +1,13 @@
 package critest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
@@ -70,7 +73,7 @@ func TestSuiteOnRuntime(t *testing.T) {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
 	parent := os.Getenv("PODRUN_CGROUP_ROOT") + "/critest"
-	// The runtime creates the parent cgroup, but does not remove it.
+	// The runtime creates the parent cgroup, but does not remove it. It may still be removing the cgroups in it.
 	t.Cleanup(func() {
 		for _, pattern := range []string{"/sys/fs/cgroup" + parent, "/sys/fs/cgroup/*" + parent} {
 			dirs, err := filepath.Glob(pattern)
@@ -78,7 +81,11 @@ func TestSuiteOnRuntime(t *testing.T) {
 				t.Error(err)
 			}
 			for _, d := range dirs {
-				if err := os.Remove(d); err != nil && !os.IsNotExist(err) {
+				err := os.Remove(d)
+				for end := time.Now().Add(time.Minute); errors.Is(err, unix.EBUSY) && time.Now().Before(end); err = os.Remove(d) {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if err != nil && !os.IsNotExist(err) {
 					t.Error(err)
 				}
 			}

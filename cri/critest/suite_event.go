@@ -20,7 +20,7 @@ import (
 // sends no events. Other listeners may receive some of the events of containerd 1.7.
 func (s *suite) testEvents(t *testing.T) {
 	p := s.pod(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	stream, err := s.Runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {

@@ -48,9 +48,14 @@ func (s *suite) testSurroundings(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", script, got, want)
 		}
 	}
-	config.Metadata.Name, config.Command = "env", []string{"sh", "-c", "env"}
+	config.Metadata.Name, config.Command = "env", []string{"sh", "-c", "env; echo end"}
 	var names []string
-	for _, e := range s.readLog(t, s.ended(t, p.start(t, config)).GetLogPath()) {
+	const end = "stdout F end"
+	complete := func(entries []string) bool { return slices.Contains(entries, end) }
+	for _, e := range s.awaitLog(t, s.ended(t, p.start(t, config)).GetLogPath(), complete) {
+		if e == end {
+			continue
+		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(e, "stdout F "), "=")
 		// The shell itself sets these variables.
 		if name != "SHLVL" && name != "PWD" && name != "HOME" {

@@ -36,6 +36,28 @@ func (s *suite) readLog(t *testing.T, path string) []string {
 	return entries
 }
 
+// awaitLog reads a log until it is complete: containerd 1.6 may report the exit of a container before it
+// has written the last lines of its log. It returns what readLog returns, after a minute even if the log
+// is incomplete.
+func (s *suite) awaitLog(t *testing.T, path string, complete func(entries []string) bool) []string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		data, err := os.ReadFile(path)
+		if err != nil || len(data) > 0 && data[len(data)-1] != '\n' {
+			continue
+		}
+		if entries := s.readLog(t, path); complete(entries) || t.Failed() {
+			return entries
+		}
+	}
+	return s.readLog(t, path)
+}
+
+// atLeast returns a condition for awaitLog: the log has n entries.
+func atLeast(n int) func(entries []string) bool {
+	return func(entries []string) bool { return len(entries) >= n }
+}
+
 func (s *suite) testLog(t *testing.T) {
 	p := s.pod(t)
 	id := p.sh(t, "app", "echo one; echo two >&2; echo; printf %20000s x; echo; echo ' last '")
@@ -45,7 +67,11 @@ func (s *suite) testLog(t *testing.T) {
 	}
 	pad := strings.Repeat(" ", 20000-1)
 	var out, errs []string
-	for _, e := range s.readLog(t, st.GetLogPath()) {
+	const last = "stdout F  last "
+	complete := func(entries []string) bool {
+		return slices.Contains(entries, last) && slices.ContainsFunc(entries, func(e string) bool { return strings.HasPrefix(e, "stderr ") })
+	}
+	for _, e := range s.awaitLog(t, st.GetLogPath(), complete) {
 		if strings.HasPrefix(e, "stderr ") {
 			errs = append(errs, e)
 		} else {
@@ -63,7 +89,7 @@ func (s *suite) testLog(t *testing.T) {
 	for ; len(long) > part; long = long[part:] {
 		want = append(want, "stdout P "+long[:part])
 	}
-	want = append(want, "stdout F "+long, "stdout F  last ")
+	want = append(want, "stdout F "+long, last)
 	if !slices.Equal(out, want) {
 		t.Errorf("stdout: got %.200q, want %.200q", out, want)
 	}
@@ -98,7 +124,7 @@ func (s *suite) joined(t *testing.T, entries []string) []string {
 func (s *suite) testLogTail(t *testing.T) {
 	p := s.pod(t)
 	st := s.ended(t, p.sh(t, "app", "printf tail"))
-	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout P tail"}) {
+	if got := s.awaitLog(t, st.GetLogPath(), atLeast(1)); !slices.Equal(got, []string{"stdout P tail"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -114,7 +140,7 @@ func (s *suite) testLogTTY(t *testing.T) {
 	if s.cfg.Profile.CarriageReturns {
 		end = "\r"
 	}
-	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout F out" + end, "stdout F err" + end}) {
+	if got := s.awaitLog(t, st.GetLogPath(), atLeast(2)); !slices.Equal(got, []string{"stdout F out" + end, "stdout F err" + end}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -126,9 +152,7 @@ func (s *suite) testLogReopened(t *testing.T) {
 	let := lets(t, config)
 	id := p.start(t, config)
 	path := s.status(t, id).GetLogPath()
-	for deadline := time.Now().Add(time.Minute); len(s.readLog(t, path)) == 0 && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	s.awaitLog(t, path, atLeast(1))
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +165,7 @@ func (s *suite) testLogReopened(t *testing.T) {
 	if got := s.readLog(t, path+".1"); !slices.Equal(got, []string{"stdout F before"}) {
 		t.Errorf("the rotated log contains %q", got)
 	}
-	if got := s.readLog(t, path); !slices.Equal(got, []string{"stdout F after"}) {
+	if got := s.awaitLog(t, path, atLeast(1)); !slices.Equal(got, []string{"stdout F after"}) {
 		t.Errorf("the new log contains %q", got)
 	}
 	_, err := s.Runtime.ReopenContainerLog(t.Context(), reopen)
