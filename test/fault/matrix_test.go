@@ -240,7 +240,10 @@ func try(ctx context.Context, c cell) verdict {
 	clear := h.rt.Fault(c.method, fault)
 	v.first = c.do(ctx, h, c.limit(), clear)
 	v.exercised = slices.ContainsFunc(h.rt.Calls(), func(call critest.Call) bool { return call.Method == c.method })
-	v.wrong = c.wrong(v.first)
+	// On a busy machine, the limit may expire while the command reads its manifest.
+	if v.exercised || !strings.Contains(v.first.err, "the input did not end within --timeout") {
+		v.wrong = c.wrong(v.first)
+	}
 	if v.first.code == 0 {
 		if err := c.holds(h, v.first); err != nil {
 			v.lie = err.Error()
