@@ -13,7 +13,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
@@ -206,11 +205,7 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.created()
 	var starts sync.WaitGroup
 	for _, s := range all {
-		starts.Go(func() {
-			answered, stop := cri.ExtendContext(ctx)
-			defer stop()
-			s.err = st.pod.Node.Client.StartContainer(answered, s.created.ID)
-		})
+		starts.Go(func() { s.err = st.startCreated(ctx, s) })
 	}
 	if b.next != nil && len(all) > 0 {
 		// If this fails, podrun creates the container in its turn.
@@ -219,7 +214,7 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	starts.Wait()
 	var interrupted error
 	for _, s := range all {
-		if s.err != nil {
+		if st.startAgain(ctx, s); s.err != nil {
 			if err := st.containerFailed(ctx, s.action.Container, stepStart, s.err); interrupted == nil {
 				interrupted = err
 			}
