@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/netdump"
 )
 
 // DamagedStore is podrun's decision to replace a damaged store. It is a file in the directory
@@ -145,7 +146,7 @@ func removePorts(l Layout) error {
 	if _, missing := err.(netlink.LinkNotFoundError); missing {
 		return nil
 	}
-	links, lerr := netlink.LinkList()
+	links, lerr := netdump.Repeat(netlink.LinkList)
 	if err := errors.Join(err, lerr); err != nil {
 		return fmt.Errorf("list the interfaces of %s: %w", l.Bridge(), err)
 	}

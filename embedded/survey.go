@@ -19,6 +19,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/netdump"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -160,7 +161,9 @@ func readUsed(except string) ([]netip.Prefix, error) {
 	skip := linkIndex(except)
 	var used []netip.Prefix
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		routes, err := netdump.Repeat(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		})
 		if err != nil && family == netlink.FAMILY_V4 {
 			return nil, fmt.Errorf("read the routes: %w", err)
 		}
@@ -169,7 +172,7 @@ func readUsed(except string) ([]netip.Prefix, error) {
 				used = append(used, p)
 			}
 		}
-		addresses, err := netlink.AddrList(nil, family)
+		addresses, err := netdump.Repeat(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, family) })
 		if err != nil && family == netlink.FAMILY_V4 {
 			return nil, fmt.Errorf("read the addresses: %w", err)
 		}

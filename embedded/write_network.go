@@ -18,6 +18,7 @@ import (
 
 	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/netdump"
 )
 
 // writeNetwork writes the configuration of the pod network for an unpacked archive.
@@ -83,7 +84,7 @@ func readIPv6(except string) IPv6State {
 		return IPv6Off
 	}
 	skip := linkIndex(except)
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V6)
+	routes, err := netdump.Repeat(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V6) })
 	if err != nil {
 		return IPv6Off
 	}
@@ -96,7 +97,7 @@ func readIPv6(except string) IPv6State {
 			return IPv6Used
 		}
 	}
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V6)
+	addresses, err := netdump.Repeat(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V6) })
 	if err == nil && slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.LinkIndex != skip && isPublic(a.IP) }) {
 		return IPv6Used
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/netdump"
 )
 
 // resolvedStub is the address of systemd-resolved, which a pod cannot reach. resolvedFile
@@ -97,7 +98,9 @@ func parseNodeIPs(addresses []string) ([]string, error) {
 func defaultRoute() (link, addr string, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
-		routes, err := netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		routes, err := netdump.Repeat(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		})
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return "", "", err
 		}
@@ -144,7 +147,7 @@ func firstGlobal() (string, error) {
 // global returns the first global unicast address of a link. If l is nil, it considers all
 // links.
 func global(l netlink.Link, family int) (string, error) {
-	addrs, err := netlink.AddrList(l, family)
+	addrs, err := netdump.Repeat(func() ([]netlink.Addr, error) { return netlink.AddrList(l, family) })
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return "", err
 	}

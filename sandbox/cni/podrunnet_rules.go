@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/netdump"
 )
 
 // readOwn reads the attachments to a network. It skips sandboxes without a network namespace, such
@@ -91,15 +91,10 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 // readComments reads the comments of a chain's rules. It returns none if the chain does not
 // exist.
 func readComments(family uint8, table, chain string) ([]string, error) {
-	var messages [][]byte
-	var err error
-	// The read is repeated if the rules changed while they were read.
-	for range 3 {
+	messages, err := netdump.Repeat(func() ([][]byte, error) {
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
-		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
+		return req.Execute(unix.NETLINK_NETFILTER, 0)
+	})
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read the rules of the nftables chain %s %s: %w", table, chain, err)
 	}

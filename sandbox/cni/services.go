@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/netdump"
 )
 
 // ErrNoServices means that the network's plugin is from a release that does not support Services.
@@ -59,7 +61,10 @@ func hasServiceRoutes(bridge string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the bridge %s: %w", bridge, err)
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: br.Attrs().Index, Protocol: serviceRouteProtocol}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	filter := &netlink.Route{LinkIndex: br.Attrs().Index, Protocol: serviceRouteProtocol}
+	routes, err := netdump.Repeat(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	})
 	if err != nil {
 		return false, fmt.Errorf("list the routes of the bridge %s: %w", bridge, err)
 	}

@@ -332,11 +332,19 @@ func (r *rig) sent(rec *recording) {
 // sends the creation after the start. Each call is compared; test/engine.TestCreateAhead checks the
 // times of the calls.
 func sortAhead(calls []critest.Call) {
-	for i := 1; i < len(calls); i++ {
-		before, c := calls[i-1], calls[i]
-		if before.Method == "CreateContainer" && c.Method == "StartContainer" && before.Subject != c.Subject && before.Start.Equal(c.Start) {
-			calls[i-1], calls[i] = c, before
+	for i, c := range calls {
+		if c.Method != "StartContainer" {
+			continue
 		}
+		to := i
+		for j := i - 1; j >= 0 && calls[j].Start.Equal(c.Start) && calls[j].Subject != c.Subject; j-- {
+			// Other calls, such as those of a pull, may be between the two.
+			if calls[j].Method == "CreateContainer" {
+				to = j
+			}
+		}
+		copy(calls[to+1:i+1], calls[to:i])
+		calls[to] = c
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/containernetworking/plugins/pkg/ip"
+	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -84,7 +85,7 @@ func applyGateways(c *config, br netlink.Link, ips []*current.IPConfig) error {
 			}
 		}
 		want := &net.IPNet{IP: one.Gateway, Mask: one.Address.Mask}
-		have, err := netlink.AddrList(br, family)
+		have, err := netlinksafe.AddrList(br, family)
 		if err != nil {
 			return fmt.Errorf("list the addresses of the bridge %s: %w", c.Bridge, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
 )
 
@@ -50,7 +51,7 @@ func hasVeth(comment string) bool {
 
 // removeVeths removes the pairs of a network, except those with the given names.
 func removeVeths(bridge string, keep map[string]bool) error {
-	links, err := netlink.LinkList()
+	links, err := netlinksafe.LinkList()
 	if err != nil {
 		return fmt.Errorf("list the interfaces: %w", err)
 	}
