@@ -54,9 +54,15 @@ func (p Plan) removeCreatingRecord() { _ = os.Remove(p.making()) }
 // markInterrupted sets the attributes of directories that a podrun process created before it was
 // killed. The caller must hold the lock.
 func (p Plan) markInterrupted(ctx context.Context) error {
-	data, readErr := hostfile.ReadNoFollow(ctx, p.making(), maxMaking)
+	// An interrupted process must read the record, too: otherwise it would remove the record unread.
+	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	data, readErr := hostfile.ReadNoFollow(short, p.making(), maxMaking)
 	if errors.Is(readErr, fs.ErrNotExist) {
 		return nil
+	}
+	if readErr != nil && short.Err() != nil {
+		return fmt.Errorf("read the cgroups that a killed podrun process created: %w", readErr)
 	}
 	// A file that cannot be read counts as empty.
 	if err := p.markRecorded(data); err != nil {

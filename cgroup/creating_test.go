@@ -24,6 +24,13 @@ func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// An interrupted process must not remove the record unread.
+	interrupt, _ := interrupted(t)
+	unlock, err := p.lockShared(interrupt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
 	if err := Remove(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

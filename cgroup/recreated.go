@@ -26,6 +26,9 @@ const (
 	// recreatedWithin is the time for which the record applies after the last directory was added.
 	// containerd ends the cleanup of a canceled call within 1 minute (util.DeferContext).
 	recreatedWithin = 2 * time.Minute
+	// maxRecreated is the maximum size of the record, in bytes: the cgroups of about 30 pods in eight
+	// hierarchies. Each podrun process reads it.
+	maxRecreated = 64 << 10
 	// recordWithin is the maximum time for which podrun waits for the lock to write or apply the record.
 	recordWithin = 2 * time.Second
 )
@@ -35,7 +38,7 @@ func (p Plan) recreated() string { return filepath.Join(p.Lock, "recreated") }
 
 // RemoveUnanswered is Remove for a pod whose sandbox the runtime may still be creating.
 func RemoveUnanswered(ctx context.Context, p Plan) error {
-	short, cancel := context.WithTimeout(ctx, recordWithin)
+	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	_ = p.underLock(short, "record the cgroups that the runtime may create again", func() error {
 		p.recordRecreated(short)
@@ -59,13 +62,38 @@ func MarkRecreated(ctx context.Context, c host.Cgroup, s nodeconfig.Settings) {
 
 // recordRecreated adds the plan's directories that have podrun's attributes to the record. With the systemd
 // driver, it adds only those of pods: if a kubelet has created a shared slice again, podrun must not stop
-// this slice. The caller must hold the lock.
+// this slice. If the record becomes too long, it removes the earlier directories. The caller must hold the lock.
 func (p Plan) recordRecreated(ctx context.Context) {
-	recorded, _ := hostfile.ReadNoFollow(ctx, p.recreated(), maxMaking)
+	recorded, _ := hostfile.ReadNoFollow(ctx, p.recreated(), maxRecreated)
+	text, flags := p.recreatedLines(string(recorded)), os.O_APPEND
+	if len(recorded) == 0 || len(recorded)+len(text) > maxRecreated {
+		text, flags = p.recreatedLines(""), os.O_TRUNC
+	}
+	f, err := os.OpenFile(p.recreated(), os.O_WRONLY|os.O_CREATE|flags|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || len(text) > maxRecreated {
+		return
+	}
+	if _, err := f.WriteString(text); err != nil {
+		// An incomplete line could name another directory.
+		_ = f.Truncate(info.Size())
+		return
+	}
+	// The directories that were already recorded also apply from now on.
+	now := unix.Timespec{Nsec: unix.UTIME_NOW}
+	_ = unix.UtimesNanoAt(unix.AT_FDCWD, p.recreated(), []unix.Timespec{now, now}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// recreatedLines returns the lines of the plan's directories that are not in the record.
+func (p Plan) recreatedLines(recorded string) string {
 	var b strings.Builder
 	add := func(g Group, note markValues) {
 		for _, dir := range p.dirs(g) {
-			if lines := recordLines(note, dir); marked(dir) && !strings.Contains(string(recorded), lines) {
+			if lines := recordLines(note, dir); marked(dir) && !strings.Contains(recorded, lines) {
 				b.WriteString(lines)
 			}
 		}
@@ -80,23 +108,7 @@ func (p Plan) recordRecreated(ctx context.Context) {
 			add(g, markValues{})
 		}
 	}
-	f, err := os.OpenFile(p.recreated(), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.Size()+int64(b.Len()) > maxMaking {
-		return
-	}
-	if _, err := f.WriteString(b.String()); err != nil {
-		// An incomplete line could name another directory.
-		_ = f.Truncate(info.Size())
-		return
-	}
-	// The directories that were already recorded also apply from now on.
-	now := unix.Timespec{Nsec: unix.UTIME_NOW}
-	_ = unix.UtimesNanoAt(unix.AT_FDCWD, p.recreated(), []unix.Timespec{now, now}, unix.AT_SYMLINK_NOFOLLOW)
+	return b.String()
 }
 
 // markRecreated sets the attributes of the recorded directories. It removes a record that no longer
@@ -110,7 +122,7 @@ func (p Plan) markRecreated(ctx context.Context) {
 		_ = os.Remove(p.recreated())
 		return
 	}
-	if data, err := hostfile.ReadNoFollow(ctx, p.recreated(), maxMaking); err == nil {
+	if data, err := hostfile.ReadNoFollow(ctx, p.recreated(), maxRecreated); err == nil {
 		_ = p.markRecorded(data)
 	}
 }

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"testing"
@@ -33,7 +34,12 @@ func TestGroupsThatARuntimeCreatesAgain(t *testing.T) {
 	})
 	do(Apply(t.Context(), p))
 	dirs := slices.DeleteFunc(remains(t, p), func(dir string) bool { return slices.Contains(before, dir) })
+	// A record that is full is replaced.
+	do(os.WriteFile(p.recreated(), bytes.Repeat([]byte("0 /none\n"), maxRecreated/8), 0o600))
 	do(RemoveUnanswered(t.Context(), p))
+	if info, err := os.Stat(p.recreated()); err != nil || info.Size() > maxRecreated/2 {
+		t.Errorf("the record: %v, %v", info, err)
+	}
 	if left := remains(t, p); !slices.Equal(left, before) {
 		t.Fatalf("left behind: %q", left)
 	}

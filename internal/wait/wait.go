@@ -11,9 +11,12 @@ import (
 // together wake an idle process only once, and a wake-up costs more than a typical task.
 const Alignment = 250 * time.Millisecond
 
-// Sleep waits for the duration d and returns nil. If ctx ends first, Sleep returns the context's
-// cause.
+// Sleep waits for the duration d and returns nil. If ctx ends first, or has already ended, Sleep returns
+// the context's cause.
 func Sleep(ctx context.Context, d time.Duration) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
