@@ -17,9 +17,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// duplicateInterval is the interval within which two equal signals count as one: timeout(1)
-// signals its child and, about 0.2 ms later, its process group.
-const duplicateInterval = 100 * time.Millisecond
+// Two equal signals within an interval count as one: timeout(1) signals its child and, about 0.2 ms later, its
+// process group. podrun measures the interval between the times at which it handles the signals, which may be
+// longer on a busy host. Ctrl-C has a shorter interval, because a user may press it twice to abandon the command.
+const (
+	duplicateInterval = time.Second
+	keyInterval       = 100 * time.Millisecond
+)
 
 // verdict is the effect of a signal, which depends on the previous signals.
 type verdict string
@@ -33,6 +37,7 @@ const (
 
 // interrupts records the signals received so far.
 type interrupts struct {
+	keys bool // true if SIGINT may come from a keyboard: stdin is a terminal
 	seen map[syscall.Signal]bool
 	last syscall.Signal
 	at   time.Time
@@ -44,7 +49,11 @@ type interrupts struct {
 // SIGHUP follows another signal, it has no effect: systemd sends one right after SIGTERM if
 // SendSIGHUP is set.
 func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
-	if s == i.last && at.Sub(i.at) < duplicateInterval {
+	interval := duplicateInterval
+	if i.keys && s == syscall.SIGINT {
+		interval = keyInterval
+	}
+	if s == i.last && at.Sub(i.at) < interval {
 		return noEffect
 	}
 	again := i.seen[s]
@@ -102,11 +111,12 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 		var before interrupts
 		for sig := range received {
 			s := sig.(syscall.Signal)
+			before.keys = a.stdinTerminal() != nil
 			switch before.verdict(s, time.Now()) {
 			case stopWork:
 				callWithin(printLimit, func() { a.printStopping(s) })
-				cancel(SignalError{Signal: s})
 				before.at = time.Now() // an equal signal may have arrived while podrun printed the message
+				cancel(SignalError{Signal: s})
 			// podrun speeds up only once: the next SIGTERM abandons the work.
 			case speedUp:
 				close(a.work.speedUp)

@@ -19,8 +19,8 @@ func TestSignals(t *testing.T) {
 	}
 	ms := time.Millisecond
 	for name, list := range map[string][]got{
-		"Ctrl-C twice":               {{in, 0, stopWork}, {in, time.Second, abandonWork}},
-		"timeout(1)":                 {{term, 0, stopWork}, {term, ms / 5, noEffect}, {term, 99 * ms, noEffect}, {term, 200 * ms, abandonWork}},
+		"two INTs":                   {{in, 0, stopWork}, {in, 999 * ms, noEffect}, {in, ms, abandonWork}},
+		"timeout(1)":                 {{term, 0, stopWork}, {term, ms / 5, noEffect}, {term, 999 * ms, noEffect}, {term, 200 * ms, abandonWork}},
 		"timeout -s INT":             {{in, 0, stopWork}, {in, ms / 5, noEffect}},
 		"GitHub":                     {{in, 0, stopWork}, {term, 7500 * ms, speedUp}},
 		"GitHub's runner, its group": {{in, 0, stopWork}, {in, ms, noEffect}, {term, 7500 * ms, speedUp}, {term, ms, noEffect}},
@@ -40,6 +40,18 @@ func TestSignals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSignalsOfKeyboard checks that a user may press Ctrl-C twice, and that other signals keep the longer interval.
+func TestSignalsOfKeyboard(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for s, want := range map[syscall.Signal]verdict{syscall.SIGINT: abandonWork, syscall.SIGTERM: noEffect} {
+		before := interrupts{keys: true}
+		all := []verdict{before.verdict(s, now), before.verdict(s, now.Add(keyInterval-1)), before.verdict(s, now.Add(keyInterval))}
+		if !slices.Equal(all, []verdict{stopWork, noEffect, want}) {
+			t.Errorf("%s: %v", signalName(s), all)
+		}
 	}
 }
 
@@ -63,13 +75,13 @@ type errWrite struct{ err error }
 func (e *errWrite) Error() string { return "write |1: " + e.err.Error() }
 func (e *errWrite) Unwrap() error { return e.err }
 
-// A burst is measured from its first signal: with a signal every 90 ms, the command is
+// A burst is measured from its first signal: with a signal every 0.9 s, the command is
 // eventually abandoned.
 func TestSignalsBurst(t *testing.T) {
 	var before interrupts
 	var all []verdict
 	for i := range 3 {
-		all = append(all, before.verdict(syscall.SIGINT, time.Unix(1e9, 0).Add(time.Duration(i)*90*time.Millisecond)))
+		all = append(all, before.verdict(syscall.SIGINT, time.Unix(1e9, 0).Add(time.Duration(i)*900*time.Millisecond)))
 	}
 	if !slices.Equal(all, []verdict{stopWork, noEffect, abandonWork}) {
 		t.Errorf("%v", all)

@@ -132,25 +132,24 @@ func (p *Puller) succeed(key backOffKey) {
 }
 
 // fail records the reason of a failed pull if podrun will retry the pull. The next attempt and
-// commands that show the pod use the record. If the registry requested a delay that is at least as
-// long as the back-off, fail returns this delay. Otherwise it returns 0.
-func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
+// commands that show the pod use the record. fail returns the delay until the next attempt and, if the registry
+// requested a delay that is at least as long as the back-off, this delay as asked. Otherwise asked is 0.
+func (p *Puller) fail(key backOffKey, image Image, e *PullError) (next, asked time.Duration) {
 	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
 	for _, c := range image.Containers {
 		because.Containers = append(because.Containers, c.Name)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	asked := time.Duration(0)
 	if e.Err != nil {
 		asked = retryAfter(Detail(e.Err), time.Now())
 	}
-	waits := p.backOff.Fail(key, because, asked, time.Now())
+	next = p.backOff.Fail(key, because, asked, time.Now())
 	p.keep(key.UID)
-	if asked < waits {
-		return 0
+	if asked < next {
+		asked = 0
 	}
-	return asked
+	return next, asked
 }
 
 // keep stores a pod's back-off. It ignores errors, because their only effect is that a later

@@ -67,8 +67,8 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		if fatal && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
 		}
-		asked := p.fail(key, j.image, failed)
-		p.setLast(ctx, plan, j, failed.backingOff(), p.left(key))
+		next, asked := p.fail(key, j.image, failed)
+		p.setLast(ctx, plan, j, failed.backingOff(), next)
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, asked))
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
 	}
