@@ -274,7 +274,7 @@ func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, log
 	}
 	for _, l := range logs {
 		s := podlog.Source{
-			Container: l.Container, Path: l.Path, State: string(l.State),
+			Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
 			Alive: func(ctx context.Context) (bool, error) { return engine.Alive(ctx, l.ID) },
 			Warn:  func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
 		}

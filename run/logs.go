@@ -50,7 +50,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		case c == nil:
 			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has not been created yet")}
 		default:
-			out = append(out, Log{Pod: seen.id, Container: name, ID: c.ID, Path: c.LogPath, State: c.State})
+			out = append(out, Log{Pod: seen.id, Container: name, ID: c.ID, Path: c.LogPath, State: c.State, FinishedAt: c.FinishedAt})
 		}
 	}
 	if len(out) == 0 {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // Options selects a part of a log and its format, as the flags of kubectl logs do. The zero
@@ -59,6 +60,9 @@ type Source struct {
 	// has written the last line. If Last is nil, the log counts as complete when the container has
 	// exited.
 	Last <-chan struct{}
+	// FinishedAt is the time at which the container exited; zero if it is running or unknown. Without Follow,
+	// Stream begins to read writtenWithin after this time at the earliest, because of the same delay.
+	FinishedAt time.Time
 
 	// Warn receives problems of the log that do not prevent podrun from reading the rest. If Warn
 	// is nil, podrun ignores them.
@@ -73,6 +77,10 @@ type Output struct {
 	Stdout, Stderr io.Writer
 }
 
+// writtenWithin is the time within which the runtime writes the last line of a container that has exited.
+// On a host that is not overloaded, containerd takes some milliseconds.
+const writtenWithin = 500 * time.Millisecond
+
 // Stream writes the log of a container. It begins with the oldest of the rotated files, whether
 // it is compressed or not. (The kubelet reads only the current file, so `kubectl logs` shows
 // almost nothing after a rotation.) Stream returns nil when it has written everything. If the
@@ -80,6 +88,12 @@ type Output struct {
 // returns fs.ErrNotExist.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
+	if !opts.Follow && !src.FinishedAt.IsZero() {
+		// The time may be in the future if the clock was set back.
+		if err := wait.Sleep(ctx, min(time.Until(src.FinishedAt.Add(writtenWithin)), writtenWithin)); err != nil {
+			return s.wrap(err)
+		}
+	}
 	if err := s.open(ctx); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ trap ended EXIT
 
 # settled replaces values that differ between runs, and the namespace of the test with default.
 settled() {
-	sed -E "s#\b${PODRUN_NAMESPACE:-default}/#default/#g"';s/[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/ADDRESS/g; s/\b[0-9.]+(ms|s|m)\b/TIME/g; s/[[:blank:]]+/ /g; s/ $//' "$@"
+	sed -E "s#\b${PODRUN_NAMESPACE:-default}/#default/#g"';s/[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/ADDRESS/g; s/\b([0-9.]+(h|ms|m|s))+\b/TIME/g; s/[[:blank:]]+/ /g; s/ $//' "$@"
 }
 
 # expect searches the output for each line of stdin, a pattern, in this order.

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 )
@@ -12,6 +14,8 @@ type Log struct {
 	ID        string
 	Path      string // an absolute path
 	State     lifecycle.State
+	// FinishedAt is the time of the container's exit; zero if it has not exited.
+	FinishedAt time.Time
 }
 
 // logStreams announces started and exited containers to the reader of their logs. The zero value

@@ -418,7 +418,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "<id>"},
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "<uid>"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
-	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b( \(\d+(\.\d+)?(ms|µs|s) including waiting\))?`), "<duration>"},
+	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d+)?(ms|µs|s)\b( \(\d+(\.\d+)?(ms|µs|s) including waiting\))?`), "<duration>"},
 }
 
 // stable FILE TO writes FILE to TO. It replaces values that differ between runs, and replaces the

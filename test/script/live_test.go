@@ -23,7 +23,7 @@ func TestLiveView(t *testing.T) {
 		t.Fatal(out)
 	}
 	for _, c := range []struct{ command, sorted, row string }{
-		{"get -w", "restarts", `web +2/2 +Running +0 .*Started \d+s ago`},
+		{"get -w", "restarts", `web +2/2 +Running +0 .*Started (\d+m(\d+s)?|\d+s) ago`},
 		{"get pods -o wide --watch", "restarts", `web +2/2 +Running`},
 		{"top -w", "restarts", `web +\d+m +\d+Mi +0 +Started`},
 		{"top --watch --containers", "restarts", `web +app +\d+m`},
@@ -79,7 +79,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 		t.Fatal(out)
 	}
 	for command, want := range map[string]string{
-		"get -w": `^NAME   READY   STATUS    RESTARTS   AGE\nweb    2/2     Running   0          \d+s\n$`,
+		"get -w": `^NAME   READY   STATUS    RESTARTS   AGE\nweb    2/2     Running   0          (\d+m(\d+s)?|\d+s)\n$`,
 		"top -w": `^NAME   CPU\(cores\)   MEMORY\(bytes\)\n(web    \d+m           \d+Mi\n){2,}$`,
 	} {
 		c := exec.Command(w.race.program, strings.Fields(command)...)

@@ -1,0 +1,38 @@
+package podlog
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestReadsLastLine covers a container that has just exited, and whose last line the runtime has not yet
+// written. The times are virtual.
+func TestReadsLastLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exited time.Duration // before the read
+		tail   *int64
+		want   string
+		took   time.Duration
+	}{
+		"just now":                  {0, nil, "first\nlast\n", writtenWithin},
+		"just now, only one line":   {0, count(1), "last\n", writtenWithin},
+		"a while ago":               {writtenWithin, nil, "first\n", 0},
+		"the clock has been set":    {-time.Hour, nil, "first\nlast\n", writtenWithin},
+		"some milliseconds earlier": {writtenWithin - 200*time.Millisecond, nil, "first\nlast\n", 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, out := newLogFile(t), newScreen()
+				l.line("stdout F first")
+				time.AfterFunc(100*time.Millisecond, func() { l.line("stdout F last") })
+				begun := time.Now()
+				err := Stream(t.Context(), Source{Path: l.path, FinishedAt: begun.Add(-tc.exited)}, Output{out, out}, Options{Tail: tc.tail})
+				if took := time.Since(begun); err != nil || took != tc.took {
+					t.Errorf("%v after %v", err, took)
+				}
+				out.await(t, tc.want)
+			})
+		})
+	}
+}
