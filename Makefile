@@ -60,7 +60,7 @@ LONGEST = ./test/script ./test/e2e ./test/crash ./test/engine ./test/embedded ./
 .PHONY: test
 test: lint shells ## every check and test; the scripts in full on the fake, a part on containerd and on the runtime of make bundle
 	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test $(OVERLAP) -count=1 -timeout 40m $(LONGEST) ./...
-	cd embedded/bundle && go test -count=1 -timeout 5m ./podrun-net
+	cd embedded/bundle && go test -count=1 -timeout 20m ./podrun-net
 	cd test/controllers && go test -count=1 -timeout 10m .
 	cd test/conformance && go test -count=1 ./summary
 

@@ -72,8 +72,9 @@ func TestListenerV6Only(t *testing.T) {
 			t.Fatal(err)
 		}
 		port := int32(l.Addr().(*net.TCPAddr).Port)
-		i := slices.IndexFunc(sockets, func(s socket) bool { return s.Port == port && s.Protocol == corev1.ProtocolTCP })
-		if i < 0 || sockets[i].V6Only != want || sockets[i].IP != "::" {
+		// Another process may listen on the port of an IPv4 address.
+		i := slices.IndexFunc(sockets, func(s socket) bool { return s.Port == port && s.Protocol == corev1.ProtocolTCP && s.IP == "::" })
+		if i < 0 || sockets[i].V6Only != want {
 			t.Errorf("%s: %d of %+v, want V6Only %v", network, i, sockets, want)
 		}
 	}
@@ -92,7 +93,7 @@ func TestProcSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(list, func(s socket) bool { return s.Port == port })
+		i := slices.IndexFunc(list, func(s socket) bool { return s.Port == port && s.Protocol == corev1.ProtocolTCP && s.IP == "127.0.0.1" })
 		if i < 0 {
 			t.Fatalf("port %d is not among %+v", port, list)
 		}

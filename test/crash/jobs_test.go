@@ -90,7 +90,18 @@ func TestJobsUnderKills(t *testing.T) {
 		status := func(field string) string {
 			return strings.TrimSpace(h.podrun(nil, "get", "job", h.pod+"-steps", "-o", "jsonpath={.status."+field+"}").out)
 		}
-		if err := until(ctx, func() error { // the Job starts its pods one after the other
+		for n := range completions { // the Job starts its pods one after the other
+			if err := until(ctx, func() error {
+				if have, _ := strconv.Atoi(status("succeeded")); have <= n {
+					return fmt.Errorf("%d of %d pods of the Job have succeeded", have, completions)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		if err := until(ctx, func() error {
 			if r := status("conditions[*].type"); !strings.Contains(r, "Complete") {
 				return errors.New("the Job has not ended: " + r)
 			}
@@ -99,6 +110,16 @@ func TestJobsUnderKills(t *testing.T) {
 			t.Error(err)
 		}
 		succeeded, failed = status("succeeded"), status("failed")
+		// A kill may have prevented the first Jobs of the CronJob from running.
+		if err := until(ctx, func() error {
+			data, err := os.ReadFile(filepath.Join(runs, "log"))
+			if err == nil && len(data) == 0 {
+				err = errors.New("no Job of the CronJob has run")
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
 		if err := os.Remove(h.source()); err != nil {
 			t.Error(err)
 		}

@@ -29,7 +29,7 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 	// two layers, each of which takes 6 s
 	s.set(1*megabyte, 0, 0)
 	out := r.must("image", "pull", image)
-	lines := regexp.MustCompile(`(?m)^Normal  PullProgress +`+regexp.QuoteMeta(image)+`: ([0-9.]+) of 12\.6 MB \([0-9]+%\), ([0-9.]+) MB/s$`).FindAllStringSubmatch(out, -1)
+	lines := regexp.MustCompile(`(?m)^Normal  PullProgress +`+regexp.QuoteMeta(image)+`: ([0-9.]+) of 12\.6 MB \([0-9]+%\), ([0-9.]+) (kB|MB)/s$`).FindAllStringSubmatch(out, -1)
 	// The number of lines depends on the load of the machine.
 	if len(lines) == 0 || len(lines) > 12 {
 		t.Fatalf("%d lines of progress in\n%s", len(lines), out)
@@ -38,6 +38,9 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 	for _, line := range lines {
 		here, _ := strconv.ParseFloat(line[1], 64)
 		rate, _ := strconv.ParseFloat(line[2], 64)
+		if line[3] == "kB" {
+			rate /= 1000
+		}
 		if here < last || here > 12.6 || rate > 10 {
 			t.Errorf("%s", line[0])
 		}
@@ -59,7 +62,7 @@ func TestPullProgressAsJSON(t *testing.T) {
 	image := s.image(r, "json", 6*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
 	out := r.must("image", "pull", "-o", "json", image)
-	found, moved := false, false
+	found, moved := false, false // found is set when podrun knows the size of the image
 	for line := range strings.Lines(out) {
 		var e struct {
 			Reason string
@@ -70,6 +73,9 @@ func TestPullProgressAsJSON(t *testing.T) {
 		}
 		if json.Unmarshal([]byte(line), &e) != nil || e.Pull == nil {
 			continue
+		}
+		if !found && e.Pull.Total == 0 && e.Pull.Bytes == 0 {
+			continue // the registry has not sent the manifest yet
 		}
 		found, moved = true, moved || e.Pull.Bytes > 0 && e.Pull.BytesPerSecond > 0
 		if e.Reason != "PullProgress" || e.Pull.Image != image || e.Pull.State != "pulling" && e.Pull.State != "unpacking" ||
@@ -184,10 +190,11 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	image := s.image(r, "stall", 6*megabyte, 1)
 	s.set(0, 3*megabyte, 1)
 	out := r.must("image", "pull", "--pull-stall-timeout", "6s", image)
+	// The message contains the time since the last byte, which exceeds the limit on a busy machine.
 	for _, want := range []string{
-		`Failed to pull image "` + image + `": no data received for 6s, at `, "Back-off pulling image", "Successfully pulled image",
+		`Failed to pull image "` + regexp.QuoteMeta(image) + `": no data received for ([6-9]|[0-9]{2,})s, at `, "Back-off pulling image", "Successfully pulled image",
 	} {
-		if !strings.Contains(out, want) {
+		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
@@ -197,9 +204,9 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	if out, err := r.podrun("image", "pull", "--pull-stall-timeout", "0", "--timeout", "2s", left); err == nil {
 		t.Errorf("%s", out)
 	}
-	slow := s.image(r, "slow:2", 8*megabyte, 1)
+	slow := s.image(r, "slow:2", 12*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
-	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
+	if out := r.must("image", "pull", "--pull-stall-timeout", "9s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 12.6 MB (") {
 		t.Errorf("%s", out)
 	}
 }
@@ -230,8 +237,8 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 	defer l.Close() // the kernel accepts connections
 	image := l.Addr().String() + "/mute:1"
 	out, err := r.podrun("image", "pull", "--pull-stall-timeout", "2s", "--timeout", "30s", image)
-	for _, want := range []string{`Failed to pull image "` + image + `": registry ` + l.Addr().String() + ` has not answered for 2s`, "increase --pull-stall-timeout"} {
-		if err == nil || !strings.Contains(out, want) {
+	for _, want := range []string{`Failed to pull image "` + regexp.QuoteMeta(image) + `": registry ` + regexp.QuoteMeta(l.Addr().String()) + ` has not answered for ([2-9]|[0-9]{2,})s`, "increase --pull-stall-timeout"} {
+		if err == nil || !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}

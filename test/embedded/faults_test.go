@@ -61,6 +61,7 @@ func TestADaemonThatDoesNotStartSaysWhy(t *testing.T) {
 func TestDownWithoutContainerd(t *testing.T) {
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
+	r.answers() // the container executes its program
 	r.kill()
 	// The processes are shims, because the containers continue to run.
 	for _, line := range r.processes() {

@@ -66,6 +66,7 @@ func TestServices(t *testing.T) {
 		return strings.Contains(sent, "READY=1")
 	})
 	r.must("apply", "shop.yaml")
+	r.isReady("True")
 	ip := r.must("get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
 	virtual, node := net.JoinHostPort(ip, "80"), fmt.Sprintf("127.0.0.1:%d", nodePort)
 	r.serves(virtual)
@@ -85,7 +86,10 @@ func TestServices(t *testing.T) {
 	// A node port on which a process listens.
 	used, listener := 0, net.Listener(nil)
 	for port := 30000; listener == nil && port <= 32767; port++ {
-		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil && port != nodePort {
+		if port == nodePort {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
 			used, listener = port, l
 		}
 	}
@@ -95,9 +99,11 @@ func TestServices(t *testing.T) {
 
 	// A change of the readiness.
 	r.must("exec", "web", "--", "busybox", "rm", "/d/ready")
+	r.isReady("False")
 	r.refuses(virtual)
 	r.refuses(node)
 	r.must("exec", "web", "--", "busybox", "touch", "/d/ready")
+	r.isReady("True")
 	r.serves(virtual)
 
 	// A restart of the container.
@@ -105,6 +111,7 @@ func TestServices(t *testing.T) {
 	r.until("the container has been restarted", func() bool {
 		return r.must("get", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}") == "1"
 	})
+	r.isReady("True")
 	r.serves(virtual)
 	r.serves(node)
 
@@ -172,6 +179,15 @@ func get(address string) (string, error) {
 		last = lines.Text()
 	}
 	return last, lines.Err()
+}
+
+// isReady waits until the condition Ready of the pod web has the given status. On a busy machine, a probe may
+// take longer than syncLimit.
+func (r *rig) isReady(status string) {
+	r.Helper()
+	r.until("Ready of the pod is "+status, func() bool {
+		return r.must("get", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) == status
+	})
 }
 
 // serves waits until an address of the Service responds.
