@@ -50,6 +50,8 @@ type Fault struct {
 	Times int                          // number of calls that the fault affects; 0 means all
 	Skip  int                          // number of matching calls that succeed before the first fault
 	Match func(req proto.Message) bool // nil matches every call
+	// if not nil, the delay of Late begins when it is closed
+	Gate <-chan struct{}
 	// if not nil, it is called after Late or EffectThenHang has performed the call, even if the call
 	// failed
 	Done func()
@@ -208,7 +210,7 @@ func (rt *Runtime) late(ctx context.Context, f *fault, do func(context.Context) 
 	rt.busy.Go(func() {
 		defer close(done)
 		defer stop()
-		if err = wait(own, f.Delay); err == nil {
+		if err = f.await(own); err == nil {
 			if resp, err = do(own); f.Done != nil {
 				f.Done()
 			}
@@ -221,6 +223,18 @@ func (rt *Runtime) late(ctx context.Context, f *fault, do func(context.Context) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// await waits for the gate and the delay of a Late fault.
+func (f *fault) await(ctx context.Context) error {
+	if f.Gate != nil {
+		select {
+		case <-f.Gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return wait(ctx, f.Delay)
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -115,7 +115,12 @@ func nextSync(fd, over int) (string, error) {
 			errno  int32
 			flags  uint32
 		}{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-		if errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)); errno != 0 {
+		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)); errno {
+		case 0:
+		// A signal has interrupted the call, which is then repeated.
+		case unix.ENOENT:
+			continue
+		default:
 			return "", os.NewSyscallError("ioctl", errno)
 		}
 		return path, err

@@ -34,6 +34,9 @@ func TestApplyOfLateStart(t *testing.T) {
 			}
 			<-late
 			all := r.rt.Containers()
+			for end := time.Now().Add(time.Minute); len(all) == 1 && all[0].State != tc.want && time.Now().Before(end); all = r.rt.Containers() {
+				time.Sleep(10 * time.Millisecond)
+			}
 			if len(all) != 1 || all[0].State != tc.want {
 				t.Errorf("%d containers: %v", len(all), all)
 			}

@@ -109,7 +109,7 @@ func TestKilledInARestart(t *testing.T) {
 			defer r.mustDelete()
 			r.rt.Script("web", clean)
 			r.mustApply(restartable("Never", "app:1", ""), run.OutcomeCreated)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			r.killAt(ctx, step{method: "StopContainer"}, after, restartable("Never", "app:2", ""))
 			result := r.apply(restartable("Never", "app:2", ""))
@@ -137,7 +137,7 @@ func TestCanceledStart(t *testing.T) {
 				r.mustApply(restartable("Never", image, ""), run.OutcomeCreated)
 				image = "app:2"
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			r.killAt(ctx, step{method: "StartContainer"}, false, restartable("Never", image, ""))
 			before, _ := r.rt.Container("web")

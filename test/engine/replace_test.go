@@ -153,13 +153,13 @@ func TestReplaceCountsTheOldAsGone(t *testing.T) {
 	r := newRig(t)
 	text := func(arg string) string {
 		return podText("web", "Always", "containers:", "- name: app", "  image: registry.example/app:1", "  args: ["+arg+"]",
-			"  resources: {requests: {cpu: 900m}}", "  ports: [{containerPort: 80, hostPort: 39471}]")
+			"  resources: {requests: {cpu: 900m}}", "  ports: [{containerPort: 80, hostPort: 18998}]")
 	}
 	r.mustApply(text("one"), run.OutcomeCreated)
 	r.mustApply(text("two"), run.OutcomeReplaced)
 	other := strings.Replace(text("one"), "name: web", "name: other", 1)
 	_, err := r.applyAll(t.Context(), other)
-	wantErr(t, err, problem.Refused, "39471")
+	wantErr(t, err, problem.Refused, "18998")
 	r.mustDelete()
 }
 
