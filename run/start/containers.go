@@ -205,7 +205,7 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.created()
 	var starts sync.WaitGroup
 	for _, s := range all {
-		starts.Go(func() { s.err = st.startCreated(ctx, s) })
+		starts.Go(func() { s.err = s.start(ctx, st.pod.Node.Client) })
 	}
 	if b.next != nil && len(all) > 0 {
 		// If this fails, podrun creates the container in its turn.

@@ -17,7 +17,7 @@ import (
 // containers. The kubelet's garbage collection does the same (pkg/kubelet/kuberuntime/kuberuntime_gc.go,
 // evictContainers and evictSandboxes).
 func (st *Starter) removeDead(ctx context.Context) error {
-	holds := st.lastRuns()
+	holds := lastRuns(st.pod.Observed.Containers)
 	for i, sb := range slices.Clone(st.pod.Observed.Sandboxes) {
 		if i == 0 || sb.Ready || !sb.Managed || holds[sb.ID] {
 			continue
@@ -39,10 +39,11 @@ func (st *Starter) removeDead(ctx context.Context) error {
 	return nil
 }
 
-// lastRuns returns the sandboxes that have the newest run of a container, or the last run that has exited.
-func (st *Starter) lastRuns() map[string]bool {
+// lastRuns returns the sandboxes that have the newest run of a container, or the last run that has exited. The
+// containers are sorted from the newest to the oldest.
+func lastRuns(containers []lifecycle.Container) map[string]bool {
 	sandboxes, newest, exited := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, c := range st.pod.Observed.Containers { // newest first
+	for _, c := range containers {
 		last := c.State == lifecycle.Exited && !exited[c.Name]
 		if !newest[c.Name] || last {
 			sandboxes[c.SandboxID] = true

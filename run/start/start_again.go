@@ -35,13 +35,13 @@ func (st *Starter) startAgain(ctx context.Context, s *starting) {
 				return
 			}
 		}
-		s.err = st.startCreated(ctx, s)
+		s.err = s.start(ctx, client)
 	}
 }
 
-// startCreated starts a container that podrun has created. The call may continue after ctx ends.
-func (st *Starter) startCreated(ctx context.Context, s *starting) error {
+// start starts the container, which podrun has created. The call may continue after ctx ends.
+func (s *starting) start(ctx context.Context, client *cri.Client) error {
 	answered, stop := cri.ExtendContext(ctx)
 	defer stop()
-	return st.pod.Node.Client.StartContainer(answered, s.created.ID)
+	return client.StartContainer(answered, s.created.ID)
 }
