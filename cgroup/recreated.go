@@ -64,23 +64,27 @@ func MarkRecreated(ctx context.Context, c host.Cgroup, s nodeconfig.Settings) {
 // driver, it adds only those of pods: if a kubelet has created a shared slice again, podrun must not stop
 // this slice. If the record becomes too long, it removes the earlier directories. The caller must hold the lock.
 func (p Plan) recordRecreated(ctx context.Context) {
+	// If this read fails, the record may contain a directory twice.
 	recorded, _ := hostfile.ReadNoFollow(ctx, p.recreated(), maxRecreated)
-	text, flags := p.recreatedLines(string(recorded)), os.O_APPEND
-	if len(recorded) == 0 || len(recorded)+len(text) > maxRecreated {
-		text, flags = p.recreatedLines(""), os.O_TRUNC
-	}
-	f, err := os.OpenFile(p.recreated(), os.O_WRONLY|os.O_CREATE|flags|unix.O_NOFOLLOW, 0o600)
+	text := p.recreatedLines(string(recorded))
+	f, err := os.OpenFile(p.recreated(), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || len(text) > maxRecreated {
+	if err != nil {
 		return
+	}
+	size := info.Size()
+	if size+int64(len(text)) > maxRecreated {
+		if text, size = p.recreatedLines(""), 0; len(text) > maxRecreated || f.Truncate(0) != nil {
+			return
+		}
 	}
 	if _, err := f.WriteString(text); err != nil {
 		// An incomplete line could name another directory.
-		_ = f.Truncate(info.Size())
+		_ = f.Truncate(size)
 		return
 	}
 	// The directories that were already recorded also apply from now on.

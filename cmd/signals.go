@@ -18,8 +18,8 @@ import (
 )
 
 // Two equal signals within an interval count as one: timeout(1) signals its child and, about 0.2 ms later, its
-// process group. podrun measures the interval between the times at which it handles the signals, which may be
-// longer on a busy host. Ctrl-C has a shorter interval, because a user may press it twice to abandon the command.
+// process group. On a busy host, podrun may handle the second signal much later than it was sent. Ctrl-C has a
+// shorter interval, because a user may press it twice to abandon the command.
 const (
 	duplicateInterval = time.Second
 	keyInterval       = 100 * time.Millisecond
@@ -37,7 +37,7 @@ const (
 
 // interrupts records the signals received so far.
 type interrupts struct {
-	keys bool // true if SIGINT may come from a keyboard: stdin is a terminal
+	keys bool // true if SIGINT may come from a keyboard (inForeground)
 	seen map[syscall.Signal]bool
 	last syscall.Signal
 	at   time.Time
@@ -111,7 +111,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 		var before interrupts
 		for sig := range received {
 			s := sig.(syscall.Signal)
-			before.keys = a.stdinTerminal() != nil
+			before.keys = inForeground()
 			switch before.verdict(s, time.Now()) {
 			case stopWork:
 				callWithin(printLimit, func() { a.printStopping(s) })

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/podrun/podrun/run"
@@ -25,6 +26,18 @@ func (a *app) stdinTerminal() *os.File {
 		return f
 	}
 	return nil
+}
+
+// inForeground reports whether podrun belongs to the foreground process group of its terminal, which receives
+// SIGINT if the user presses Ctrl-C. timeout(1) runs its command in a group of its own, in the background.
+func inForeground() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // streamsOf returns the streams for a process in a container, with standard input and a terminal

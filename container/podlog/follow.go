@@ -14,8 +14,8 @@ import (
 // lookWatched and lookUnwatched are the intervals at which podrun checks a log, with and without
 // notifications of changes. askAlive is the interval of calls to Alive. settle is how long podrun
 // continues to read a rotated file, because the runtime may write buffered data to it after it has
-// created the new file. linger is how long podrun continues to read the log of an exited container
-// if Source.Last is nil.
+// created the new file. linger is how long podrun continues to read the log of an exited container if Source.Last
+// is not closed.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
@@ -95,6 +95,9 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	if s.lingers.IsZero() {
 		s.lingers = time.Now().Add(linger)
+		if s.src.Last == nil {
+			s.lingers = time.Now().Add(s.src.unwritten())
+		}
 	}
 	timer := time.NewTimer(time.Until(s.lingers))
 	defer timer.Stop()

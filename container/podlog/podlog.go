@@ -57,11 +57,10 @@ type Source struct {
 	Alive  func(context.Context) (bool, error)
 	// Last is closed when the runtime will no longer write to the log of a container that has
 	// exited. It is necessary because containerd reports the exit up to some milliseconds before it
-	// has written the last line. If Last is nil, the log counts as complete when the container has
-	// exited.
+	// has written the last line. If Last is nil, the log counts as complete writtenWithin after the exit.
 	Last <-chan struct{}
 	// FinishedAt is the time at which the container exited; zero if it is running or unknown. Without Follow,
-	// Stream begins to read writtenWithin after this time at the earliest, because of the same delay.
+	// Stream begins to read the log when the log counts as complete.
 	FinishedAt time.Time
 
 	// Warn receives problems of the log that do not prevent podrun from reading the rest. If Warn
@@ -81,16 +80,25 @@ type Output struct {
 // On a host that is not overloaded, containerd takes some milliseconds.
 const writtenWithin = 500 * time.Millisecond
 
+// unwritten returns the time after which the log of a container that has exited counts as complete if Last is nil.
+// It is not positive if the log is complete.
+func (s Source) unwritten() time.Duration {
+	if s.FinishedAt.IsZero() {
+		return writtenWithin
+	}
+	// The time may be in the future if the clock was set back.
+	return min(time.Until(s.FinishedAt.Add(writtenWithin)), writtenWithin)
+}
+
 // Stream writes the log of a container. It begins with the oldest of the rotated files, whether
 // it is compressed or not. (The kubelet reads only the current file, so `kubectl logs` shows
 // almost nothing after a rotation.) Stream returns nil when it has written everything. If the
 // context ends, it returns an error that wraps the context's cause. If there is no log, it
 // returns fs.ErrNotExist.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
-	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
+	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts)}
 	if !opts.Follow && !src.FinishedAt.IsZero() {
-		// The time may be in the future if the clock was set back.
-		if err := wait.Sleep(ctx, min(time.Until(src.FinishedAt.Add(writtenWithin)), writtenWithin)); err != nil {
+		if err := wait.Sleep(ctx, src.unwritten()); err != nil {
 			return s.wrap(err)
 		}
 	}

@@ -36,3 +36,35 @@ func TestReadsLastLine(t *testing.T) {
 		})
 	}
 }
+
+// TestFollowAwaitsLastLine checks how long a stream that follows waits for the last line of a container that has
+// exited, if no one closes Source.Last.
+func TestFollowAwaitsLastLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exited time.Duration // before now; 0 means an unknown time
+		want   time.Duration
+	}{
+		"seen now":    {0, writtenWithin},
+		"just now":    {200 * time.Millisecond, writtenWithin - 200*time.Millisecond},
+		"a while ago": {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &stream{}
+				if tc.exited > 0 {
+					s.src.FinishedAt = time.Now().Add(-tc.exited)
+				}
+				begun, changed := time.Now(), make(chan struct{}, 1)
+				if tc.want > 0 {
+					changed <- struct{}{}
+					if err := s.awaitLast(t.Context(), changed); err != nil || s.last {
+						t.Errorf("after a change: complete %v, %v", s.last, err)
+					}
+				}
+				if err := s.awaitLast(t.Context(), changed); err != nil || !s.last || time.Since(begun) != tc.want {
+					t.Errorf("complete %v after %v, %v", s.last, time.Since(begun), err)
+				}
+			})
+		})
+	}
+}

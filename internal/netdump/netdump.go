@@ -13,7 +13,7 @@ import (
 // interruptions in a row are unlikely.
 const tries = 5
 
-// Repeat calls list until it returns an error other than ErrDumpInterrupted, or none, but at most tries
+// Repeat calls list until it succeeds or returns an error other than ErrDumpInterrupted, but at most tries
 // times. It returns the result of the last call.
 func Repeat[T any](list func() (T, error)) (T, error) {
 	for try := 1; ; try++ {

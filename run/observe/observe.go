@@ -237,9 +237,8 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 		Annotations: st.GetAnnotations(),
 	}
 	c.ProcessExited = c.State == lifecycle.Running && c.PID > 0 && inHostPIDNamespace() && exitedPID(c.PID)
-	if cri.StartCanceled(st) {
-		// If a start was canceled, the exit code does not show whether the container must be
-		// restarted.
+	if cri.StartCanceled(st) || cri.FailedWithoutSandboxPID(st) {
+		// The container never ran, so its exit code does not show whether it must be restarted.
 		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""
 	}
 	c.TerminationLog = TerminationLog(st.GetMounts(), c.Annotations)

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
@@ -33,6 +34,7 @@ type starting struct {
 	config  *runtimeapi.ContainerConfig
 	created lifecycle.Container
 	err     error // error of the last call to the runtime
+	repeats bool  // true if the start failed, and the next pass repeats it
 }
 
 // StartsInParallel reports whether podrun may start a container in parallel with its neighbors. This
@@ -205,7 +207,11 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.created()
 	var starts sync.WaitGroup
 	for _, s := range all {
-		starts.Go(func() { s.err = s.start(ctx, st.pod.Node.Client) })
+		starts.Go(func() {
+			answered, stop := cri.ExtendContext(ctx)
+			defer stop()
+			s.err = st.pod.Node.Client.StartContainer(answered, s.created.ID)
+		})
 	}
 	if b.next != nil && len(all) > 0 {
 		// If this fails, podrun creates the container in its turn.
@@ -214,8 +220,8 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	starts.Wait()
 	var interrupted error
 	for _, s := range all {
-		if st.startAgain(ctx, s); s.err != nil {
-			if err := st.containerFailed(ctx, s.action.Container, stepStart, s.err); interrupted == nil {
+		if s.err != nil {
+			if err := st.startFailed(ctx, s); interrupted == nil {
 				interrupted = err
 			}
 			continue
@@ -237,6 +243,7 @@ func (st *Starter) runHook(ctx context.Context, b *batch) error {
 func (st *Starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
+	delete(st.unknownPIDs, c.Name)
 	st.pod.Observed.Put(c)
 	st.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
 	// As in the kubelet, the container runs even if the link is missing.

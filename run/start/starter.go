@@ -32,6 +32,9 @@ type Starter struct {
 	// decidedOn contains the newest containers, by name, at the time when podrun decided on the actions of
 	// the current pass.
 	decidedOn map[string]lifecycle.Container
+	// unknownPIDs is the number of failed starts by container, because the runtime did not know the PID of the
+	// sandbox (cri.NoSandboxPID).
+	unknownPIDs map[string]int
 	// onStart is called with the path of the log for each container that was started.
 	onStart func(c lifecycle.Container, log string)
 }
@@ -42,7 +45,7 @@ func (st *Starter) fail(err error) { st.Failures = append(st.Failures, pod.OfPod
 // New returns the starter of the lease's pod. The argument puller is nil for an operation that starts
 // no containers. The function onStart is called for each started container, with the path of its log.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
-	st := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
+	st := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, unknownPIDs: map[string]int{}, onStart: onStart}
 	st.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ForegroundImages{st}}
 	st.Volumes = Volumes{pod: l.Pod, lease: l}
 	st.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: st.fail}

@@ -42,7 +42,7 @@ func (st *Starter) Containers(ctx context.Context, next *lifecycle.Action, actio
 	b := &batch{actions: actions, next: next}
 	err = run(ctx, st, containerSteps, b)
 	for _, s := range b.all {
-		if s.err != nil {
+		if s.err != nil && !s.repeats {
 			b.failed = append(b.failed, s.action.Container)
 		}
 	}

@@ -117,6 +117,9 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 		r.must("delete", "starts", "--grace-period", "0", "--ignore-not-found")
 	}
 	t.Logf("%d of 10 pods ran", looked)
+	if looked == 0 {
+		t.Error("no container ran: the test did not exercise the race")
+	}
 }
 
 // TestTeardownNeverCrossesAMount checks that podrun does not delete a host directory with the pod

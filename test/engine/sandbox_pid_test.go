@@ -1,71 +1,114 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 
-// errNoSandboxPID is what containerd returned on a busy host for a container that it had created
-// without knowing the PID of the sandbox (containerd/containerd#9160).
-var errNoSandboxPID = status.Error(codes.Unknown, "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to create new parent process: namespace path: lstat /proc/0/ns/ipc: no such file or directory: unknown")
+// noSandboxPID makes StartContainer fail as containerd did on a busy host for a container that it had
+// created without knowing the PID of the sandbox (containerd/containerd#9160).
+var noSandboxPID = critest.Behavior{StartErr: "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to create new parent process: namespace path: lstat /proc/0/ns/ipc: no such file or directory: unknown"}
 
-// TestStartWithoutSandboxPID checks that podrun replaces such a container, also if podrun created it before its turn
-// or if it has a postStart hook. podrun gives up after three attempts.
+// TestStartWithoutSandboxPID checks that podrun replaces such a container immediately, regardless of its restart
+// policy. As in the kubelet, each replacement counts as a restart.
 func TestStartWithoutSandboxPID(t *testing.T) {
+	const containers = `containers: [{name: app, image: "registry.example/app:1"}, {name: next, image: "registry.example/app:1"}]`
 	again := []string{"RemoveContainer app", "CreateContainer app", "StartContainer app"}
+	forever := critest.Behavior{Forever: true}
 	for name, tc := range map[string]struct {
-		pod     string
-		failing int
-		want    []string
+		pod      string
+		runs     []critest.Behavior
+		want     []string // the calls that follow the first start; nil if they are not compared
+		restarts uint32
 	}{
-		"once":                            {one("Always"), 1, again},
-		"twice, with restartPolicy Never": {one("Never"), 2, append(slices.Clone(again), again...)},
-		"with a hook":                     {podText("web", "Always", `containers: [{name: app, image: "registry.example/app:1", lifecycle: {postStart: {exec: {command: [hook]}}}}]`), 1, append(slices.Clone(again), "ExecSync app")},
+		"once":                 {one("Always"), []critest.Behavior{noSandboxPID, forever}, again, 1},
+		"restart policy Never": {one("Never"), []critest.Behavior{noSandboxPID, noSandboxPID, forever}, append(slices.Clone(again), again...), 2},
+		"a hook": {podText("web", "Always", `containers: [{name: app, image: "registry.example/app:1", lifecycle: {postStart: {exec: {command: [hook]}}}}]`),
+			[]critest.Behavior{noSandboxPID, forever}, append(slices.Clone(again), "ExecSync app"), 1},
+		"an init container": {podText("web", "Always", `initContainers: [{name: app, image: "registry.example/app:1"}]`, `containers: [{name: next, image: "registry.example/app:1"}]`),
+			[]critest.Behavior{noSandboxPID, {}}, nil, 1},
+		"another container": {podText("web", "Always", containers), []critest.Behavior{noSandboxPID, forever}, nil, 1},
+		"in parallel":       {podText("web", "Always", containers), []critest.Behavior{noSandboxPID, forever}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
-				r.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Err: errNoSandboxPID, Times: tc.failing})
+				if name == "in parallel" {
+					r.settings.StartOrder = nodeconfig.StartParallel
+				}
+				r.rt.Script("app", tc.runs...)
+				hooks := 0
+				r.rt.ScriptExec("app", func([]string) *critest.Exec { hooks++; return &critest.Exec{} })
 				r.mustApply(tc.pod, run.OutcomeCreated)
-				wantChanges(t, r.rt, append([]string{"RunPodSandbox", "CreateContainer app", "StartContainer app"}, tc.want...)...)
+				if tc.want != nil {
+					wantChanges(t, r.rt, append([]string{"RunPodSandbox", "CreateContainer app", "StartContainer app"}, tc.want...)...)
+				}
 				r.mustApply(tc.pod, run.OutcomeUnchanged)
+				for _, c := range r.rt.Containers() {
+					if want := map[bool]uint32{true: tc.restarts}[c.Config.GetMetadata().GetName() == "app"]; c.Config.GetMetadata().GetAttempt() != want {
+						t.Errorf("%s: attempt %d, want %d", c.Config.GetMetadata().GetName(), c.Config.GetMetadata().GetAttempt(), want)
+					}
+				}
+				if hooks > 1 {
+					t.Errorf("the hook ran %d times", hooks)
+				}
 				r.mustDelete()
 				r.nothingLeft()
 			})
 		})
 	}
-	t.Run("created ahead", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
-			pod := podText("web", "Always", `containers: [{name: app, image: "registry.example/app:1"}, {name: next, image: "registry.example/app:1"}]`)
-			r.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Err: errNoSandboxPID, Skip: 1, Times: 1})
-			r.mustApply(pod, run.OutcomeCreated)
-			r.mustApply(pod, run.OutcomeUnchanged)
-			if n := len(r.rt.Containers()); n != 2 {
-				t.Errorf("%d containers", n)
-			}
-			r.mustDelete()
-			r.nothingLeft()
-		})
+}
+
+// TestStartAlwaysWithoutSandboxPID checks that podrun reports the error after three attempts, and that the next
+// apply starts the container, even with restartPolicy Never.
+func TestStartAlwaysWithoutSandboxPID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", noSandboxPID)
+		result := r.apply(one("Never"))
+		var e *problem.Error
+		if !errors.As(result.Err, &e) || e.Kind != problem.Runtime || !strings.Contains(e.Error(), "container app: start: ") || !strings.Contains(e.Error(), "lstat /proc/0/ns/ipc") {
+			t.Errorf("the error is %v", result.Err)
+		}
+		if n := r.callsTo("StartContainer"); n != 3 {
+			t.Errorf("%d attempts", n)
+		}
+		r.rt.Script("app", critest.Behavior{Forever: true})
+		if result := r.apply(one("Never")); result.Err != nil {
+			t.Errorf("the next apply: %v", result.Err)
+		}
+		r.mustDelete()
+		r.nothingLeft()
 	})
-	t.Run("always", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t)
-			r.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Err: errNoSandboxPID})
-			result := r.apply(one("Always"))
-			if result.Err == nil || !strings.Contains(result.Err.Error(), "container app: start: ") || !strings.Contains(result.Err.Error(), "lstat /proc/0/ns/ipc") {
-				t.Errorf("the error is %v", result.Err)
-			}
-			wantChanges(t, r.rt, append(append([]string{"RunPodSandbox", "CreateContainer app", "StartContainer app"}, again...), again...)...)
-		})
+}
+
+// TestInterruptedWithoutSandboxPID checks that a container that never ran does not count as failed if the command
+// is interrupted before the replacement.
+func TestInterruptedWithoutSandboxPID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", noSandboxPID, critest.Behavior{Forever: true})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		restore := r.rt.Fault("RemoveContainer", critest.Fault{When: critest.Hang, Match: func(proto.Message) bool { cancel(errCtrlC); return true }})
+		if result := r.applyWithin(ctx, one("Never"), testTimeout); !errors.Is(result.Err, errCtrlC) {
+			t.Errorf("the error is %v", result.Err)
+		}
+		restore()
+		if result := r.apply(one("Never")); result.Err != nil {
+			t.Errorf("the next apply: %v", result.Err)
+		}
+		r.mustDelete()
+		r.nothingLeft()
 	})
 }
