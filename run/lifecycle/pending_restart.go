@@ -14,8 +14,8 @@ type RestartCause string
 
 // The causes.
 const (
-	// RestartChanged means that the definition of the container changed, or that a resize requires its
-	// restart (KEP-1287). podrun ignores the container's restart policy.
+	// RestartChanged means that the definition of the container changed, that a resize requires its
+	// restart (KEP-1287), or that a command recreates the pod. podrun ignores the container's restart policy.
 	RestartChanged RestartCause = "Changed"
 	// RestartUnhealthy means that the container's startup or liveness probe failed. podrun starts the
 	// container again unless its restart policy is Never. If the container has no restart policy, the pod's

@@ -142,6 +142,12 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	if o.Grace != nil {
 		grace = *o.Grace
 	}
+	if r.Stop.Recreates {
+		// If podrun is interrupted before it recreates the pod, the containers that it has killed must run again.
+		if err := r.Pod.RecordRestarts(lifecycle.RestartChanged, r.Pod.RunningIDs()...); err != nil {
+			return err
+		}
+	}
 	err = r.Stop.Pod(ctx, grace)
 	if errors.Is(err, store.ErrChanged) {
 		return err

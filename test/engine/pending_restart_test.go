@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -203,4 +204,41 @@ func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 			t.Errorf("%d warnings: %q", n, s.warnings)
 		}
 	})
+}
+
+// TestInterruptedRecreation covers a restart that is interrupted after it has killed a container with restartPolicy
+// Never, and before it recreates the pod. The pod has not ended: the next owner starts the container again.
+func TestInterruptedRecreation(t *testing.T) {
+	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemovePodSandbox"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Never"), run.OutcomeCreated)
+				restore := r.rt.Fault(method, critest.Fault{When: critest.EffectThenHang})
+				if method == "RemovePodSandbox" {
+					restore()
+					restore = r.rt.Fault(method, critest.Fault{When: critest.Hang})
+				}
+				results, err := r.engine().Restart(t.Context(), r.known(), run.ApplyOptions{Timeout: 5 * time.Second, AllowKubelet: true})
+				if err != nil || len(results) != 1 || results[0].Err == nil {
+					t.Fatalf("%+v, %v", results, err)
+				}
+				restore()
+				if c, ok := r.rt.Container("app"); ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+					t.Fatal("the restart has not killed the container")
+				}
+				if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 || views[0].Object.Status.Phase != corev1.PodRunning {
+					t.Errorf("the pod counts as ended: %+v, %v", views, err)
+				}
+				if result := r.apply(one("Never")); result.Err != nil {
+					t.Errorf("the next apply: %v", result.Err)
+				}
+				if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+					t.Errorf("the container does not run: %v", c.State)
+				}
+				r.mustDelete()
+				r.nothingLeft()
+			})
+		})
+	}
 }
