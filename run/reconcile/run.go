@@ -129,8 +129,11 @@ func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	for waited := false; ; waited = true {
 		r, err := w.lease.Lock.Owner()
 		switch {
-		case err != nil || r == nil || r.Incarnation != w.lease.Lock.Incarnation:
+		case err != nil || r == nil:
 			return true, err
+		case r.Incarnation != w.lease.Lock.Incarnation:
+			w.warnTakenOver(r)
+			return true, nil
 		case !w.lease.Lock.Live(r):
 			if !waited {
 				return false, nil

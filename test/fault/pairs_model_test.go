@@ -21,8 +21,9 @@ func (v pairVerdict) check(h *host, harmed time.Time) string {
 		if end.code == 0 && m.goal != "" {
 			wants = append(wants, m.goal)
 		}
-		if end.code == 0 && (m.name == "start" || m.name == "restart") && []member{v.second, v.first}[i].name == "run" {
-			// The command started the pod of run, which terminates.
+		if (end.code == 0 || v.served) && (m.name == "start" || m.name == "restart") && []member{v.second, v.first}[i].name == "run" {
+			// The command started the pod of run, which terminates. If the command failed after it had recreated the
+			// pod, podrun serve may have taken over the pod from it.
 			wants = append(wants, "job runs", "stopped")
 		}
 	}
