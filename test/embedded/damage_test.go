@@ -167,17 +167,26 @@ func overwrite(offset int64, n int) func(string) error {
 	}
 }
 
-// containersOf counts the pod's processes.
+// containersOf counts the pod's processes, without the children that httpd forks for requests.
 func (r *rig) containersOf() int {
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		r.Fatal(err)
 	}
-	n := 0
+	parents := map[string]string{} // by PID
 	for _, name := range names {
+		dir := filepath.Dir(name)
 		line, err := os.ReadFile(name)
-		groups, gerr := os.ReadFile(filepath.Join(filepath.Dir(name), "cgroup"))
-		if err == nil && gerr == nil && strings.HasPrefix(string(line), "httpd\x00-f\x00") && strings.Contains(string(groups), r.cgroup()) {
+		groups, gerr := os.ReadFile(filepath.Join(dir, "cgroup"))
+		status, serr := os.ReadFile(filepath.Join(dir, "status"))
+		if err == nil && gerr == nil && serr == nil && strings.HasPrefix(string(line), "httpd\x00-f\x00") && strings.Contains(string(groups), r.cgroup()) {
+			_, after, _ := strings.Cut(string(status), "\nPPid:\t")
+			parents[filepath.Base(dir)], _, _ = strings.Cut(after, "\n")
+		}
+	}
+	n := 0
+	for _, parent := range parents {
+		if _, forked := parents[parent]; !forked {
 			n++
 		}
 	}
