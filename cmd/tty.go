@@ -29,7 +29,8 @@ func (a *app) stdinTerminal() *os.File {
 }
 
 // inForeground reports whether podrun belongs to the foreground process group of its terminal, which receives
-// SIGINT if the user presses Ctrl-C. timeout(1) runs its command in a group of its own, in the background.
+// SIGINT if the user presses Ctrl-C. timeout(1) moves itself and its command to a new process group, which is in
+// the background.
 func inForeground() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // notifications of changes. askAlive is the interval of calls to Alive. settle is how long podrun
 // continues to read a rotated file, because the runtime may write buffered data to it after it has
 // created the new file. linger is how long podrun continues to read the log of an exited container if Source.Last
-// is not closed.
+// is set but not closed.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond

@@ -38,7 +38,7 @@ func TestReadsLastLine(t *testing.T) {
 }
 
 // TestFollowAwaitsLastLine checks how long a stream that follows waits for the last line of a container that has
-// exited, if no one closes Source.Last.
+// exited, if Source.Last is nil.
 func TestFollowAwaitsLastLine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		exited time.Duration // before now; 0 means an unknown time

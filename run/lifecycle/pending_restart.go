@@ -29,9 +29,12 @@ const (
 // PendingRestart is a container that podrun has killed, or is about to kill, in order to start
 // it again.
 type PendingRestart struct {
-	ID      string       `json:"id"`
-	Attempt uint32       `json:"attempt"` // the restart count of the killed container
-	Cause   RestartCause `json:"cause"`
+	ID      string `json:"id"`
+	Attempt uint32 `json:"attempt"` // the restart count of the killed container
+	// CreatedAt is the creation time of the killed container, in nanoseconds since 1970. It is 0 if an older
+	// version of podrun wrote the record.
+	CreatedAt int64        `json:"createdAt,omitempty"`
+	Cause     RestartCause `json:"cause"`
 	// NewSandbox is true if podrun kills the containers in order to restart the pod in a new
 	// sandbox.
 	NewSandbox bool `json:"newSandbox,omitempty"`
@@ -50,7 +53,7 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 		}
 		p, pending := out[c.Name]
 		if !pending || p.ID != c.ID || cause != RestartSandbox {
-			p = PendingRestart{ID: c.ID, Attempt: c.Restarts, Cause: cause}
+			p = PendingRestart{ID: c.ID, Attempt: c.Restarts, CreatedAt: c.CreatedAt.UnixNano(), Cause: cause}
 		}
 		p.NewSandbox = p.NewSandbox || cause == RestartSandbox
 		out[c.Name] = p
@@ -74,17 +77,23 @@ func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]Pendi
 			case c.ID == p.ID:
 				return c.State == Running && !stops && !p.NewSandbox
 			}
-			return c.Restarts > p.Attempt && (c.State == Running || c.State == Exited)
+			return p.replacedBy(&c) && (c.State == Running || c.State == Exited)
 		})
 	})
 	return out
+}
+
+// replacedBy reports whether c, a container of the same name, is newer than the killed container. If podrun has
+// removed all containers of the pod, the restart count of c begins at 0 again.
+func (p PendingRestart) replacedBy(c *Container) bool {
+	return c.ID != p.ID && (c.Restarts > p.Attempt || p.CreatedAt != 0 && c.CreatedAt.UnixNano() > p.CreatedAt)
 }
 
 // pendingRestart returns the pending restart of a container, or the zero value if it has none. A pending restart
 // of a newer container with the same name also applies to c, because the observation may not contain the newer
 // one.
 func (o *Observed) pendingRestart(c *Container) PendingRestart {
-	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
+	if p, ok := o.PendingRestarts[c.Name]; ok && !p.replacedBy(c) {
 		return p
 	}
 	return PendingRestart{}

@@ -294,3 +294,33 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	}
 	return r
 }
+
+// TestPendingRestartOfRemovedContainers covers a command that recreates a pod and is interrupted after it has removed
+// all containers: the restart counts begin at 0 again. The container that the next command starts completes the
+// pending restart.
+func TestPendingRestartOfRemovedContainers(t *testing.T) {
+	begun := time.Unix(1e9, 0)
+	obs := &Observed{Containers: []Container{{ID: "old", Name: "a", Restarts: 7, State: Running, CreatedAt: begun}}}
+	obs.PendingRestarts = obs.WithPendingRestarts(RestartChanged, "old")
+	for name, tc := range map[string]struct {
+		c       Container
+		pending bool
+	}{
+		"the killed one":                 {Container{ID: "old", Name: "a", Restarts: 7, State: Exited, CreatedAt: begun}, true},
+		"the killed one, another clock":  {Container{ID: "old", Name: "a", Restarts: 7, State: Exited, CreatedAt: begun.Add(time.Second)}, true},
+		"an older one":                   {Container{ID: "older", Name: "a", Restarts: 6, State: Exited, CreatedAt: begun.Add(-time.Hour)}, true},
+		"a newer one":                    {Container{ID: "new", Name: "a", Restarts: 8, State: Exited, CreatedAt: begun.Add(time.Minute)}, false},
+		"after the removal":              {Container{ID: "new", Name: "a", Restarts: 0, State: Exited, CreatedAt: begun.Add(time.Minute)}, false},
+		"after the removal, not started": {Container{ID: "new", Name: "a", Restarts: 0, State: Created, CreatedAt: begun.Add(time.Minute)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := &Observed{Containers: []Container{tc.c}, PendingRestarts: obs.PendingRestarts}
+			if kept := len(after.CurrentRestarts(nil)) > 0; kept != tc.pending {
+				t.Errorf("kept: %v, want %v", kept, tc.pending)
+			}
+			if applies := after.pendingRestart(&tc.c).Cause != ""; tc.c.State == Exited && applies != tc.pending {
+				t.Errorf("applies: %v, want %v", applies, tc.pending)
+			}
+		})
+	}
+}

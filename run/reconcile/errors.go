@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
@@ -80,11 +81,11 @@ func ReadHostError(ctx context.Context, err error) error {
 }
 
 // explain returns the error of an operation on the pod that ended with err. Failures of containers take
-// precedence. Otherwise, if ctx has ended, explain returns the cause, because the error of a canceled
+// precedence; explain adds those of starts that no further pass repeats. Otherwise, if ctx has ended, explain returns the cause, because the error of a canceled
 // call explains nothing.
 func (l *loop) explain(ctx context.Context, err error) error {
 	if err != nil && len(l.start.Failures) > 0 {
-		return errors.Join(l.start.Failures...)
+		return errors.Join(slices.Concat(l.start.Failures, l.start.Repeats)...)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Image {
 		// The error explains why the image could not be pulled.

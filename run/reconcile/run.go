@@ -132,7 +132,9 @@ func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 		case err != nil || r == nil:
 			return true, err
 		case r.Incarnation != w.lease.Lock.Incarnation:
-			w.warnTakenOver(r)
+			if r.UID == w.pod.Plan.ID.UID {
+				w.warnTakenOver(r)
+			}
 			return true, nil
 		case !w.lease.Lock.Live(r):
 			if !waited {

@@ -11,6 +11,7 @@ import (
 // BeginPass records the container states on which podrun bases its decision about the following actions.
 // The lease may observe the pod again while one of the actions waits, for example for an image.
 func (st *Starter) BeginPass() {
+	st.Repeats = nil
 	st.decidedOn = map[string]lifecycle.Container{}
 	// Only the newest container of each name remains in the map.
 	for _, c := range slices.Backward(st.pod.Observed.Containers) {

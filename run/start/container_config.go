@@ -147,15 +147,21 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 	if cause := context.Cause(ctx); cause != nil {
 		return st.interruptedError(cause, name, step.op, err)
 	}
-	err = st.pod.Redacted(name, err)
-	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", st.pod.Plan.ID, name), Op: step.op, Err: err}
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
-	}
+	failure := failureOf(st.pod, name, step, err)
 	why := cause(failure)
 	st.pod.Emit(event.Warning, step.event, name, "Error: "+why)
 	st.fail(commandFailed(failure))
 	return st.pod.KeepStartFailure(name, step.waiting, why)
+}
+
+// failureOf returns the error of a failed step, without the values of Secrets.
+func failureOf(p *pod.Pod, name string, step failedStep, err error) *problem.Error {
+	err = p.Redacted(name, err)
+	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", p.Plan.ID, name), Op: step.op, Err: err}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
+	}
+	return failure
 }
 
 // If a container failed because its command could not be executed, commandFailed returns an error about the

@@ -179,6 +179,7 @@ func (s *starting) asCreated(p *pod.Pod, sandboxID string) lifecycle.Container {
 		ID: s.created.ID, Name: name, SandboxID: sandboxID, State: lifecycle.Created, Restarts: s.action.Attempt,
 		Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(lifecycle.FindContainer(p.Spec(), name).Container),
 		CreatedAt: time.Now(), Annotations: s.config.GetAnnotations(),
+		LogPath:        filepath.Join(p.Plan.Layout.Logs(p.Plan.ID), s.config.GetLogPath()),
 		TerminationLog: observe.TerminationLog(s.config.GetMounts(), s.config.GetAnnotations()),
 	}
 }

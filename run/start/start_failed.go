@@ -5,6 +5,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // maxUnknownPIDs is the number of attempts after which podrun reports that a container cannot be started
@@ -16,12 +17,21 @@ const maxUnknownPIDs = 3
 // attempts, startFailed does the same as containerFailed.
 func (st *Starter) startFailed(ctx context.Context, s *starting) error {
 	name := s.action.Container
-	if cri.NoSandboxPID(s.err) && ctx.Err() == nil {
-		if st.unknownPIDs[name]++; st.unknownPIDs[name] < maxUnknownPIDs {
-			st.pod.Emit(event.Warning, event.FailedToStart, name, "Error: "+s.err.Error())
-			s.repeats = true
-			return nil
-		}
+	if !cri.NoSandboxPID(s.err) || ctx.Err() != nil {
+		return st.containerFailed(ctx, name, stepStart, s.err)
 	}
-	return st.containerFailed(ctx, name, stepStart, s.err)
+	if lifecycle.FindContainer(st.pod.Spec(), name).Ephemeral {
+		// podrun starts an ephemeral container only if it does not exist.
+		if err := st.pod.Node.Client.RemoveContainer(ctx, s.created.ID); err != nil {
+			return st.containerFailed(ctx, name, stepStart, s.err)
+		}
+		st.pod.Observed.Drop(s.created.ID)
+	}
+	if st.unknownPIDs[name]++; st.unknownPIDs[name] >= maxUnknownPIDs {
+		return st.containerFailed(ctx, name, stepStart, s.err)
+	}
+	failure := failureOf(st.pod, name, stepStart, s.err)
+	st.pod.Emit(event.Warning, stepStart.event, name, "Error: "+cause(failure))
+	s.repeats, st.Repeats = true, append(st.Repeats, failure)
+	return nil
 }

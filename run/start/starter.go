@@ -32,9 +32,12 @@ type Starter struct {
 	// decidedOn contains the newest containers, by name, at the time when podrun decided on the actions of
 	// the current pass.
 	decidedOn map[string]lifecycle.Container
-	// unknownPIDs is the number of failed starts by container, because the runtime did not know the PID of the
-	// sandbox (cri.NoSandboxPID).
+	// unknownPIDs counts, by container name, the starts that failed because the runtime did not know the PID of
+	// the sandbox (cri.NoSandboxPID).
 	unknownPIDs map[string]int
+	// Repeats are the errors of the starts of the current pass that failed for this reason. If there is a next
+	// pass, it repeats these starts.
+	Repeats []error
 	// onStart is called with the path of the log for each container that was started.
 	onStart func(c lifecycle.Container, log string)
 }

@@ -37,7 +37,7 @@ func (st *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 // starts all of them concurrently. The argument next is the container to create while they start, or nil if
 // there is none. The caller must then start that container with the next call, or call Ahead.Drop. Containers
 // returns an error only if it is interrupted. If a container fails, Containers records the error in Failures,
-// and failed contains the container's name.
+// and failed contains the container's name, unless the next pass repeats the start (Repeats).
 func (st *Starter) Containers(ctx context.Context, next *lifecycle.Action, actions ...lifecycle.Action) (failed []string, err error) {
 	b := &batch{actions: actions, next: next}
 	err = run(ctx, st, containerSteps, b)

@@ -3,12 +3,15 @@ package engine
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -68,6 +71,69 @@ func TestStartWithoutSandboxPID(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDebugWithoutSandboxPID covers an ephemeral container, which podrun starts only if it does not exist.
+func TestDebugWithoutSandboxPID(t *testing.T) {
+	for name, tc := range map[string]struct {
+		runs   []critest.Behavior
+		starts int
+		fails  bool
+	}{
+		"once":   {[]critest.Behavior{noSandboxPID, {Forever: true}}, 2, false},
+		"always": {[]critest.Behavior{noSandboxPID}, 3, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Always"), run.OutcomeCreated)
+				r.rt.Script("debugger", tc.runs...)
+				r.rt.ForgetCalls()
+				e := r.engine()
+				target, err := e.DebugTarget(t.Context(), "default", "web")
+				if err != nil {
+					t.Fatal(err)
+				}
+				debugger := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "registry.example/app:1"}}
+				_, _, err = e.Debug(t.Context(), target, run.DebugOptions{Container: debugger, Timeout: testTimeout, AllowKubelet: true})
+				if (err != nil) != tc.fails || err != nil && !strings.Contains(err.Error(), "lstat /proc/0/ns/ipc") {
+					t.Errorf("the error is %v", err)
+				}
+				if n := r.callsTo("StartContainer"); n != tc.starts {
+					t.Errorf("%d starts, want %d", n, tc.starts)
+				}
+				r.mustDelete()
+				r.nothingLeft()
+			})
+		})
+	}
+}
+
+// TestStartBesideAFailureWithoutSandboxPID checks that podrun reports both errors if another container cannot be
+// started, and that the next apply starts the container.
+func TestStartBesideAFailureWithoutSandboxPID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("bad", critest.Behavior{StartErr: "failed to create containerd task: a permanent error"})
+		r.rt.Script("app", noSandboxPID, critest.Behavior{Forever: true})
+		pod := podText("web", "Always", `containers: [{name: bad, image: "registry.example/app:1"}, {name: app, image: "registry.example/app:1"}]`)
+		result := r.apply(pod)
+		if result.Err == nil || strings.Count(result.Err.Error(), "container bad: start: ") != 1 || strings.Count(result.Err.Error(), "container app: start: ") != 1 {
+			t.Errorf("the error is %v", result.Err)
+		}
+		r.rt.Script("bad", critest.Behavior{Forever: true})
+		if result := r.apply(pod); result.Err != nil {
+			t.Errorf("the next apply: %v", result.Err)
+		}
+		if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			t.Errorf("the other container does not run: %v", c.State)
+		}
+		if logs, err := filepath.Glob(r.layout().Logs(result.ID) + "/app/*.log"); err != nil || len(logs) != 1 {
+			t.Errorf("logs %q, %v", logs, err)
+		}
+		r.mustDelete()
+		r.nothingLeft()
+	})
 }
 
 // TestStartAlwaysWithoutSandboxPID checks that podrun reports the error after three attempts, and that the next
