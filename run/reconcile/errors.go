@@ -81,8 +81,8 @@ func ReadHostError(ctx context.Context, err error) error {
 }
 
 // explain returns the error of an operation on the pod that ended with err. Failures of containers take
-// precedence; explain adds those of starts that no further pass repeats. Otherwise, if ctx has ended, explain returns the cause, because the error of a canceled
-// call explains nothing.
+// precedence; explain adds those of starts that no further pass repeats. Otherwise, if ctx has ended, explain returns
+// the cause, because the error of a canceled call explains nothing.
 func (l *loop) explain(ctx context.Context, err error) error {
 	if err != nil && len(l.start.Failures) > 0 {
 		return errors.Join(slices.Concat(l.start.Failures, l.start.Repeats)...)
