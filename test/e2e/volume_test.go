@@ -103,7 +103,7 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
     - {name: app, image: IMAGE, command: [sh, -c, 'ls /sub; cat /sub/file; echo looked'], volumeMounts: [{name: v, mountPath: /sub, subPath: dir}]}
   volumes: [{name: v, emptyDir: {}}]
 `)
-	looked, refused := 0, 0
+	looked, failed := 0, 0
 	for range 10 {
 		out, err := r.podrun("apply", "--wait=completed", "--timeout", "30s", pod)
 		logs, _ := r.podrun("logs", "starts", "-c", "app")
@@ -113,15 +113,16 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 		if err == nil && strings.Contains(logs, "looked") {
 			looked++
 		}
-		if err != nil && strings.Contains(out, "volumeMounts[0]") {
-			refused++
+		// podrun refuses a link, and the runtime cannot mount a directory that the sidecar has removed.
+		if err != nil && (strings.Contains(out, "volumeMounts[0]") || strings.Contains(out, "/volume-subpaths/")) {
+			failed++
 		}
 		// If no container has started within the time limit, apply has removed the pod.
 		r.must("delete", "starts", "--grace-period", "0", "--ignore-not-found")
 	}
-	t.Logf("%d of 10 pods ran, podrun refused the subPath of %d", looked, refused)
-	if looked+refused == 0 {
-		t.Error("podrun prepared no subPath: the test did not exercise the race")
+	t.Logf("%d of 10 pods ran, the subPath of %d failed", looked, failed)
+	if looked+failed == 0 {
+		t.Error("no pod started as far as the subPath: the test did not exercise the race")
 	}
 }
 
