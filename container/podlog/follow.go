@@ -94,10 +94,11 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 // awaitLast waits, after the container has exited, until its log changes or is complete.
 func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	if s.lingers.IsZero() {
-		s.lingers = time.Now().Add(linger)
+		left := linger
 		if s.src.Last == nil {
-			s.lingers = time.Now().Add(s.src.unwritten())
+			left = s.src.unwritten()
 		}
+		s.lingers = time.Now().Add(left)
 	}
 	timer := time.NewTimer(time.Until(s.lingers))
 	defer timer.Stop()

@@ -160,7 +160,6 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 			s.created.SandboxID = ""
 		}
 		if s.err != nil {
-			s.created.LogPath = filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath())
 			if err := st.notCreated(ctx, s.created, s.err); interrupted == nil {
 				interrupted = err
 			}
@@ -251,5 +250,5 @@ func (st *Starter) started(s *starting) {
 	if err := st.logs.link(c, s.config); err != nil {
 		st.pod.Node.SendWarnings(problem.List{{Object: "pod " + st.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
-	st.onStart(c, filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath()))
+	st.onStart(c, c.LogPath)
 }

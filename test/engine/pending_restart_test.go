@@ -209,16 +209,12 @@ func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 // TestInterruptedRecreation covers a restart that is interrupted after it has killed a container with restartPolicy
 // Never, and before it recreates the pod. The pod has not ended: the next owner starts the container again.
 func TestInterruptedRecreation(t *testing.T) {
-	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemovePodSandbox"} {
+	for method, when := range map[string]critest.When{"StopContainer": critest.EffectThenHang, "StopPodSandbox": critest.EffectThenHang, "RemovePodSandbox": critest.Hang} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.mustApply(one("Never"), run.OutcomeCreated)
-				restore := r.rt.Fault(method, critest.Fault{When: critest.EffectThenHang})
-				if method == "RemovePodSandbox" {
-					restore()
-					restore = r.rt.Fault(method, critest.Fault{When: critest.Hang})
-				}
+				restore := r.rt.Fault(method, critest.Fault{When: when})
 				results, err := r.engine().Restart(t.Context(), r.known(), run.ApplyOptions{Timeout: 5 * time.Second, AllowKubelet: true})
 				if err != nil || len(results) != 1 || results[0].Err == nil {
 					t.Fatalf("%+v, %v", results, err)
