@@ -29,7 +29,7 @@ func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 }
 
 // due returns when the next probe begins. The first probe does not begin before the end of
-// options.Settle. After a success, a probe other than a startup probe begins up to wait.Alignment late (aligned).
+// options.Settle. After a success, a probe other than a startup probe begins late (aligned).
 func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	now := time.Now()
 	due, ok := Due(plan, s, w.StartedAt, now)
@@ -37,16 +37,21 @@ func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 		due = w.StartedAt.Add(p.options.Settle)
 	}
 	if ok && plan.Kind != Startup && !s.First.IsZero() && s.Value == Success {
-		due = aligned(due)
+		due = aligned(due, plan.period())
 	}
 	return due, ok
 }
 
-// aligned returns the first multiple of wait.Alignment that is not before t. The probes of all pods
-// begin together at these times, with the other periodic tasks of the process.
-func aligned(t time.Time) time.Time {
-	if over := t.Sub(t.Truncate(wait.Alignment)); over > 0 {
-		return t.Add(wait.Alignment - over)
+// aligned returns the first multiple of wait.Alignment that is not before t or, if this could delay a probe
+// with the given period by more than a tenth of the period, of a quarter of wait.Alignment. The probes of
+// all pods begin together at these times, with the other periodic tasks of the process.
+func aligned(t time.Time, period time.Duration) time.Time {
+	every := wait.Alignment
+	if period < 10*every {
+		every /= 4
+	}
+	if over := t.Sub(t.Truncate(every)); over > 0 {
+		return t.Add(every - over)
 	}
 	return t
 }

@@ -132,3 +132,21 @@ func TestEventTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestAligned checks that the probes of different containers begin together after a success, and that none
+// is late by more than a tenth of a long period, or a quarter of a second.
+func TestAligned(t *testing.T) {
+	second := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for _, test := range []struct{ after, period, want time.Duration }{
+		{0, 10 * time.Second, 0},
+		{time.Millisecond, 10 * time.Second, time.Second},
+		{999 * time.Millisecond, time.Hour, time.Second},
+		{0, time.Second, 0},
+		{time.Millisecond, time.Second, 250 * time.Millisecond},
+		{501 * time.Millisecond, 9 * time.Second, 750 * time.Millisecond},
+	} {
+		if got := aligned(second.Add(test.after), test.period).Sub(second); got != test.want {
+			t.Errorf("a probe with the period %s that is due at %s begins at %s, want %s", test.period, test.after, got, test.want)
+		}
+	}
+}

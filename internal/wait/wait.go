@@ -9,7 +9,7 @@ import (
 
 // Alignment is the interval at whose multiples the periodic tasks of a process run. Tasks that run
 // together wake an idle process only once, and a wake-up costs more than a typical task.
-const Alignment = 250 * time.Millisecond
+const Alignment = time.Second
 
 // Sleep waits for the duration d and returns nil. If ctx ends first, or has already ended, Sleep returns
 // the context's cause.
@@ -31,10 +31,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 func SleepPeriod(ctx context.Context, d time.Duration) error { return Sleep(ctx, Period(d)) }
 
 // Period returns the pause of a task with the period d that has just run. The next run is at the
-// multiple of Alignment that is nearest to d from now. A period less than a second remains
+// multiple of Alignment that is nearest to d from now. A period less than Alignment remains
 // unchanged, because the difference would be a large part of it.
 func Period(d time.Duration) time.Duration {
-	if d < time.Second {
+	if d < Alignment {
 		return d
 	}
 	next := time.Now().Add(d)

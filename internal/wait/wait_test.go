@@ -28,7 +28,8 @@ func TestPeriod(t *testing.T) {
 		for _, one := range []struct{ after, period, want time.Duration }{
 			{0, time.Second, time.Second},
 			{100 * time.Millisecond, time.Second, 900 * time.Millisecond},
-			{200 * time.Millisecond, 10 * time.Second, 10*time.Second + 50*time.Millisecond},
+			{200 * time.Millisecond, 10 * time.Second, 10*time.Second - 200*time.Millisecond},
+			{700 * time.Millisecond, 10 * time.Second, 10*time.Second + 300*time.Millisecond},
 			{100 * time.Millisecond, 999 * time.Millisecond, 999 * time.Millisecond},
 		} {
 			time.Sleep(one.after)

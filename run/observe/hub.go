@@ -7,7 +7,6 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -74,7 +73,7 @@ func (h *Hub) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait.Period(pause)):
+		case <-time.After(pause):
 		case <-h.kick:
 		}
 		if h.Turned != nil {

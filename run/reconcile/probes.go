@@ -23,7 +23,8 @@ type probes struct {
 	pod      *pod.Pod
 	lease    *lease.Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if no probes run
-	owned    atomic.Pointer[ownedAt]          // the last check of ownsProbes that succeeded; nil for none
+	checking sync.Mutex                       // guards owned
+	owned    ownedAt                          // the last check of ownsProbes that succeeded
 	reported sync.Map                         // IDs of the containers whose probes have returned a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
 	wake     chan struct{}                    // ends the worker's wait when a probe returns a result
@@ -77,7 +78,9 @@ func (ps *probes) ownsProbes() bool {
 	if g == nil {
 		return false
 	}
-	if last := ps.owned.Load(); last != nil && last.generation == *g && time.Since(last.at) < ownedFor {
+	ps.checking.Lock()
+	defer ps.checking.Unlock()
+	if ps.owned.generation == *g && time.Since(ps.owned.at) < ownedFor {
 		return true
 	}
 	at := time.Now()
@@ -85,7 +88,7 @@ func (ps *probes) ownsProbes() bool {
 	if err != nil || now != *g {
 		return false
 	}
-	ps.owned.Store(&ownedAt{at, now})
+	ps.owned = ownedAt{at, now}
 	return true
 }
 

@@ -293,7 +293,7 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 // checkEvery is the time after which all pods compare their situations with their steps even if the
 // content of the manifest directories is unchanged, in case an event was lost. The comparison reads
 // five files of each pod.
-const checkEvery = time.Minute
+const checkEvery = 5 * time.Minute
 
 // add starts the supervision of a pod, unless it has already begun. s.mu must be held.
 func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {

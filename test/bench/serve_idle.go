@@ -20,7 +20,7 @@ const (
 	maxProbedRSS   = 42.0 // MB
 )
 
-// measureIdle runs pods with HTTP probes, which have the default period of 10 s, on the fake runtime.
+// measureIdle runs pods with HTTP probes, which have the default period of 10 s, on the real runtime.
 // When serve is idle, it measures its CPU time, its system calls and its memory. The server that the
 // probes connect to runs in this process.
 func (b *serveBench) measureIdle(ctx context.Context) (rows []serveRow, err error) {
@@ -32,17 +32,17 @@ func (b *serveBench) measureIdle(ctx context.Context) (rows []serveRow, err erro
 	// Serve returns when the server is closed.
 	go server.Serve(listener)
 	defer func() { err = errors.Join(err, server.Close()) }()
-	s, client, end, err := b.onFake(ctx, "idle")
+	s, err := b.serve("idle", b.endpoint)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() { err = errors.Join(err, s.remove(ctx)) }()
 	for i := range probedPods {
 		if _, err := s.put(probed(fmt.Sprintf("probed-%d", i), b.image, listener.Addr().(*net.TCPAddr).Port)); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.await(ctx, client, probedPods); err != nil {
+	if err := s.await(ctx, b.client, probedPods); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, s.tail())
 	}
 	u, calls, err := s.watchCalls(ctx, b.serveOptions.idle)

@@ -161,7 +161,7 @@ type usage struct {
 }
 
 // settle is the time after which serve counts as idle. It is long enough for serve to return
-// unused memory, which it does every 30 s.
+// unused memory, which it does every 10 s.
 const settle = 35 * time.Second
 
 // watchIdle measures serve for a while after it has settled.
