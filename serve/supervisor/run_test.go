@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -14,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
 )
 
@@ -77,6 +79,24 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "list the pods of") {
 			t.Errorf("Run: %v, want the error of the list", err)
 		}
+	})
+}
+
+// TestLockWhileChecked checks that a supervisor starts although a command that has just locked the file, to check
+// whether a supervisor is running, is stopped by the scheduler.
+func TestLockWhileChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Supervisor{node: &node.Node{Client: critest.ForTest(t).Client(), Settings: nodeconfig.Settings{RootDir: t.TempDir()}}}
+		checked, err := store.TryLock(s.node.Layout().ServeLock(), "a command")
+		if checked == nil || err != nil {
+			t.Fatal(checked, err)
+		}
+		time.AfterFunc(300*time.Millisecond, checked.Unlock)
+		lock, err := s.lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock.Unlock()
 	})
 }
 

@@ -139,7 +139,7 @@ func (s *Supervisor) Reload(n *node.Node) {
 // Run supervises pods until ctx ends. Containers continue to run after that. If another supervisor
 // uses the root directory, Run returns an error and supervises nothing.
 func (s *Supervisor) Run(ctx context.Context) error {
-	lock, err := s.lock()
+	lock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -215,29 +215,24 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 	s.current().SendWarnings(problem.List{p})
 }
 
-// lock makes this process the only supervisor of the root directory.
-func (s *Supervisor) lock() (*store.ServeLock, error) {
-	var lock *store.ServeLock
-	var err error
-	// podrun tries again if the lock is taken, because a command that checks whether a supervisor is running locks
-	// the file for a moment.
-	for try := 0; lock == nil && try < lockTries; try++ {
-		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
-			return nil, err
+// lock makes this process the only supervisor of the root directory. If the lock is taken, it tries again for
+// lockLimit, because a command that checks whether a supervisor is running locks the file for a moment.
+func (s *Supervisor) lock(ctx context.Context) (*store.ServeLock, error) {
+	for end := time.Now().Add(lockLimit); ; {
+		lock, err := store.TryServeLock(s.current().Layout(), s.current().Holder())
+		if lock != nil || err != nil {
+			return lock, err
 		}
-		if lock == nil {
-			time.Sleep(20 * time.Millisecond)
+		if time.Now().After(end) || wait.Sleep(ctx, 20*time.Millisecond) != nil {
+			return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
+				Err: errors.New("another podrun serve process supervises its pods"), Hint: "stop that process, or use another --root-dir"}
 		}
 	}
-	if lock == nil {
-		return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
-			Err: errors.New("another podrun serve process supervises its pods"), Hint: "stop that process, or use another --root-dir"}
-	}
-	return lock, nil
 }
 
-// lockTries is the maximum number of attempts to acquire the lock.
-const lockTries = 5
+// lockLimit is longer than a scheduler stops a process, for example because the CPU quota of its cgroup is
+// exhausted. A command may be stopped while it checks the lock.
+const lockLimit = time.Second
 
 // current returns the node with the settings of the last reload.
 func (s *Supervisor) current() *node.Node {
