@@ -36,7 +36,7 @@ const (
 	maxOverhead      = 16 // in ms
 	maxReaction      = 20 // in ms
 	maxStart         = 8  // in ms
-	maxMemory        = 25 // in MB
+	maxMemory        = 45 // in MB, of which the pages of the binary take three quarters
 	maxMemoryDir     = 60 // in MB
 	// in MB; the target detects unintended growth; the validation of workloads justifies its 0.6 MB
 	maxBinary = 48
