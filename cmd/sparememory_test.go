@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 )
@@ -10,37 +11,51 @@ func TestUnusedMemory(t *testing.T) {
 	percent := debug.SetGCPercent(-1) // only this test collects garbage
 	defer debug.SetGCPercent(percent)
 	debug.FreeOSMemory()
-	if n := unusedMemory(); n > spareBytes {
+	if n, _ := unusedMemory(); n > spareBytes {
 		t.Fatalf("%d bytes are unused after a collection", n)
 	}
 	garbage := make([]byte, 4*spareBytes)
 	_ = garbage[len(garbage)-1]
-	if n := unusedMemory(); n < 3*spareBytes {
+	if n, _ := unusedMemory(); n < 3*spareBytes {
 		t.Errorf("only %d bytes are unused, of which the garbage has %d", n, 4*spareBytes)
 	}
 	debug.FreeOSMemory()
-	if n := unusedMemory(); n > spareBytes {
+	if n, _ := unusedMemory(); n > spareBytes {
 		t.Errorf("%d bytes are unused after they were returned", n)
 	}
 }
 
 func TestLoad(t *testing.T) {
 	start := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	l := load{used: time.Second, at: start}
+	const idle, busy = 200 * time.Millisecond, 201 * time.Millisecond // of 10 s
 	for _, test := range []struct {
-		at, used time.Duration
-		want     bool
+		name   string
+		used   []time.Duration // CPU time in each interval of 10 s
+		unused int             // the interval after which the heap has unused memory; 0 for none
+		want   []int           // the intervals after which memory is returned
 	}{
-		{10 * time.Second, 3 * time.Second, false},                       // the start
-		{20 * time.Second, 4 * time.Second, false},                       // continues
-		{30 * time.Second, 4*time.Second + 100*time.Millisecond, true},   // and has ended
-		{40 * time.Second, 4*time.Second + 200*time.Millisecond, false},  // still idle
-		{50 * time.Second, 5 * time.Second, false},                       // a burst
-		{110 * time.Second, 5*time.Second + 100*time.Millisecond, true},  // has ended, also if the check is late
-		{120 * time.Second, 5*time.Second + 300*time.Millisecond, false}, // a period with just idleShare
+		{"a short start", []time.Duration{idle, idle, idle}, 0, []int{1}},
+		{"a long start", []time.Duration{busy, busy, idle, idle}, 0, []int{3}},
+		{"unused memory", []time.Duration{idle, idle, idle}, 2, []int{1, 2}},
+		{"a burst soon after a return", []time.Duration{idle, busy, idle, idle, idle, idle, idle, idle}, 0, []int{1, 7}},
+		{"a later burst", []time.Duration{idle, idle, idle, idle, idle, idle, idle, busy, busy, idle, idle}, 0, []int{1, 10}},
+		{"always busy", slices.Repeat([]time.Duration{busy}, 61), 0, []int{24, 54}},
 	} {
-		if got := l.ended(test.used, start.Add(test.at)); got != test.want {
-			t.Errorf("after %s with %s of processor time: %t", test.at, test.used, got)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			now, used := start, time.Second
+			l := newLoad(used, now)
+			var got []int
+			for i, d := range test.used {
+				now, used = now.Add(10*time.Second), used+d
+				if l.release(used, now, i+1 == test.unused) {
+					got = append(got, i+1)
+					used += time.Second // the cost
+					l.released(used, now)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("memory is returned after the intervals %d, want %d", got, test.want)
+			}
+		})
 	}
 }

@@ -29,22 +29,22 @@ func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 }
 
 // due returns when the next probe begins. The first probe does not begin before the end of
-// options.Settle. After a success, a probe other than a startup probe begins late (aligned).
+// options.Settle. After a success, a probe other than a startup probe begins at the time that aligned returns.
 func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	now := time.Now()
 	due, ok := Due(plan, s, w.StartedAt, now)
 	if s.First.IsZero() && due.Before(w.StartedAt.Add(p.options.Settle)) && !w.StartedAt.After(now) {
 		due = w.StartedAt.Add(p.options.Settle)
 	}
-	if ok && plan.Kind != Startup && !s.First.IsZero() && s.Value == Success {
+	if ok && plan.Kind != Startup && !s.First.IsZero() && s.Last == Success {
 		due = aligned(due, plan.period())
 	}
 	return due, ok
 }
 
-// aligned returns the first multiple of wait.Alignment that is not before t or, if this could delay a probe
-// with the given period by more than a tenth of the period, of a quarter of wait.Alignment. The probes of
-// all pods begin together at these times, with the other periodic tasks of the process.
+// aligned returns the first multiple of wait.Alignment at or after t. If the period is less than ten times
+// wait.Alignment, it uses the multiples of wait.Alignment/4, so that the delay is a small part of the period.
+// The probes of all pods begin together at these times, with the periodic tasks of the process.
 func aligned(t time.Time, period time.Duration) time.Time {
 	every := wait.Alignment
 	if period < 10*every {

@@ -221,6 +221,38 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestProbesAfterASuccess checks that probes run at whole seconds after a success, and at their exact times
+// before and after a failure.
+func TestProbesAfterASuccess(t *testing.T) {
+	w := &world{exits: func(command string, s float64) int32 {
+		if command == "liveness" && s > 5 || command == "startup" && s < 15 {
+			return 1
+		}
+		return 0
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		w.start = time.Now()
+		p := NewProber(Options{Exec: w.exec})
+		time.Sleep(300 * time.Millisecond)
+		p.Set([]Container{
+			{ID: "ready", StartedAt: time.Now(), Plans: []Plan{execPlan(Readiness, 0, 10, 1, 3)}},
+			{ID: "fails", StartedAt: time.Now(), Plans: []Plan{execPlan(Liveness, 0, 10, 1, 3)}},
+			{ID: "starts", StartedAt: time.Now(), Plans: []Plan{execPlan(Startup, 0, 10, 1, 3)}},
+		})
+		time.Sleep(40 * time.Second)
+		p.Stop()
+	})
+	for line, want := range map[string]string{
+		"ready: readiness": "0.3 11 21 31",
+		"fails: liveness":  "0.3 11 20.3 30.3",
+		"starts: startup":  "0.3 10.3 20.3",
+	} {
+		if got := w.runs(line); got != want {
+			t.Errorf("%s is probed at %s, want %s", line, got, want)
+		}
+	}
+}
+
 func TestProbesAtATime(t *testing.T) {
 	w := &world{takes: map[string]time.Duration{"readiness": time.Second}}
 	inWorld(t, w, func(t *testing.T, p *Prober) {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Alignment is the interval at whose multiples the periodic tasks of a process run. Tasks that run
-// together wake an idle process only once, and a wake-up costs more than a typical task.
+// Alignment is the interval at whose multiples periodic tasks run, unless their delay would delay a
+// reaction. Tasks that run together wake an idle process only once, and a wake-up costs more than a
+// typical task.
 const Alignment = time.Second
 
 // Sleep waits for the duration d and returns nil. If ctx ends first, or has already ended, Sleep returns
@@ -31,12 +32,16 @@ func Sleep(ctx context.Context, d time.Duration) error {
 func SleepPeriod(ctx context.Context, d time.Duration) error { return Sleep(ctx, Period(d)) }
 
 // Period returns the pause of a task with the period d that has just run. The next run is at the
-// multiple of Alignment that is nearest to d from now. A period less than Alignment remains
-// unchanged, because the difference would be a large part of it.
+// multiple of Alignment that is nearest to d from now, or at the nearest multiple of a quarter of
+// Alignment if d is not itself a multiple of Alignment. A period less than Alignment remains unchanged.
 func Period(d time.Duration) time.Duration {
-	if d < Alignment {
+	every := Alignment
+	switch {
+	case d < Alignment:
 		return d
+	case d%Alignment != 0:
+		every /= 4
 	}
 	next := time.Now().Add(d)
-	return d + next.Round(Alignment).Sub(next.Round(0))
+	return d + next.Round(every).Sub(next.Round(0))
 }

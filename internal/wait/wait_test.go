@@ -30,6 +30,8 @@ func TestPeriod(t *testing.T) {
 			{100 * time.Millisecond, time.Second, 900 * time.Millisecond},
 			{200 * time.Millisecond, 10 * time.Second, 10*time.Second - 200*time.Millisecond},
 			{700 * time.Millisecond, 10 * time.Second, 10*time.Second + 300*time.Millisecond},
+			{100 * time.Millisecond, 1500 * time.Millisecond, 1400 * time.Millisecond},
+			{600 * time.Millisecond, time.Second, 1400 * time.Millisecond},
 			{100 * time.Millisecond, 999 * time.Millisecond, 999 * time.Millisecond},
 		} {
 			time.Sleep(one.after)
@@ -41,7 +43,7 @@ func TestPeriod(t *testing.T) {
 	})
 }
 
-// TestSleepPeriod checks that the average interval of a task is its period, however long the task runs.
+// TestSleepPeriod checks that a task that takes a small part of its period runs once in each period.
 func TestSleepPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(130 * time.Millisecond)

@@ -68,7 +68,7 @@ func (h *Hub) Run(ctx context.Context) {
 	var events sync.WaitGroup
 	defer events.Wait()
 	events.Go(func() { h.follow(ctx) })
-	pause := fastestRelist
+	pause := fastestRelist // not aligned (wait.Alignment), because a late list delays a reaction
 	for {
 		select {
 		case <-ctx.Done():

@@ -23,7 +23,7 @@ type probes struct {
 	pod      *pod.Pod
 	lease    *lease.Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if no probes run
-	checking sync.Mutex                       // guards owned
+	checking sync.Mutex                       // guards owned; held during a check, so that concurrent probes share it
 	owned    ownedAt                          // the last check of ownsProbes that succeeded
 	reported sync.Map                         // IDs of the containers whose probes have returned a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded

@@ -70,9 +70,7 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 			ended <- err
 		default:
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := New(newNode(), Options{AllowKubelet: true}).Run(ctx); err == nil || !strings.Contains(err.Error(), "another podrun serve") {
+		if err := New(newNode(), Options{AllowKubelet: true}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another podrun serve") {
 			t.Errorf("another supervisor started while a worker was active: %v", err)
 		}
 		close(finish)
@@ -82,14 +80,19 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 	})
 }
 
-// TestLockWhileChecked checks that a supervisor starts although a command that has just locked the file, to check
-// whether a supervisor is running, is stopped by the scheduler.
+// TestLockWhileChecked checks that a supervisor starts although a command that checks for a supervisor is throttled
+// while it holds the lock, and that a supervisor that is stopped in the meantime returns no error.
 func TestLockWhileChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Client: critest.ForTest(t).Client(), Settings: nodeconfig.Settings{RootDir: t.TempDir()}}}
 		checked, err := store.TryLock(s.node.Layout().ServeLock(), "a command")
 		if checked == nil || err != nil {
 			t.Fatal(checked, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("a supervisor that is stopped while it waits: %v", err)
 		}
 		time.AfterFunc(300*time.Millisecond, checked.Unlock)
 		lock, err := s.lock(t.Context())

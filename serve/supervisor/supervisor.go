@@ -140,7 +140,7 @@ func (s *Supervisor) Reload(n *node.Node) {
 // uses the root directory, Run returns an error and supervises nothing.
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.lock(ctx)
-	if err != nil {
+	if lock == nil || err != nil {
 		return err
 	}
 	defer lock.Unlock()
@@ -216,22 +216,26 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 }
 
 // lock makes this process the only supervisor of the root directory. If the lock is taken, it tries again for
-// lockLimit, because a command that checks whether a supervisor is running locks the file for a moment.
+// lockLimit, because a command that checks whether a supervisor is running locks the file for a moment. If
+// ctx ends, it returns nil.
 func (s *Supervisor) lock(ctx context.Context) (*store.ServeLock, error) {
 	for end := time.Now().Add(lockLimit); ; {
 		lock, err := store.TryServeLock(s.current().Layout(), s.current().Holder())
 		if lock != nil || err != nil {
 			return lock, err
 		}
-		if time.Now().After(end) || wait.Sleep(ctx, 20*time.Millisecond) != nil {
+		if wait.Sleep(ctx, 20*time.Millisecond) != nil {
+			return nil, nil
+		}
+		if time.Now().After(end) {
 			return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
 				Err: errors.New("another podrun serve process supervises its pods"), Hint: "stop that process, or use another --root-dir"}
 		}
 	}
 }
 
-// lockLimit is longer than a scheduler stops a process, for example because the CPU quota of its cgroup is
-// exhausted. A command may be stopped while it checks the lock.
+// lockLimit is the time for which lock tries again. The kernel may throttle a command, because of a CPU quota,
+// while the command holds the lock for its check.
 const lockLimit = time.Second
 
 // current returns the node with the settings of the last reload.
@@ -276,7 +280,7 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 		s.desired[id] = i
 		s.add(ctx, id)
 	}
-	if before != nil && source.Same(snapshot, want, last, before) && time.Since(s.checked) < checkEvery {
+	if before != nil && source.Same(snapshot, want, last, before) && time.Since(s.checked) < checkEvery-wait.Alignment {
 		return
 	}
 	s.checked = time.Now()
@@ -286,8 +290,8 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 }
 
 // checkEvery is the time after which all pods compare their situations with their steps even if the
-// content of the manifest directories is unchanged, in case an event was lost. The comparison reads
-// five files of each pod.
+// content of the manifest directories is unchanged, because an event may be lost, and because a
+// checkpoint that becomes corrupt causes no event. The comparison reads five files of each pod.
 const checkEvery = 5 * time.Minute
 
 // add starts the supervision of a pod, unless it has already begun. s.mu must be held.
