@@ -81,7 +81,7 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 }
 
 // TestLockWhileChecked checks that a supervisor starts although a command that checks for a supervisor is throttled
-// while it holds the lock, and that a supervisor that is stopped in the meantime returns no error.
+// while it holds the lock, and that a supervisor that is stopped while it waits for the lock returns no error.
 func TestLockWhileChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Client: critest.ForTest(t).Client(), Settings: nodeconfig.Settings{RootDir: t.TempDir()}}}
