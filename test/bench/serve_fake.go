@@ -41,8 +41,8 @@ func serveFake(socket string) error {
 }
 
 // onFake starts a serve on a fake runtime in another process. The function end stops both.
-func (b *serveBench) onFake(ctx context.Context, name string) (s *served, client *runtimeClient, end func() error, err error) {
-	socket := filepath.Join(b.podrun.dir, name+".sock")
+func (b *serveBench) onFake(ctx context.Context) (s *served, client *runtimeClient, end func() error, err error) {
+	socket := filepath.Join(b.podrun.dir, "fake.sock")
 	stop, err := startFake(socket)
 	if err != nil {
 		return nil, nil, nil, err
@@ -55,7 +55,7 @@ func (b *serveBench) onFake(ctx context.Context, name string) (s *served, client
 		return err == nil, nil
 	})
 	if err == nil {
-		s, err = b.serve(name, socket)
+		s, err = b.serve("fake", socket)
 	}
 	if err != nil {
 		client.Close()
@@ -85,7 +85,7 @@ func startFake(socket string) (stop func() error, err error) {
 // measureFake runs an increasing number of pods under serve, and measures its memory for
 // each number.
 func (b *serveBench) measureFake(ctx context.Context) (rows []serveRow, err error) {
-	s, client, end, err := b.onFake(ctx, "fake")
+	s, client, end, err := b.onFake(ctx)
 	if err != nil {
 		return nil, err
 	}
