@@ -76,6 +76,10 @@ func effectivePolicy(pod *corev1.Pod) corev1.DNSPolicy {
 	}
 }
 
+// UsesClusterDNS reports whether the cluster's DNS server resolves the names of a pod: only then does the
+// pod get the names of Services.
+func UsesClusterDNS(pod *corev1.Pod) bool { return effectivePolicy(pod) == corev1.DNSClusterFirst }
+
 func missingClusterDNS(pod *corev1.Pod) Warning {
 	return Warning{
 		Reason: event.MissingClusterDNS,

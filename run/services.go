@@ -386,14 +386,32 @@ func (e *Engine) UnforwardedPorts(ctx context.Context, services map[string]*core
 	return out, nil
 }
 
-// ServiceNotes returns warnings about settings of Services that have no effect on one host.
+// ServiceNotes returns warnings about settings of Services that have no effect on one host, and about names
+// of Services that hide names of the internet.
 func ServiceNotes(services map[string]*corev1.Service) (out problem.List) {
+	out = append(out, publicNamespaces(services)...)
 	for key, s := range services {
 		for _, note := range service.Notes(s) {
 			out = append(out, problem.Problem{Object: "Service " + key, Message: note, Warning: true})
 		}
 	}
 	slices.SortFunc(out, func(a, b problem.Problem) int { return cmp.Compare(a.Object+a.Message, b.Object+b.Message) })
+	return out
+}
+
+// publicNamespaces returns one warning for each namespace whose Services hide names of the internet.
+func publicNamespaces(services map[string]*corev1.Service) (out problem.List) {
+	first := map[string]*corev1.Service{}
+	for _, s := range services {
+		if have := first[s.Namespace]; service.IsTopLevelDomain(s.Namespace) && (have == nil || s.Name < have.Name) {
+			first[s.Namespace] = s
+		}
+	}
+	for namespace, s := range first {
+		out = append(out, problem.Problem{Object: "namespace " + namespace, Warning: true,
+			Message: fmt.Sprintf("is also a top-level domain: in pods with dnsPolicy ClusterFirst, the name %s.%s is the Service, not the host of the internet", s.Name, namespace),
+			Hint:    "use a namespace with another name"})
+	}
 	return out
 }
 

@@ -9,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
@@ -39,16 +41,17 @@ func (e *Engine) syncServices(ctx context.Context) error {
 	if err != nil {
 		return serviceError("", err)
 	}
-	pods, err := e.servicePods(ctx)
+	views, err := e.Pods(ctx, Selector{})
 	if err != nil {
 		return err
 	}
+	pods := e.endpointPods(views)
 	services, err := e.currentServices(ctx, records)
 	if err != nil {
 		return err
 	}
 	faultpoint.At("services/names")
-	err = e.syncNames(ctx, service.Names(services, pods))
+	err = e.syncNames(ctx, service.Names(services, pods), views)
 	answered := faultpoint.Call("services/rules")
 	err = errors.Join(err, e.syncRules(ctx, services, pods))
 	answered()
@@ -103,6 +106,11 @@ func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.endpointPods(views), nil
+}
+
+// endpointPods returns the facts about the pods that may be endpoints.
+func (e *Engine) endpointPods(views []View) []service.Pod {
 	supervised := e.Supervised()
 	var out []service.Pod
 	for _, v := range views {
@@ -111,7 +119,7 @@ func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 		}
 		out = append(out, servicePod(v, supervised))
 	}
-	return out, nil
+	return out
 }
 
 // servicePod returns the facts about one pod. Without supervision, no process runs readiness probes,
@@ -144,7 +152,7 @@ func servicePod(v View, supervised bool) service.Pod {
 // syncNames writes the names to the file for pods that will start, and then to the hosts files of all
 // pods. When podrun creates a sandbox, it holds the same lock while it writes the hosts file, so the
 // file is complete either before or after the synchronization.
-func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
+func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []View) error {
 	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)
 	if err != nil {
 		return err
@@ -163,16 +171,48 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name) error {
 	if err != nil {
 		return serviceError("", err)
 	}
-	domain := service.Domain(e.Settings.ClusterDomain)
+	specs := map[string]*corev1.Pod{}
+	for _, v := range views {
+		specs[v.ID.UID] = v.Known.Pod
+	}
 	var errs []error
 	for _, id := range ids {
 		faultpoint.At("services/hosts")
-		err := volume.ChangeHosts(e.Layout(), id.UID, func(file string) string { return service.WithNames(file, id.Namespace, domain, names) })
-		if err != nil {
-			errs = append(errs, &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err})
+		object := specs[id.UID]
+		if object == nil {
+			// The pod may have been created after the views were read.
+			c, err := store.ViewCheckpoint(e.Layout(), id.UID)
+			if err != nil || c == nil || c.Pod == nil {
+				continue // the commands that act on the pod report the error
+			}
+			object = c.Pod
 		}
+		errs = append(errs, e.syncHosts(id, object, names))
 	}
 	return errors.Join(errs...)
+}
+
+// syncHosts updates the names of Services in a pod's hosts file. If podrun cannot read the file because it
+// is too large, other pods are not affected, and another attempt would not help: syncHosts only warns.
+func (e *Engine) syncHosts(id identity.Pod, object *corev1.Pod, names []service.Name) error {
+	if !dns.UsesClusterDNS(object) {
+		names = nil // an older release may have written names
+	}
+	domain := service.Domain(e.Settings.ClusterDomain)
+	err := volume.ChangeHosts(e.Layout(), id.UID, service.HostsMark, func(base string) string {
+		return service.Section(base, id.Namespace, domain, names)
+	})
+	if err == nil {
+		return nil
+	}
+	failed := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "update the names of Services", Err: err}
+	if !errors.Is(err, volume.ErrHostsTooLarge) {
+		return failed
+	}
+	if len(names) > 0 {
+		e.WarnOnce(problem.WarningOf(failed))
+	}
+	return nil
 }
 
 // syncRules sets the rules of the network, if the network belongs to podrun.

@@ -62,15 +62,17 @@ func Names(services []*corev1.Service, pods []Pod) []Name {
 // no clusterDomain.
 func Domain(setting string) string { return cmp.Or(setting, "cluster.local") }
 
-// hostsMark marks the beginning of the part of a hosts file that WithNames writes.
-const hostsMark = "\n# Services, written by podrun. Changes below this line are lost.\n"
+// HostsMark begins the section of a hosts file that Section returns.
+const HostsMark = "\n# Services, written by podrun. Changes below this line are lost.\n"
 
-// WithNames returns a pod's hosts file with the names of Services, which replace the names that an
-// earlier call added. It omits names that the rest of the file defines: these take precedence in a
-// cluster, too, because programs read the file before they query DNS. namespace is the pod's
-// namespace; domain is the cluster domain, or "".
-func WithNames(file, namespace, domain string, names []Name) string {
-	base, _, _ := strings.Cut(file, hostsMark)
+// Section returns the section with the names of Services that podrun appends to base, a pod's hosts
+// file without this section. It omits names that base defines: these take precedence in a cluster,
+// too, because programs read the file before they query DNS. namespace is the pod's namespace; domain
+// is the cluster domain, or "". The result is "" if there are no names.
+func Section(base, namespace, domain string, names []Name) string {
+	if len(names) == 0 {
+		return ""
+	}
 	defined := map[string]bool{}
 	for line := range strings.SplitSeq(base, "\n") {
 		line, _, _ = strings.Cut(line, "#")
@@ -96,9 +98,9 @@ func WithNames(file, namespace, domain string, names []Name) string {
 		}
 	}
 	if b.Len() == 0 {
-		return base
+		return ""
 	}
-	return base + hostsMark + b.String()
+	return HostsMark + b.String()
 }
 
 // Unforwarded describes the ports of Services that have no effect in a network that podrun does not

@@ -288,26 +288,23 @@ func TestNames(t *testing.T) {
 	names := Names([]*corev1.Service{virtual, headless, external, alias}, pods)
 	const base = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.64.0.4\tweb\n"
 	vip := virtual.Spec.ClusterIP
-	want := base + hostsMark +
+	want := base + HostsMark +
 		"10.64.0.2\tdb.default.svc.cluster.local\tdb.default.svc\tdb.default\tdb\n" +
 		"10.64.0.3\tdb.default.svc.cluster.local\tdb.default.svc\tdb.default\tdb\n" +
 		"10.64.0.2\tdb-0.db.default.svc.cluster.local\tdb-0.db.default.svc\tdb-0.db.default\tdb-0.db\n" +
 		"192.0.2.1\tout.default.svc.cluster.local\tout.default.svc\tout.default\tout\n" +
 		vip + "\tweb.default.svc.cluster.local\tweb.default.svc\tweb.default\n"
-	got := WithNames(base, "default", "cluster.local", names)
+	got := base + Section(base, "default", "cluster.local", names)
 	if sortedLines(got) != sortedLines(want) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	if again := WithNames(got, "default", "cluster.local", names); again != got {
-		t.Errorf("the second time: %s", again)
-	}
-	if text := WithNames(got, "other", "", names); !strings.Contains(text, "\tdb.default.svc\tdb.default\n") || strings.Contains(text, "cluster.local") {
+	if text := Section(base, "other", "", names); !strings.Contains(text, "\tdb.default.svc\tdb.default\n") || strings.Contains(text, "cluster.local") {
 		t.Errorf("another namespace: %s", text)
 	}
-	if text := WithNames(got, "default", "cluster.local", nil); text != base {
+	if text := Section(base, "default", "cluster.local", nil); text != "" {
 		t.Errorf("without Services: %s", text)
 	}
-	if text := WithNames("127.0.0.1 localhost OUT\n", "default", "", names); strings.Contains(text, "\tout\n") {
+	if text := Section("127.0.0.1 localhost OUT\n", "default", "", names); strings.Contains(text, "\tout\n") {
 		t.Errorf("a name of the file is defined again: %s", text)
 	}
 	foreign := assign(t, object("web", "80"), nil)
@@ -364,5 +361,16 @@ func TestNotes(t *testing.T) {
 	}
 	if got := Notes(with(object("out"), func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = "ExternalName", "example.com" })); len(got) != 1 {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestIsTopLevelDomain(t *testing.T) {
+	for name, want := range map[string]bool{
+		"com": true, "dev": true, "de": true, "internal": true, "local": true, "xn--p1ai": true, "ck": true, // *.ck in the list
+		"default": false, "kube-system": false, "example": false, "commerce": false, "": false,
+	} {
+		if got := IsTopLevelDomain(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
 	}
 }

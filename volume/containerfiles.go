@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -81,14 +82,20 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	return nil
 }
 
-// maxHosts limits the size of a hosts file that podrun reads, in bytes, because containers may
-// write to the file.
-const maxHosts = 8 << 20
+// MaxHosts is the largest part of a hosts file, in bytes, that podrun reads: everything before the
+// section that ChangeHosts replaces. Containers may write any amount of data to the file.
+const MaxHosts = 64 << 10
 
-// ChangeHosts replaces the content of a pod's /etc/hosts with change(content), if that differs. It
-// ignores a file that is missing, empty (ReclaimFiles) or larger than 8 MiB. It does not truncate the
-// file before it writes, so that a container never reads an empty file.
-func ChangeHosts(layout identity.Layout, uid string, change func(string) string) error {
+// ErrHostsTooLarge means that a hosts file is larger than MaxHosts without its section.
+var ErrHostsTooLarge = errors.New("is larger than 64 KiB")
+
+// ChangeHosts replaces the section at the end of a pod's /etc/hosts, which begins with mark, by
+// section(base); base is the part before the mark. It ignores a file that is missing or empty
+// (ReclaimFiles). It reads at most MaxHosts bytes of what a container may have written: the section
+// is podrun's own text, which ChangeHosts only compares. It does not write to the base, and does not
+// truncate the file before it writes, so that a container never reads an empty file. The error is
+// ErrHostsTooLarge if the mark does not begin in the first MaxHosts bytes of a larger file.
+func ChangeHosts(layout identity.Layout, uid, mark string, section func(base string) string) error {
 	path := layout.EtcHosts(uid)
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,21 +106,28 @@ func ChangeHosts(layout identity.Layout, uid string, change func(string) string)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxHosts {
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return err
 	}
-	old, err := io.ReadAll(io.LimitReader(f, maxHosts))
+	data, err := io.ReadAll(io.LimitReader(f, MaxHosts+int64(len(mark))))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	content := change(string(old))
-	if content == string(old) {
-		return nil
+	base, _, found := strings.Cut(string(data), mark)
+	if !found && len(data) > MaxHosts {
+		return fmt.Errorf("%s %w", path, ErrHostsTooLarge)
 	}
-	if _, err := f.WriteAt([]byte(content), 0); err != nil {
+	text, at := section(base), int64(len(base))
+	if end := at + int64(len(text)); end == info.Size() {
+		have := make([]byte, len(text))
+		if _, err := f.ReadAt(have, at); err == nil && string(have) == text {
+			return nil
+		}
+	}
+	if _, err := f.WriteAt([]byte(text), at); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := f.Truncate(int64(len(content))); err != nil {
+	if err := f.Truncate(at + int64(len(text))); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

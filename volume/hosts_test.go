@@ -1,8 +1,10 @@
 package volume
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -12,7 +14,11 @@ import (
 func TestChangeHosts(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	path := layout.EtcHosts("u")
-	if err := ChangeHosts(layout, "u", strings.ToUpper); err != nil {
+	const mark = "\n# mark\n"
+	change := func(section string) error {
+		return ChangeHosts(layout, "u", mark, func(string) string { return section })
+	}
+	if err := change("x"); err != nil {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -26,10 +32,11 @@ func TestChangeHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mounted.Close()
-	for _, want := range []string{"long content and more", "short", "short"} {
-		if err := ChangeHosts(layout, "u", func(string) string { return want }); err != nil {
+	for _, section := range []string{mark + "a\nb\nc\n", mark + "d\n", mark + "e\n", mark + "e\n", ""} {
+		if err := change(section); err != nil {
 			t.Error(err)
 		}
+		want := "long content" + section
 		buf := make([]byte, 100)
 		if n, _ := mounted.ReadAt(buf, 0); string(buf[:n]) != want {
 			t.Errorf("the container reads %q, want %q", buf[:n], want)
@@ -38,7 +45,7 @@ func TestChangeHosts(t *testing.T) {
 	if err := ReclaimFiles(layout, "u", 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := ChangeHosts(layout, "u", func(string) string { return "x" }); err != nil {
+	if err := change("x"); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
@@ -54,8 +61,70 @@ func TestChangeHosts(t *testing.T) {
 	if err := os.Symlink(target, path); err != nil {
 		t.Fatal(err)
 	}
-	_ = ChangeHosts(layout, "u", strings.ToUpper)
+	_ = change("x")
 	if data, _ := os.ReadFile(target); string(data) != "host" {
 		t.Errorf("it follows a symbolic link: %q", data)
+	}
+}
+
+// TestChangeHostsIsBounded checks that the memory for a hosts file does not depend on what a container
+// has written to it, and that podrun writes nothing to a file that it cannot read completely.
+func TestChangeHostsIsBounded(t *testing.T) {
+	const mark, names = "\n# mark\n", "\n# mark\n10.0.0.1\tweb\n"
+	line := "10.0.0.1\tname\n"
+	big := strings.Repeat(line, 8<<20/len(line))
+	for _, tt := range []struct {
+		name, file string
+		size       int64 // of a sparse file
+		tooLarge   bool
+		want       string
+	}{
+		{name: "large base", file: big, tooLarge: true},
+		{name: "mark after the limit", file: strings.Repeat("x", MaxHosts+1) + names, tooLarge: true},
+		{name: "mark at the limit", file: strings.Repeat("x", MaxHosts) + names, want: strings.Repeat("x", MaxHosts) + names},
+		{name: "base at the limit", file: strings.Repeat("x", MaxHosts), want: strings.Repeat("x", MaxHosts) + names},
+		{name: "large section", file: "base" + mark + big, want: "base" + names},
+		{name: "sparse file", file: "base", size: 1 << 40, tooLarge: true},
+		{name: "sparse section", file: "base" + names, size: 1 << 40, want: "base" + names},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			layout := identity.Layout{RootDir: t.TempDir()}
+			path := layout.EtcHosts("u")
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := WriteHosts(layout, "u", []byte(tt.file)); err != nil {
+				t.Fatal(err)
+			}
+			if tt.size > 0 {
+				if err := os.Truncate(path, tt.size); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := ChangeHosts(layout, "u", mark, func(base string) string {
+				if len(base) > MaxHosts {
+					t.Errorf("the base has %d bytes", len(base))
+				}
+				return names
+			})
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+				t.Errorf("%d bytes of memory, want less than 1 MiB", used)
+			}
+			if errors.Is(err, ErrHostsTooLarge) != tt.tooLarge || err != nil && !tt.tooLarge {
+				t.Fatalf("error %v, want too large: %v", err, tt.tooLarge)
+			}
+			if tt.tooLarge {
+				if info, err := os.Stat(path); err != nil || info.Size() != max(tt.size, int64(len(tt.file))) {
+					t.Errorf("the file has changed: %v, %v", info, err)
+				}
+				return
+			}
+			if got, _ := os.ReadFile(path); string(got) != tt.want {
+				t.Errorf("%d bytes, want %d", len(got), len(tt.want))
+			}
+		})
 	}
 }

@@ -9,10 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/kubelet/envvars"
 
+	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/service"
+	"github.com/podrun/podrun/volume"
 )
 
 // serviceEnv returns the environment variables of the current Services in a pod's namespace. The
@@ -64,11 +67,16 @@ func clusterEnv(object *corev1.Pod, cluster func(namespace string) []*corev1.Ser
 	return envvars.FromServices(services)
 }
 
-// withServiceNames adds the names of Services to a pod's hosts file, and calls write with the result. It
-// holds a lock, so that a synchronization of the names in all pods runs either before or after it.
+// withServiceNames adds the names of Services to the hosts file of a pod that uses the cluster's DNS, and
+// calls write with the result. It holds a lock, so that a synchronization of the names in all pods runs
+// either before or after it. Like a synchronization, it adds no names to a file that is too large.
 func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(string) error) error {
 	layout := p.Plan.Layout
-	if !store.HasServices(layout) {
+	if !store.HasServices(layout) || !dns.UsesClusterDNS(p.Spec()) {
+		return write(file)
+	}
+	if len(file) > volume.MaxHosts {
+		p.Node.WarnOnce(problem.Problem{Object: "pod " + p.Plan.ID.String(), Message: "its hosts file " + volume.ErrHostsTooLarge.Error() + ": it does not contain the names of Services", Warning: true})
 		return write(file)
 	}
 	lock, err := store.Lock(ctx, layout.ServiceNamesLock(), p.Node.Holder(), nil)
@@ -94,5 +102,5 @@ func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(s
 			names = append(names, n)
 		}
 	}
-	return write(service.WithNames(file, p.Spec().Namespace, service.Domain(p.Node.Settings.ClusterDomain), names))
+	return write(file + service.Section(file, p.Spec().Namespace, service.Domain(p.Node.Settings.ClusterDomain), names))
 }

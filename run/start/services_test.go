@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/service"
+	"github.com/podrun/podrun/volume"
 )
 
 func recorded(namespace, name, ip string) store.ServiceRecord {
@@ -79,5 +80,40 @@ func TestServiceNamesAtStart(t *testing.T) {
 	// The record of this Service is newer than the last synchronization.
 	if text := written(); !strings.Contains(text, "10.0.0.1\tnew.shop.svc.cluster.local\tnew.shop.svc\tnew.shop\tnew\n") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestServiceNamesRequireClusterDNS checks that only pods whose effective DNS policy is ClusterFirst get
+// names of Services, as in a cluster: a Service github in a namespace com must not replace github.com.
+func TestServiceNamesRequireClusterDNS(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	if err := store.WriteService(layout, recorded("com", "github", "10.0.0.1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		policy  corev1.DNSPolicy
+		hostNet bool
+		file    string
+		want    bool
+	}{
+		{policy: corev1.DNSClusterFirst, want: true},
+		{policy: corev1.DNSClusterFirstWithHostNet, want: true},
+		{policy: corev1.DNSClusterFirstWithHostNet, hostNet: true, want: true},
+		{policy: corev1.DNSClusterFirst, hostNet: true},
+		{policy: corev1.DNSDefault},
+		{policy: corev1.DNSDefault, hostNet: true},
+		{policy: corev1.DNSNone},
+		{policy: corev1.DNSNone, hostNet: true},
+		{policy: corev1.DNSClusterFirst, file: strings.Repeat("#", volume.MaxHosts+1)},
+	} {
+		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.PodSpec{DNSPolicy: tt.policy, HostNetwork: tt.hostNet}}
+		p := pod.New(&node.Node{}, &prepare.Plan{Pod: object, Layout: layout, ID: identity.Pod{Namespace: "shop", Name: "web", UID: "u"}})
+		var text string
+		if err := withServiceNames(t.Context(), p, tt.file, func(s string) error { text = s; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(text, "\tgithub.com"); got != tt.want || !strings.HasPrefix(text, tt.file) {
+			t.Errorf("%s, hostNetwork %v, %d bytes: names %v, want %v", tt.policy, tt.hostNet, len(tt.file), got, tt.want)
+		}
 	}
 }

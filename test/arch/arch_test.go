@@ -34,7 +34,6 @@ var rules = []rule{
 	{"allowed", checkAllowed},
 	{"imports", checkImports},
 	{"quantities", checkQuantities},
-	{"programs", checkPrograms},
 	{"names", checkNames},
 	{"docs", checkDocs},
 }

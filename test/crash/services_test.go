@@ -50,8 +50,10 @@ func (h *host) tries(step string) bool {
 	return false
 }
 
-// withService adds a Service that selects the pod to the text of a manifest.
+// withService adds a Service that selects the pod to the text of a manifest, and makes the pod use the names of
+// Services.
 func (h *host) withService(text string) string {
+	text = strings.Replace(text, "dnsPolicy: Default", "dnsPolicy: ClusterFirst", 1)
 	return strings.Replace(text, "namespace: crash}", "namespace: crash, labels: {app: "+h.pod+"}}", 1) + fmt.Sprintf(`---
 apiVersion: v1
 kind: Service

@@ -60,7 +60,6 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
-      dnsPolicy: Default
       terminationGracePeriodSeconds: 0
       containers:
       - name: web
@@ -75,7 +74,6 @@ apiVersion: v1
 kind: Pod
 metadata: {name: db, labels: {app: db}}
 spec:
-  dnsPolicy: Default
   terminationGracePeriodSeconds: 0
   containers:
   - name: db
@@ -89,7 +87,6 @@ apiVersion: v1
 kind: Pod
 metadata: {name: client}
 spec:
-  dnsPolicy: Default
   terminationGracePeriodSeconds: 0
   containers:
   - name: client
