@@ -19,7 +19,7 @@ import (
 )
 
 // kustomizers are the commands that build a kustomization, in order of preference. The
-// directory is their last argument.
+// directory is their last argument, after "--".
 var kustomizers = [][]string{{"kustomize", "build"}, {"kubectl", "kustomize"}}
 
 // kustomizationFiles are the names that the file of a kustomization can have.
@@ -55,7 +55,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, complaint := &output.Head{Limit: MaxInput, OnCut: cancel}, &output.Head{Limit: maxComplaint}
-	c := exec.CommandContext(inner, words[0], append(words[1:], dir)...)
+	c := exec.CommandContext(inner, words[0], append(words[1:], "--", dir)...)
 	c.Stdout, c.Stderr, c.WaitDelay = out, complaint, time.Second
 	err := c.Run()
 	switch {

@@ -43,7 +43,7 @@ func TestReadKustomization(t *testing.T) {
 		}
 	}
 	fails(problem.Usage, "neither kustomize nor kubectl is installed")
-	for name, words := range map[string]string{"kubectl": "kustomize prod", "kustomize": "build prod"} { // kustomize takes precedence
+	for name, words := range map[string]string{"kubectl": "kustomize -- prod", "kustomize": "build -- prod"} { // kustomize takes precedence
 		if name == "kustomize" {
 			install("kubectl", "exit 9\n")
 		} else if err := os.RemoveAll(filepath.Join(bin, "kustomize")); err != nil {

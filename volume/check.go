@@ -22,15 +22,19 @@ type Path struct {
 }
 
 // Check returns the problems of a pod's volumes that would make Apply fail. Such problems are a
-// hostPath or a volume's directory of the wrong type, and mount propagation from a path that is not
-// on a shared mount. Check considers only the given paths. The argument root is the path of
+// hostPath or a volume's directory of the wrong type, text that must not become an argument of
+// mount(8), and mount propagation from a path that is not on a shared mount. Check considers only the given paths. The argument root is the path of
 // podrun's root directory; the mount that contains it also contains the volumes below it. The
 // problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {
 		if message := v.problem(paths); message != "" {
-			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: message, Hint: v.hint(paths)})
+			found := problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: message, Hint: v.hint(paths)}
+			if v.Setup.Kind == SetupNFS {
+				found.Kind = problem.Manifest
+			}
+			out = append(out, found)
 		}
 	}
 	for _, list := range []struct {
@@ -67,6 +71,8 @@ func (v Volume) problem(paths map[string]Path) string {
 		}
 	case SetupLocal:
 		return v.Setup.Local.problem(paths)
+	case SetupNFS:
+		return v.Setup.NFS.problem()
 	}
 	return ""
 }
@@ -104,9 +110,12 @@ func (h *HostPath) problem(path string, found Path) string {
 	return ""
 }
 
-// problem explains why podrun cannot use the directory of a volume or a claim. It returns "" if
-// podrun can use the directory.
+// problem explains why podrun cannot use the directory of a volume or a claim, or its mount options.
+// It returns "" if podrun can use them.
 func (l *Local) problem(paths map[string]Path) string {
+	if message := l.optionProblem(); message != "" {
+		return message
+	}
 	if l.Create {
 		return l.claimProblem(paths)
 	}

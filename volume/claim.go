@@ -3,7 +3,6 @@ package volume
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,12 +144,4 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 // podrun passes the image's ID to the runtime.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
 	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
-}
-
-// source returns the export in the notation of mount.nfs. An IPv6 address is in brackets.
-func (n *NFS) source() string {
-	if strings.Contains(n.Server, ":") && !strings.HasPrefix(n.Server, "[") {
-		return "[" + n.Server + "]:" + n.Path
-	}
-	return n.Server + ":" + n.Path
 }

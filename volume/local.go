@@ -60,23 +60,14 @@ func (l *Local) check(ctx context.Context) error {
 	return checkError(l.problem(paths))
 }
 
-// bindOptions are the mount options that a bind mount can set independently of its source.
-var bindOptions = map[string]uintptr{
-	"rw": 0, "bind": 0, "defaults": 0, "ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
-	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
-}
-
+// bind mounts a directory with the volume's options, which check has accepted.
 func (l *Local) bind(source, target string) error {
 	var flags uintptr
 	if l.ReadOnly {
 		flags = unix.MS_RDONLY
 	}
-	for _, option := range l.Options {
-		flag, known := bindOptions[option]
-		if !known {
-			return fmt.Errorf("the mount option %q is not supported for a local volume", option)
-		}
-		flags |= flag
+	for _, option := range splitOptions(l.Options) {
+		flags |= bindOptions[option]
 	}
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil || flags == 0 {
 		return err

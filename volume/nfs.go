@@ -23,6 +23,9 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	if err != nil || mounted {
 		return err
 	}
+	if err := checkError(n.problem()); err != nil {
+		return err
+	}
 	if err := makeMountPoint(v.HostPath); err != nil {
 		return err
 	}
@@ -30,7 +33,7 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	if n.ReadOnly {
 		options = append(options, "ro")
 	}
-	if err := mount(ctx, n.source(), v.HostPath, "nfs", append(options, n.Options...)); err != nil {
+	if err := mount(ctx, n.source(), v.HostPath, "nfs", append(options, splitOptions(n.Options)...)); err != nil {
 		return fmt.Errorf("mount %s: %w", n.source(), err)
 	}
 	return nil
@@ -42,7 +45,7 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 // mount-utils, whose functions take no context: if a server did not respond, the call would block
 // forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
-	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)
+	program, args := "mount", mountArgs(source, target, fstype, options)
 	if inSystemd(ctx) {
 		program, args = mountutils.AddSystemdScope("systemd-run", target, program, args)
 	}
@@ -57,6 +60,16 @@ func mountByProgram(ctx context.Context, source, target, fstype string, options 
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err
+}
+
+// mountArgs returns the arguments of mount(8). Unlike mount-utils' MakeMountArgs, it puts the source
+// and the target after "--": mount(8) then never interprets them as options.
+func mountArgs(source, target, fstype string, options []string) []string {
+	args := []string{"-t", fstype}
+	if len(options) > 0 {
+		args = append(args, "-o", strings.Join(options, ","))
+	}
+	return append(args, "--", source, target)
 }
 
 // inSystemd reports whether systemd-run works. It may be installed on a system that does not

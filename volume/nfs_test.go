@@ -79,7 +79,7 @@ func TestNFSMountByProgram(t *testing.T) {
 	if err := mountByProgram(t.Context(), "nfs.example:/export", "/at", "nfs", []string{"ro", "nfsvers=4.1"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs -o ro,nfsvers=4.1 nfs.example:/export /at\n" {
+	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs -o ro,nfsvers=4.1 -- nfs.example:/export /at\n" {
 		t.Errorf("arguments %q", got)
 	}
 	fakeMount(t, "echo 'access denied by server' >&2; exit 32")
@@ -98,7 +98,7 @@ func TestApplyMountsAnExport(t *testing.T) {
 	if err := Apply(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs nfs.example:/export "+plan.Volumes[0].HostPath+"\n" {
+	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs -- nfs.example:/export "+plan.Volumes[0].HostPath+"\n" {
 		t.Errorf("arguments %q", got)
 	}
 }

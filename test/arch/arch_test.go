@@ -34,6 +34,7 @@ var rules = []rule{
 	{"allowed", checkAllowed},
 	{"imports", checkImports},
 	{"quantities", checkQuantities},
+	{"programs", checkPrograms},
 	{"names", checkNames},
 	{"docs", checkDocs},
 }

@@ -27,6 +27,9 @@ func sources(t *testing.T, files map[string]string) tree {
 	return out
 }
 
+// unusedPrograms are the complaints of checkPrograms about a tree without podrun's programs.
+var unusedPrograms = slices.Sorted(maps.Keys(programs))
+
 // TestArchitectureBites breaks each rule and expects exactly the listed complaints. A case without
 // complaints shows allowed code.
 func TestArchitectureBites(t *testing.T) {
@@ -70,6 +73,17 @@ func TestArchitectureBites(t *testing.T) {
 			"run/wind/a.go":      `package wind`,
 			"weather/weather.go": `package weather`,
 		}, []string{"dns may not import weather", "run/wind has no place in the order of run", "weather/weather.go: its directory is not in the table"}},
+
+		{"programs with literal arguments, and a tool", checkPrograms, map[string]string{
+			"dns/a.go":      `package dns; import "os/exec"; func f(ctx context.Context) (c *exec.Cmd) { return exec.CommandContext(ctx, "ip", "link") }`,
+			"dns/a_test.go": `package dns; import "os/exec"; func f(name string) { exec.Command(name) }`,
+			"hack/a/a.go":   `package main; import "os/exec"; func f(name string) { exec.Command(name) }`,
+		}, unusedPrograms},
+		{"programs with variable arguments", checkPrograms, map[string]string{
+			"dns/a.go": `package dns; import run "os/exec"; func f(name string) { run.Command("ls", name) }`,
+			"dns/b.go": `package dns; import "os/exec"; var start = exec.Command; func g(name string) { _ = &exec.Cmd{Path: name} }`,
+			"dns/c.go": `package dns; import "syscall"; func (t *T) h(argv []string) { syscall.Exec(argv[0], argv, nil) }`,
+		}, append([]string{"dns/a.go:1: dns.f starts", "dns/b.go:1: dns.(a variable) starts", "dns/b.go:1: dns.g starts", "dns/c.go:1: dns.T.h starts"}, unusedPrograms...)},
 
 		{"light imports", checkImports, map[string]string{
 			"run/run.go":         `package run; import ("k8s.io/kubernetes/pkg/kubelet/qos"; "k8s.io/kubernetes/pkg/volume/util/subpath"; "k8s.io/cri-api/pkg/apis/runtime/v1")`,
