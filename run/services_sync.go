@@ -150,7 +150,7 @@ func servicePod(v View, supervised bool) service.Pod {
 }
 
 // syncNames writes the names to the file for pods that will start, and then to the hosts files of all
-// pods. When podrun creates a sandbox, it holds the same lock while it writes the hosts file, so the
+// pods. When podrun starts a container, it holds the same lock while it writes the hosts file, so the
 // file is complete either before or after the synchronization.
 func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []View) error {
 	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)

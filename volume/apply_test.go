@@ -111,7 +111,7 @@ volumes:
 	if _, err := MakeTerminationLog(plan.Layout, plan.ID.UID, "app", "00c0ffee"); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteHosts(plan.Layout, plan.ID.UID, []byte("127.0.0.1\tlocalhost\n")); err != nil {
+	if err := WriteHosts(t.Context(), plan.Layout, plan.ID.UID, []byte("127.0.0.1\tlocalhost\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteCheckpoint(plan.Layout, plan.ID.UID, []byte("secret")); err != nil {

@@ -3,12 +3,10 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -61,76 +59,6 @@ func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// WriteHosts writes the pod's /etc/hosts. Like the kubelet, it writes the file in place. Running
-// containers have mounted the file itself, and would still see the old file if a rename replaced
-// it.
-func WriteHosts(layout identity.Layout, uid string, content []byte) error {
-	path := layout.EtcHosts(uid)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return fmt.Errorf("write the pod's hosts file: %w", err)
-	}
-	defer f.Close()
-	if err := f.Chmod(0o644); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if _, err := f.Write(content); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
-}
-
-// MaxHosts is the largest part of a hosts file, in bytes, that podrun reads: everything before the
-// section that ChangeHosts replaces. Containers may write any amount of data to the file.
-const MaxHosts = 64 << 10
-
-// ErrHostsTooLarge means that a hosts file is larger than MaxHosts without its section.
-var ErrHostsTooLarge = errors.New("is larger than 64 KiB")
-
-// ChangeHosts replaces the section at the end of a pod's /etc/hosts, which begins with mark, by
-// section(base); base is the part before the mark. It ignores a file that is missing or empty
-// (ReclaimFiles). It reads at most MaxHosts bytes of what a container may have written: the section
-// is podrun's own text, which ChangeHosts only compares. It does not write to the base, and does not
-// truncate the file before it writes, so that a container never reads an empty file. The error is
-// ErrHostsTooLarge if the mark does not begin in the first MaxHosts bytes of a larger file.
-func ChangeHosts(layout identity.Layout, uid, mark string, section func(base string) string) error {
-	path := layout.EtcHosts(uid)
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("change the pod's hosts file: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxHosts+int64(len(mark))))
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	base, _, found := strings.Cut(string(data), mark)
-	if !found && len(data) > MaxHosts {
-		return fmt.Errorf("%s %w", path, ErrHostsTooLarge)
-	}
-	text, at := section(base), int64(len(base))
-	if end := at + int64(len(text)); end == info.Size() {
-		have := make([]byte, len(text))
-		if _, err := f.ReadAt(have, at); err == nil && string(have) == text {
-			return nil
-		}
-	}
-	if _, err := f.WriteAt([]byte(text), at); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.Truncate(at + int64(len(text))); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }
 
 // ReclaimFiles frees the disk space of the files to which a pod's containers could write. It must

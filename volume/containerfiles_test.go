@@ -11,7 +11,7 @@ import (
 func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	write := func(text string) uint64 {
-		if err := WriteHosts(plan.Layout, plan.ID.UID, []byte(text)); err != nil {
+		if err := WriteHosts(t.Context(), plan.Layout, plan.ID.UID, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(plan.Layout.EtcHosts(plan.ID.UID))

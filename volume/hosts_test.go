@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -24,7 +25,7 @@ func TestChangeHosts(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteHosts(layout, "u", []byte("long content")); err != nil {
+	if err := WriteHosts(t.Context(), layout, "u", []byte("long content")); err != nil {
 		t.Fatal(err)
 	}
 	mounted, err := os.Open(path) // the file remains open, as in a container that mounts it
@@ -93,7 +94,7 @@ func TestChangeHostsIsBounded(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := WriteHosts(layout, "u", []byte(tt.file)); err != nil {
+			if err := WriteHosts(t.Context(), layout, "u", []byte(tt.file)); err != nil {
 				t.Fatal(err)
 			}
 			if tt.size > 0 {
@@ -126,5 +127,82 @@ func TestChangeHostsIsBounded(t *testing.T) {
 				t.Errorf("%d bytes, want %d", len(got), len(tt.want))
 			}
 		})
+	}
+}
+
+// TestWriteHostsIsNeverEmpty reads the file, as a running container does, while podrun writes it for
+// the start of another container.
+func TestWriteHostsIsNeverEmpty(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	path := layout.EtcHosts("u")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("127.0.0.1\tlocalhost\n", 100)
+	write := func(content string) {
+		if err := WriteHosts(t.Context(), layout, "u", []byte(content)); err != nil {
+			t.Error(err)
+		}
+	}
+	write(long)
+	mounted, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounted.Close()
+	var writer sync.WaitGroup
+	done := make(chan struct{})
+	writer.Go(func() {
+		defer close(done)
+		for i := range 500 {
+			write(long[:len(long)-(i%2)*100])
+		}
+	})
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		buf := make([]byte, 20)
+		if n, err := mounted.ReadAt(buf, 0); err != nil || string(buf) != long[:20] {
+			t.Fatalf("a container reads %q, %v", buf[:n], err)
+		}
+	}
+	writer.Wait()
+	write("short\n")
+	if text, err := os.ReadFile(path); err != nil || string(text) != "short\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestWriteHostsReplacesADirectory covers a directory that the runtime created because the file was
+// missing, and a link, which must not be followed.
+func TestWriteHostsReplacesADirectory(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	path := layout.EtcHosts("u")
+	if err := os.MkdirAll(filepath.Join(path, "made", "by-container"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if !HostsLost(layout, "u") {
+		t.Error("a directory does not count as lost")
+	}
+	if err := ChangeHosts(layout, "u", "#", strings.ToUpper); err != nil {
+		t.Errorf("the names of a Service cannot be written: %v", err)
+	}
+	if err := WriteHosts(t.Context(), layout, "u", []byte("content")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "content" || HostsLost(layout, "u") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir()+"/target", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteHosts(t.Context(), layout, "u", []byte("content")); err == nil {
+		t.Error("it writes through a symbolic link")
 	}
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,6 +158,9 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 		d.restartAll(c, w)
 		return d
 	}
+	if w.Observed.HostsLost && d.killWithoutHosts(pod, w) {
+		return d
+	}
 	if !nextInit(pod, w, &d) {
 		if !d.Ended {
 			d.resize(pod, w.Observed, len(d.Actions))
@@ -184,6 +188,28 @@ func (d *Decision) ephemeral(pod *corev1.Pod, w World) {
 			d.start(pod, name, w, "not created yet")
 		}
 	}
+}
+
+// hostsFile is the path of the pod's hosts file in a container.
+const hostsFile = "/etc/hosts"
+
+// killWithoutHosts adds to d the kills of the running containers that have mounted a directory at
+// /etc/hosts, and reports whether there are any. podrun starts them again when all of them have
+// exited: the start replaces the directory, so that a later decision would not find the containers
+// that still run with it. podrun does not kill a container that it must not start a second time, and
+// no regular init container, because its exit would count as its result.
+func (d *Decision) killWithoutHosts(pod *corev1.Pod, w World) (kills bool) {
+	for _, s := range SpecContainers(pod) {
+		c, have := s.Container, w.Observed.Container(s.Container.Name)
+		mounted := func(m corev1.VolumeMount) bool { return m.MountPath == hostsFile }
+		if have == nil || have.State != Running || s.Ephemeral || s.Init && !podutil.IsRestartableInitContainer(c) || !restartsWhenKilled(pod, c) || slices.ContainsFunc(c.VolumeMounts, mounted) {
+			continue
+		}
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Restart: RestartChanged,
+			Why: "its /etc/hosts is a directory", Message: fmt.Sprintf("Container %s: its /etc/hosts is a directory, will be restarted", c.Name)})
+		kills = true
+	}
+	return kills
 }
 
 // deadline returns when activeDeadlineSeconds expires. It is zero if the pod has no deadline or has

@@ -133,6 +133,8 @@ type Observed struct {
 	// have left logs. If the runtime has lost its containers, the restart count continues from this number,
 	// so that new runs do not overwrite these logs.
 	LoggedRuns map[string]uint32 `json:"loggedRuns,omitempty"`
+	// HostsLost is true if the pod's /etc/hosts is a directory (volume.HostsLost).
+	HostsLost bool `json:"hostsLost,omitempty"`
 	// Unreadable contains a warning for each optional state file that is corrupt. podrun treats such a
 	// file as missing.
 	Unreadable problem.List `json:"-"`

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/volume"
 )
 
 // ReadPod reads the sandboxes and containers of the pod with this UID from the runtime, and the state
@@ -68,6 +69,7 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	obs.PutKept()
 	obs.LoggedRuns = readLoggedRuns(layout, uid, obs)
 	obs.ImageFailures = ReadImageFailures(layout, uid)
+	obs.HostsLost = volume.HostsLost(layout, uid)
 	id := identity.Pod{UID: uid}
 	if s := obs.Sandbox(); s != nil {
 		id = s.Pod

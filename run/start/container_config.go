@@ -29,7 +29,8 @@ type configs struct {
 	lease *lease.Lease
 }
 
-// configOf completes the config of a container.
+// configOf completes the config of a container, and ensures that everything that podrun creates for
+// the container's mounts and its log exists.
 func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
 	plan := c.pod.Plan.Container(a.Container)
 	spec := lifecycle.FindContainer(c.pod.Spec(), a.Container).Container
@@ -45,6 +46,9 @@ func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepu
 	}
 	config, err := plan.Config(late)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.makeMounted(ctx, config); err != nil {
 		return nil, err
 	}
 	if last := c.pod.Observed.Newest(a.Container); last != nil {

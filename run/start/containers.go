@@ -72,7 +72,7 @@ func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 	return nil
 }
 
-// ensureVolumes creates the volumes if they do not exist.
+// ensureVolumes creates the volumes that do not exist.
 func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
 // syncCheckpoint makes the checkpoint durable if an earlier podrun process created the pod's sandbox but ended
@@ -205,9 +205,16 @@ func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 // startAll starts the containers that podrun has created, and begins to create the next one.
 func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.created()
+	var unwritten error
+	if len(all) > 0 {
+		unwritten = st.configs.writeHosts(ctx)
+	}
 	var starts sync.WaitGroup
 	for _, s := range all {
 		starts.Go(func() {
+			if s.err = unwritten; s.err != nil {
+				return
+			}
 			answered, stop := cri.ExtendContext(ctx)
 			defer stop()
 			s.err = st.pod.Node.Client.StartContainer(answered, s.created.ID)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
@@ -124,10 +123,7 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 			st.addSandbox(plan, made)
 			// From here on, admission counts the sandbox itself.
 			st.lease.Lock.Reservation.Release()
-			if err := st.removeDead(ctx); err != nil {
-				return err
-			}
-			return st.writeHosts(ctx, made.IPs)
+			return st.removeDead(ctx)
 		}
 		// If podrun canceled the call, this is not a failure.
 		if !errors.Is(ctx.Err(), context.Canceled) {
@@ -246,16 +242,4 @@ func sandboxHint(err error, runtime host.Runtime) string {
 		return "the runtime lacks the capability to lower oom_score_adj: " + runtime.LowerOOM()
 	}
 	return ""
-}
-
-// writeHosts writes the /etc/hosts file of the pod's containers.
-func (st *Starter) writeHosts(ctx context.Context, ips []string) error {
-	text := dns.EtcHosts(st.pod.Spec(), st.pod.Plan.Name, ips, st.pod.Plan.EtcHosts)
-	err := withServiceNames(ctx, st.pod, text, func(text string) error {
-		return volume.WriteHosts(st.pod.Plan.Layout, st.pod.Plan.ID.UID, []byte(text))
-	})
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", st.pod.Plan.ID, err)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -15,24 +16,39 @@ import (
 type Volumes struct {
 	pod   *pod.Pod
 	lease *lease.Lease
-	// made is true if the volumes exist, because this process has created them or a container of
-	// the pod has been started.
+	// made is true if the volumes existed when podrun last created them or a container.
 	made bool
 }
 
-// ensure creates the volumes if an earlier podrun process ended after it had created the sandbox, but before it
-// created the volumes and started a container.
+// ensure must be called before the creation of a container. It creates the volumes if one of them is
+// missing: an earlier podrun process may have ended after it had created the sandbox, but before it
+// created the volumes, or another program may have removed a volume.
 func (v *Volumes) ensure(ctx context.Context) error {
-	if v.made {
+	missing, err := v.missing(ctx)
+	if err == nil && !missing {
+		v.made = true
 		return nil
 	}
-	fresh, err := v.lease.Fresh()
-	if err == nil && fresh {
+	v.made = false
+	if err == nil {
 		err = v.make(ctx)
 		v.emitMountErrors(ctx, err)
 	}
 	v.made = err == nil
 	return err
+}
+
+// missing reports whether a volume does not exist. A network file system may not respond, so missing
+// looks at such volumes without the pod's lock.
+func (v *Volumes) missing(ctx context.Context) (missing bool, err error) {
+	if !v.pod.Plan.Volumes.Slow() {
+		return volume.Missing(ctx, v.pod.Plan.Volumes)
+	}
+	lost := v.lease.Do(ctx, v.lease.Lost, func(ctx context.Context) error {
+		missing, err = volume.Missing(ctx, v.pod.Plan.Volumes)
+		return nil
+	})
+	return missing, cmp.Or(err, lost)
 }
 
 // emitMountErrors emits an event for each volume that podrun could not create. It emits no events if

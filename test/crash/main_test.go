@@ -63,7 +63,7 @@ const (
 	variantImage  = variantNever + variantSuffix
 )
 
-// manifest writes the pod's file. The pod has a volume to mount, init containers, and a port to
+// manifest writes the pod's file. The pod has volumes of all kinds that podrun creates, a subPath, init containers, and a port to
 // map. Its containers exit on request. If ends is true, they exit without a request. podrun creates
 // the second init container and the second app container before their turn.
 func (h *host) manifest(variant string, ends bool) (string, error) {
@@ -90,7 +90,11 @@ spec:
   dnsPolicy: Default
   restartPolicy: %s
   terminationGracePeriodSeconds: 2
-  volumes: [{name: mem, emptyDir: {medium: Memory}}]
+  hostAliases: [{ip: 192.0.2.1, hostnames: [alias]}]
+  volumes:
+  - {name: mem, emptyDir: {medium: Memory}}
+  - {name: data, emptyDir: {}}
+  - {name: config, configMap: {name: config, defaultMode: 0440}}
   initContainers: [{name: setup, image: %[3]s, command: ["true"]}, {name: more, image: %[3]s, command: ["true"]}]
   containers:
   - name: app
@@ -98,11 +102,16 @@ spec:
     command: [sh, -c, "%[4]s"]
     env: [{name: VARIANT, value: "%[5]s"}]
     ports: [{containerPort: 80, hostPort: %[6]d}]
-    volumeMounts: [{name: mem, mountPath: /mem}]
+    volumeMounts: [{name: mem, mountPath: /mem}, {name: data, mountPath: /sub, subPath: sub}, {name: config, mountPath: /config}, {name: config, mountPath: /key, subPath: key}]
   - name: next
     image: %[3]s
     command: [sh, -c, "%[4]s"]
-%[7]s`, h.pod, restarts, os.Getenv("PODRUN_TEST_IMAGE"), command, strings.TrimSuffix(variant, variantSuffix), h.port, secret, image)
+%[7]s---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config, namespace: crash}
+data: {key: "%[9]s"}
+`, h.pod, restarts, os.Getenv("PODRUN_TEST_IMAGE"), command, strings.TrimSuffix(variant, variantSuffix), h.port, secret, image, configured)
 	if h.service {
 		text = h.withService(text)
 	}

@@ -68,6 +68,9 @@ func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 	if err == nil {
 		err = o.runs(ctx, h.pod)
 	}
+	if err == nil {
+		err = o.mountsAsDefined(ctx, h, h.pod)
+	}
 	if err == nil && h.service {
 		err = until(ctx, h.named)
 	}

@@ -135,7 +135,9 @@ func (o *outside) runsAsScaled(ctx context.Context, h *host) error {
 	}
 	for i := range 2 {
 		if i < n {
-			err = o.runs(ctx, h.replica(i))
+			if err = o.runs(ctx, h.replica(i)); err == nil {
+				err = o.mountsAsDefined(ctx, h, h.replica(i))
+			}
 		} else if sandboxes, _, listed := o.sandboxes(ctx, h.replica(i)); listed != nil {
 			err = listed
 		} else if len(sandboxes) > 0 {

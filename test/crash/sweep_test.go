@@ -376,5 +376,6 @@ func report(name string, commands []string, points int, all []verdict) {
 		}
 	}
 	line("all", func(verdict) bool { return true })
+	fmt.Fprintf(&b, "%d mounted files and directories compared\n", comparedFiles.Load())
 	fmt.Println(b.String())
 }

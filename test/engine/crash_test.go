@@ -158,6 +158,7 @@ func TestApplyKilled(t *testing.T) {
 						t.Fatalf("the next apply: %v", result.Err)
 					}
 					r.oneReadySandbox()
+					r.mountsAreSetUp()
 					if hooks.Load() == 0 {
 						t.Error("the hook was not run")
 					}
