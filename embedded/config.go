@@ -1,15 +1,19 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// PauseImage is the sandbox image, which is in the archive. No registry can have this name (RFC
-// 2606), so if containerd has lost the image, it cannot pull another one and run it as root. The
-// tag changes when the program changes (embedded/bundle/pause).
+// PauseImage is the name of the sandbox image, which is in the archive. No registry can have this
+// name (RFC 2606), so if containerd has lost the image, it cannot pull another one and run it as
+// root. The tag changes when the program changes (embedded/bundle/pause). containerd's configuration
+// refers to the image by digest (StartOptions.SandboxImage), because a tag can be moved.
 const PauseImage = "pause.podrun.invalid/pause:1"
 
 // Traits are the properties of the host on which the daemon's configuration depends.
@@ -41,12 +45,12 @@ var unusedPlugins = []string{
 // Config returns containerd's configuration (version 4, which 2.3 and later read). containerd reads
 // no other file, so the host's own containerd and this one do not affect each other. Only the hosts
 // of registries are configured in the standard directory (/etc/containerd/certs.d). Config is pure.
-func Config(l Layout, digest string, t Traits) []byte {
+func Config(l Layout, o StartOptions, t Traits) []byte {
 	score := 0
 	if t.LowersOOM {
 		score = oomScore
 	}
-	at := l.Unpacked(digest)
+	at := l.Unpacked(o.Digest)
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Written by podrun at each start of its runtime.")
@@ -71,7 +75,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	// This is podrun's default for pullStallTimeout.
 	line("image_pull_progress_timeout = \"5m\"")
 	line("[%s.pinned_images]", images)
-	line("sandbox = %s", quote(PauseImage))
+	line(sandboxLine+"%s", quote(o.SandboxImage))
 	line("[%s.registry]", images)
 	line("config_path = \"/etc/containerd/certs.d\"")
 	line("[%s]", runtimeSection)
@@ -82,9 +86,29 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("conf_dir = %s", quote(l.NetworkDir()))
 	line("use_internal_loopback = true")
 	for _, h := range append([]Handler{{Name: "runc", Program: filepath.Join(at, "bin", "runc")}}, t.Handlers...) {
-		configureHandler(line, l, digest, handlersSection, h, t.SystemdCgroup)
+		configureHandler(line, l, o.Digest, handlersSection, h, t.SystemdCgroup)
 	}
 	return []byte(b.String())
+}
+
+// sandboxLine is the begin of the line that names the sandbox image.
+const sandboxLine = "sandbox = "
+
+// ReadSandboxImage returns the reference to the sandbox image in the configuration of the containerd
+// that was started last.
+func ReadSandboxImage(ctx context.Context, l Layout) (string, error) {
+	config, err := hostfile.ReadNoFollow(ctx, l.Config(), maxRecord)
+	if err != nil {
+		return "", err
+	}
+	return sandboxImageIn(string(config)), nil
+}
+
+// sandboxImageIn returns the reference to the sandbox image in a configuration. It is pure.
+func sandboxImageIn(config string) string {
+	_, line, _ := strings.Cut(config, "\n"+sandboxLine)
+	line, _, _ = strings.Cut(line, "\n")
+	return strings.Trim(line, `"`)
 }
 
 // oomScore is the OOM score of the daemon. It is the same as the kubelet's own, so that the

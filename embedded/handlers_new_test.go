@@ -10,7 +10,7 @@ import (
 func TestMissingHandlers(t *testing.T) {
 	l := Layout{RootDir: "/var/lib/podrun"}
 	all := Handlers(map[string]string{"crun": "/usr/bin/crun", kataShim: "/opt/kata/bin/" + kataShim, "youki": "/usr/local/bin/youki"})
-	config := string(Config(l, "d", Traits{Handlers: all}))
+	config := string(Config(l, StartOptions{Digest: "d"}, Traits{Handlers: all}))
 	for name, c := range map[string]struct {
 		have []Handler
 		want []string

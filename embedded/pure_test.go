@@ -35,10 +35,11 @@ func TestLayoutFitsTheKernelsLimits(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	l := Layout{RootDir: "/data/pod \"run\""}
-	text := string(Config(l, someDigest, Traits{Overlay: true, SystemdCgroup: true, LowersOOM: true}))
+	o := StartOptions{Digest: someDigest, SandboxImage: "pause.podrun.invalid/pause@sha256:" + someDigest}
+	text := string(Config(l, o, Traits{Overlay: true, SystemdCgroup: true, LowersOOM: true}))
 	for _, want := range []string{
 		"version = 4\n", `root = "/data/pod \"run\"/runtime/containerd"`, "oom_score = -999\n", "imports = []\n", "snapshotter = \"overlayfs\"\n",
-		"required_plugins = [\"io.containerd.grpc.v1.cri\"]\n", "restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause:1"`,
+		"required_plugins = [\"io.containerd.grpc.v1.cri\"]\n", "restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause@sha256:` + someDigest + `"`,
 		`bin_dirs = ["/data/pod \"run\"/runtime/` + someDigest + `/cni"]`, `BinaryName = "/data/pod \"run\"/runtime/` + someDigest + `/bin/runc"`,
 		`address = "` + l.Socket() + `"`, `socket_dir = "` + l.Shims() + `"`, "level = \"warn\"\n",
 		"[plugins.'io.containerd.cri.v1.images']\nsnapshotter = \"overlayfs\"\nimage_pull_progress_timeout = \"5m\"\n",
@@ -47,7 +48,10 @@ func TestConfig(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	text = string(Config(l, someDigest, Traits{}))
+	if got := sandboxImageIn(text); got != o.SandboxImage {
+		t.Errorf("the sandbox image is %s", got)
+	}
+	text = string(Config(l, o, Traits{}))
 	for _, want := range []string{"snapshotter = \"native\"\n", "oom_score = 0\n", "restrict_oom_score_adj = true\n", "SystemdCgroup = false\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
@@ -76,7 +80,7 @@ func TestHandlers(t *testing.T) {
 
 func TestConfigOfHandlers(t *testing.T) {
 	l := Layout{RootDir: "/r"}
-	text := string(Config(l, someDigest, Traits{SystemdCgroup: true, Handlers: []Handler{{Name: "crun", Program: "/usr/bin/crun"}, {Name: "kata", Shim: "/opt/kata/bin/containerd-shim-kata-v2"}}}))
+	text := string(Config(l, StartOptions{Digest: someDigest}, Traits{SystemdCgroup: true, Handlers: []Handler{{Name: "crun", Program: "/usr/bin/crun"}, {Name: "kata", Shim: "/opt/kata/bin/containerd-shim-kata-v2"}}}))
 	section := func(name string) string {
 		return "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes." + name + "]\n"
 	}

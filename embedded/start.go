@@ -30,6 +30,7 @@ const startWithin = 5 * time.Minute
 // StartOptions are the parameters of Start other than the layout.
 type StartOptions struct {
 	Digest       string         // the digest of an archive that is unpacked and verified
+	SandboxImage string         // the sandbox image by digest: name@sha256:…
 	CgroupRoot   string         // --cgroup-root
 	CgroupDriver string         // --cgroup-driver; empty to detect it
 	PodCIDR      []netip.Prefix // --pod-cidr; nil to choose the pod subnets
@@ -159,7 +160,7 @@ func configure(ctx context.Context, l Layout, o StartOptions) (Traits, error) {
 	if err := writeNetwork(ctx, l, o); err != nil {
 		return Traits{}, err
 	}
-	return traits, hostfile.WriteUnsynced(l.Config(), Config(l, o.Digest, traits), 0o640)
+	return traits, hostfile.WriteUnsynced(l.Config(), Config(l, o, traits), 0o640)
 }
 
 // spawn starts the process and records it, with the size of the log.

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // run makes one image available within Options.Timeout.
@@ -131,6 +132,10 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 // accepted. If all calls fail, it returns the last error that is not a refusal of the credentials.
 // If all errors are refusals, it returns the last one.
 func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
+	if identity.ReservedImage(spec.Image) {
+		// A mirror for all registries could serve another image under this name.
+		return "", auth.Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: NotFound, Err: errors.New("the name is reserved for images that podrun itself provides, and no registry has them")}
+	}
 	var found auth.Found
 	if p.opt.Auth != nil {
 		var err error

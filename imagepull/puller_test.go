@@ -72,6 +72,22 @@ func TestNeverPullFailsAtOnce(t *testing.T) {
 	})
 }
 
+// TestReservedNamesAreNotPulled checks that no registry, such as a mirror for all registries, can
+// provide an image with a name that is reserved for podrun.
+func TestReservedNamesAreNotPulled(t *testing.T) {
+	for _, policy := range []string{"Always", "IfNotPresent"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRegistry()
+			pulls := r.puller(Options{}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "pause.podrun.invalid/pause:1", policy)))
+			_, err := pulls.Wait(t.Context(), "app")
+			wantFailure(t, err, ReasonPull, NotFound)
+			if r.tries["pause.podrun.invalid/pause:1"] != 0 {
+				t.Error("podrun has asked a registry")
+			}
+		})
+	}
+}
+
 func wantFailure(t *testing.T, err error, reason string, class Class) {
 	t.Helper()
 	var failed *problem.Error

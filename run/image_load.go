@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/archive"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -38,15 +42,81 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 		return nil, &problem.Error{Kind: problem.Image, Object: "image archive", Err: err}
 	}
 	defer done()
-	names, err := archive.Load(ctx, conn, file)
-	if status.Code(err) == codes.Unimplemented {
-		return nil, notContainerd("a runtime without its image services")
-	}
+	images, err := archive.Read(ctx, file)
 	if err != nil {
-		return names, &problem.Error{Kind: problem.Image, Object: "image archive", Err: errors.New(imagepull.Detail(err)),
-			Hint: "use a tar archive from 'docker save' or of an OCI layout, optionally compressed with gzip"}
+		return nil, loadError(err)
+	}
+	if err := e.mayLoad(ctx, conn, images); err != nil {
+		return nil, err
+	}
+	loaded, err := images.Load(ctx, conn)
+	names := make([]string, len(loaded))
+	for i, l := range loaded {
+		names[i] = l.Name
+	}
+	e.SendWarnings(moved(loaded))
+	if err != nil {
+		return names, loadError(err)
 	}
 	return names, e.seen(ctx, names)
+}
+
+// loadError returns the error for an archive that could not be loaded.
+func loadError(err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		return notContainerd("a runtime without its image services")
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e
+	}
+	return &problem.Error{Kind: problem.Image, Object: "image archive", Err: errors.New(imagepull.Detail(err)),
+		Hint: "use a tar archive from 'docker save' or of an OCI layout, optionally compressed with gzip"}
+}
+
+// mayLoad refuses an archive with an image that would replace the sandbox image, because the
+// runtime runs the sandbox image for every pod. The author of an archive chooses the names in it.
+// The error is of kind Refused or Runtime.
+func (e *Engine) mayLoad(ctx context.Context, conn grpc.ClientConnInterface, a *archive.Archive) error {
+	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+	if err != nil {
+		return err
+	}
+	sandbox, err := discover.SandboxNames(ctx, e.Client, facts.Runtime)
+	if err != nil {
+		return imageError("", "list the images", err)
+	}
+	for _, image := range a.Images() {
+		for _, name := range image.Names {
+			if identity.ReservedImage(name) {
+				return &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("the name is reserved for images that podrun itself provides"),
+					Hint: "save the image under another name, if you trust the archive"}
+			}
+			if !slices.Contains(sandbox, name) {
+				continue
+			}
+			present, err := archive.DigestOf(ctx, conn, name)
+			if err != nil {
+				return imageError(name, "get its digest", err)
+			}
+			if present != "" && present != image.Digest {
+				return &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox (pause) image of the runtime, and the archive has another image under this name"),
+					Hint: fmt.Sprintf("if you trust the archive, run 'podrun image rm --force %s' first", name)}
+			}
+		}
+	}
+	return nil
+}
+
+// moved returns a warning for each name that referred to another image before a load.
+func moved(loaded []archive.Loaded) problem.List {
+	var out problem.List
+	for _, l := range loaded {
+		if l.Before != "" {
+			out = append(out, problem.Problem{Warning: true, Object: "image " + l.Name,
+				Message: fmt.Sprintf("the name now refers to %s, no longer to %s: new containers use the loaded image", l.Digest, l.Before)})
+		}
+	}
+	return out
 }
 
 // seen waits until the CRI plugin lists the images that podrun loaded into containerd. Pods cannot

@@ -113,7 +113,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Alive() && embedded.Listening(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r)):
+	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.checkPause(ctx) != nil)):
 		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)
@@ -238,6 +238,9 @@ func (r *Runtime) start(ctx context.Context) error {
 		if err := embedded.AwaitReady(ctx, r.layout, *last); err != nil {
 			return err
 		}
+		if err := r.restorePause(ctx, last.Digest); err != nil {
+			return err
+		}
 	} else {
 		if !restarts {
 			embedded.NoteEnd(ctx, r.layout, last)
@@ -294,8 +297,13 @@ func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, e
 	if err != nil {
 		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked by the caller
 	}
+	sandbox, err := r.openPause(ctx, digest)
+	if err != nil {
+		return embedded.Daemon{}, pauseError(err)
+	}
+	defer sandbox.file.Close()
 	end := trace.Begin(ctx, "start containerd", "")
-	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, PodCIDR: podCIDR, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
+	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, SandboxImage: sandbox.reference(), PodCIDR: podCIDR, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
 	end()
 	if e, ok := errors.AsType[*problem.Error](err); ok && isDamage(err) {
 		e.Hint = ownStore{r}.hint(ctx)
@@ -303,7 +311,7 @@ func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, e
 	if err != nil {
 		return d, err
 	}
-	if err := r.loadPause(ctx, digest); err != nil {
+	if err := r.loadPause(ctx, sandbox); err != nil {
 		return d, err
 	}
 	if err := embedded.Prune(ctx, r.layout, digest); err != nil {

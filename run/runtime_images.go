@@ -11,55 +11,12 @@ import (
 	"strings"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/podrun/podrun/embedded"
-	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
 )
-
-// loadPause loads the sandbox image into the embedded runtime, because no registry serves this
-// image.
-func (r *Runtime) loadPause(ctx context.Context, digest string) error {
-	defer trace.Begin(ctx, "load the sandbox image", "")()
-	fail := func(err error) error {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "load its sandbox image", Err: err}
-	}
-	client, err := r.client()
-	if err != nil {
-		return fail(err)
-	}
-	defer client.Close()
-	has := func() (bool, error) {
-		image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: embedded.PauseImage})
-		return image != nil, err
-	}
-	if there, err := has(); err != nil || there {
-		return err
-	}
-	file, err := hostfile.Open(filepath.Join(r.layout.Unpacked(digest), "images", "pause.tar"))
-	if err != nil {
-		return fail(err)
-	}
-	defer file.Close()
-	if _, err := archive.Load(ctx, client.ImageConn(), file); err != nil {
-		return fail(err)
-	}
-	ctx, cancel := WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		if there, err := has(); err != nil || there {
-			return err
-		}
-		if err := wait.Sleep(ctx, 2*time.Millisecond); err != nil {
-			return fail(err)
-		}
-	}
-}
 
 // dropped is an image archive that a user has placed in <root-dir>/images.
 type dropped struct {
@@ -155,7 +112,9 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			r.Warn(problem.List{{Warning: true, Object: path, Message: problem.WithHint(err)}})
+			warning := problem.WarningOf(err)
+			warning.File = path
+			r.Warn(problem.List{warning})
 			continue
 		}
 		d.Images = names

@@ -75,6 +75,7 @@ type EmbeddedState struct {
 	Problem   string // why containerd does not start; "" if it runs or no start has failed
 	Fix       string // how to fix the problem
 	Replaced  string // the last replacement of a damaged store; "" if there is none
+	Sandbox   string // why containerd does not use podrun's sandbox image; "" if it uses it or does not run
 }
 
 // Embedded examines the embedded runtime. It changes nothing.
@@ -89,6 +90,9 @@ func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	}
 	e.Collision, _ = r.collision(ctx) // unknown if the user is not root, or if the routes cannot be read
 	e.Replaced = ownStore{r}.note(ctx)
+	if err := r.checkPause(ctx); err != nil {
+		e.Sandbox = err.Error()
+	}
 	if e.Problem = s.Problem; e.Problem != "" {
 		e.Fix = "fix the cause, then run 'podrun runtime up'; 'podrun runtime logs' shows containerd's log"
 		if embedded.ReadEnds(ctx, r.layout).Damaged > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/distribution/reference"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
@@ -33,4 +34,20 @@ func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime)
 		}
 	}
 	return out
+}
+
+// SandboxNames returns the full names by which the runtime refers to its sandbox image, and to the
+// other images that it pins, if it reports them. The error is that of the runtime.
+func SandboxNames(ctx context.Context, client *cri.Client, runtime host.Runtime) ([]string, error) {
+	var names []string
+	if named, err := reference.ParseDockerRef(runtime.SandboxImg); err == nil {
+		names = append(names, named.String())
+	}
+	list, err := client.ListImages(ctx)
+	for _, i := range list {
+		if i.Pinned {
+			names = slices.Concat(names, i.RepoTags, i.RepoDigests)
+		}
+	}
+	return names, err
 }

@@ -3,6 +3,7 @@ package discover
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,5 +64,20 @@ func TestSandboxImageHere(t *testing.T) {
 		if got.Name != test.image || present != test.present {
 			t.Errorf("%s: %q %s", name, got.Name, present)
 		}
+	}
+}
+
+// TestSandboxNames checks that podrun knows the names of the images that a load must not replace:
+// the reported one in its full form, and those of pinned images.
+func TestSandboxNames(t *testing.T) {
+	service := imageService{images: []*runtimeapi.Image{
+		{Id: "a", RepoTags: []string{"registry.example/app:1"}},
+		{Id: "p", RepoTags: []string{"registry.example/pause:3"}, RepoDigests: []string{"registry.example/pause@sha256:1"}, Pinned: true}}}
+	names, err := SandboxNames(t.Context(), cri.New(nil, service, time.Minute), host.Runtime{Name: "containerd", SandboxImg: "pause"})
+	if want := []string{"docker.io/library/pause:latest", "registry.example/pause:3", "registry.example/pause@sha256:1"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%v %v, want %v", names, err, want)
+	}
+	if _, err := SandboxNames(t.Context(), cri.New(nil, imageService{err: errors.New("x")}, time.Minute), host.Runtime{}); err == nil {
+		t.Error("the error of the runtime is lost")
 	}
 }

@@ -63,9 +63,11 @@ type Input struct {
 	// empty if it runs, or if no start has failed. EmbeddedReplaced describes the last replacement of its damaged
 	// store; it is empty if there was none, or if the damaged store was removed.
 	EmbeddedProblem, EmbeddedFix, EmbeddedReplaced string
-	Unread                                         []string // why facts are unreadable, with a hint
-	Allocatable                                    corev1.ResourceList
-	Pressure                                       []Pressure
+	// EmbeddedSandbox explains why the embedded runtime does not use podrun's sandbox image; it is empty if it does.
+	EmbeddedSandbox string
+	Unread          []string // why facts are unreadable, with a hint
+	Allocatable     corev1.ResourceList
+	Pressure        []Pressure
 	// Refusals are the admission problems of a minimal pod. Every pod has these problems.
 	Refusals problem.List
 	// AllowKubelet is true if pods may run on a host with a kubelet. In that case, podrun has not

@@ -212,6 +212,9 @@ func sandboxImage(in Input) Finding {
 	return in.requireRuntime("sandbox-image", func() Finding {
 		image := in.Checkup.SandboxImage
 		switch {
+		case in.EmbeddedSandbox != "":
+			return Finding{Status: Fail, Summary: "the embedded runtime does not use podrun's sandbox (pause) image: " + in.EmbeddedSandbox,
+				Fix: "podrun runtime up; then delete the pods that were started in the meantime, because their sandboxes may run another program, and apply them again"}
 		case image.Name == "" && image.Present != nil && !*image.Present:
 			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not present: the runtime will pull it for the first pod",
 				Fix: "load or pull the image that " + in.Facts.Runtime.SandboxKey() + " specifies in the runtime's configuration"}

@@ -3,13 +3,22 @@ package archive
 import (
 	"archive/tar"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"github.com/containerd/containerd/api/types"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // tarOf writes an archive of the given files.
@@ -54,7 +63,7 @@ func TestDockerArchive(t *testing.T) {
 	if err != nil || len(images) != 1 || len(blobs) != 5 {
 		t.Fatalf("%v %v %v", images, blobs, err)
 	}
-	if names, err := fullNames(images[0].names); err != nil || names[0] != "docker.io/library/web:1" {
+	if names, err := fullNames(images[0].names, ""); err != nil || names[0] != "docker.io/library/web:1" {
 		t.Errorf("%v %v", names, err)
 	}
 	if blobs[1].desc.Digest != blobs[2].desc.Digest || blobs[1].desc.Digest != "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed" {
@@ -148,5 +157,90 @@ func TestReadTarballEnds(t *testing.T) {
 	cancel(stopped)
 	if _, err := readTarball(ctx, tarOf(t, "a", "b")); !errors.Is(err, stopped) {
 		t.Error(err)
+	}
+}
+
+// ociOf writes an OCI archive of one image without layers under a name. It returns the digest of the
+// manifest, too.
+func ociOf(t testing.TB, annotation, name string) (*os.File, string) {
+	t.Helper()
+	sum := func(text string) string {
+		hash := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(hash[:])
+	}
+	const config = `{"os":"linux","architecture":"` + runtime.GOARCH + `"}`
+	manifest := fmt.Sprintf(`{"config":{"digest":"sha256:%s","size":%d,"mediaType":"a/c"}}`, sum(config), len(config))
+	digest := "sha256:" + sum(manifest)
+	name = strings.ReplaceAll(name, "DIGEST", digest)
+	return tarOf(t, "index.json", fmt.Sprintf(`{"manifests":[{"digest":%q,"size":%d,"mediaType":"application/vnd.oci.image.manifest.v1+json","annotations":{%q:%q}}]}`, digest, len(manifest), annotation, name),
+		"blobs/sha256/"+sum(manifest), manifest, "blobs/sha256/"+sum(config), config), digest
+}
+
+// TestNamesWithDigests checks that an archive cannot claim the digest of another image, in any form of
+// the name: a container whose image is pinned by this digest would run the archive's image.
+func TestNamesWithDigests(t *testing.T) {
+	other := strings.Repeat("1", 64)
+	for _, name := range []string{"victim@sha256:" + other, "victim:1@sha256:" + other, "registry.example:5000/a/victim@sha256:" + other, "localhost/victim@sha512:" + other + other,
+		"VICTIM.example/victim@sha256:" + other, "victim@sha256:" + strings.ToUpper(strings.Repeat("a", 64)), "victim@md5:" + other[:32], "@DIGEST", "sha256:" + other + "@sha256:" + other, other} {
+		for _, annotation := range nameNotes {
+			f, _ := ociOf(t, annotation, name)
+			if a, err := Read(t.Context(), f); err == nil {
+				t.Errorf("%s in %s: accepted as %v", name, annotation, a.Images())
+			}
+		}
+		f := tarOf(t, "c.json", "{}", "manifest.json", fmt.Sprintf(`[{"Config":"c.json","RepoTags":["web:1",%q]}]`, name))
+		if a, err := Read(t.Context(), f); err == nil {
+			t.Errorf("%s in a docker-archive: accepted as %v", name, a.Images())
+		}
+	}
+	f, digest := ociOf(t, nameNotes[0], "victim:1@DIGEST")
+	a, err := Read(t.Context(), f)
+	if err != nil || len(a.Images()) != 1 || !slices.Equal(a.Images()[0].Names, []string{"docker.io/library/victim@" + digest}) || a.Images()[0].Digest != digest {
+		t.Errorf("the image's own digest: %+v %v", a, err)
+	}
+	f, digest = ociOf(t, nameNotes[1], "victim:1")
+	if a, err = Read(t.Context(), f); err == nil {
+		err = a.AddDigestNames()
+	}
+	if err != nil || !slices.Equal(a.Images()[0].Names, []string{"docker.io/library/victim:1", "docker.io/library/victim@" + digest}) {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
+// names are the images of a containerd, by name.
+type names struct {
+	imagesapi.ImagesClient
+	digests map[string]string
+}
+
+func (n names) Get(_ context.Context, r *imagesapi.GetImageRequest, _ ...grpc.CallOption) (*imagesapi.GetImageResponse, error) {
+	digest, ok := n.digests[r.Name]
+	if !ok {
+		return nil, status.Error(codes.NotFound, "image not found")
+	}
+	return &imagesapi.GetImageResponse{Image: &imagesapi.Image{Name: r.Name, Target: &types.Descriptor{Digest: digest}}}, nil
+}
+
+func (n names) Create(_ context.Context, r *imagesapi.CreateImageRequest, _ ...grpc.CallOption) (*imagesapi.CreateImageResponse, error) {
+	if n.digests[r.Image.Name] != "" {
+		return nil, status.Error(codes.AlreadyExists, "image exists")
+	}
+	n.digests[r.Image.Name] = r.Image.Target.Digest
+	return nil, nil
+}
+
+func (n names) Update(_ context.Context, r *imagesapi.UpdateImageRequest, _ ...grpc.CallOption) (*imagesapi.UpdateImageResponse, error) {
+	n.digests[r.Image.Name] = r.Image.Target.Digest
+	return nil, nil
+}
+
+// TestMovedName checks that a load reports which image a name referred to before.
+func TestMovedName(t *testing.T) {
+	n := names{digests: map[string]string{}}
+	for _, step := range []struct{ digest, before string }{{"sha256:1", ""}, {"sha256:1", ""}, {"sha256:2", "sha256:1"}} {
+		before, err := nameImage(t.Context(), n, "docker.io/library/web:1", descriptor{Digest: step.digest})
+		if err != nil || before != step.before || n.digests["docker.io/library/web:1"] != step.digest {
+			t.Errorf("%+v: before %q, now %v, %v", step, before, n.digests, err)
+		}
 	}
 }

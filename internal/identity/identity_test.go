@@ -29,3 +29,13 @@ func TestSafeUID(t *testing.T) {
 		}
 	}
 }
+
+// TestReservedImage checks that other spellings of a reserved host do not pass.
+func TestReservedImage(t *testing.T) {
+	for name, want := range map[string]bool{"pause.podrun.invalid/pause:1": true, "podrun.invalid/x": true, "PAUSE.podrun.INVALID/pause@sha256:1": true, "a.b.podrun.invalid:5000/x:1": true,
+		"pause.podrun.invalid./pause": true, "pause.podrun.invalid": false, "notpodrun.invalid/x": false, "docker.io/podrun.invalid/x": false, "registry.example/pause.podrun.invalid/pause:1": false, "": false} {
+		if got := ReservedImage(name); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"os"
@@ -9,7 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/podrun/podrun/cri"
 	embed "github.com/podrun/podrun/embedded"
 )
 
@@ -93,6 +101,80 @@ func TestTheSandboxImageStays(t *testing.T) {
 	r.must("image", "prune", "--all")
 	r.must("apply", "pod.yaml")
 	r.answers()
+}
+
+// TestTheSandboxImageIsNotReplaced checks that an archive cannot replace the sandbox image, whose
+// program runs in every pod, and that doctor notices another image with its name.
+func TestTheSandboxImageIsNotReplaced(t *testing.T) {
+	r := newRig(t)
+	r.must("apply", "pod.yaml")
+	for _, name := range []string{embed.PauseImage, "pause.podrun.invalid/other:1", "localhost/web@sha256:" + strings.Repeat("1", 64)} {
+		r.archive("evil.tar", name)
+		r.fails(map[bool]int{true: 123, false: 122}[strings.Contains(name, "@")], name, "image", "load", "evil.tar")
+		r.archive("root/images/evil.tar", name)
+		if out := r.must("runtime", "up"); !strings.Contains(out, name) {
+			t.Errorf("runtime up with %s in the directory of images wrote\n%s", name, out)
+		}
+		if err := os.Remove(filepath.Join(r.layout.Images(), "evil.tar")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, _ := r.run(bundle, "doctor"); strings.Contains(out, "does not use podrun's sandbox") {
+		t.Errorf("doctor wrote\n%s", out)
+	}
+	// Only a process with access to containerd's socket can move the name.
+	ref, err := embed.ReadSandboxImage(t.Context(), r.layout)
+	if err != nil || !strings.HasPrefix(ref, "pause.podrun.invalid/pause@sha256:") {
+		t.Fatalf("%q %v", ref, err)
+	}
+	moved := r.moveName(ref, imageName)
+	r.fails(122, "not to podrun's with the digest "+strings.TrimPrefix(ref, "pause.podrun.invalid/pause@"), "doctor")
+	r.must("runtime", "up")
+	if out, _ := r.run(bundle, "doctor"); strings.Contains(out, moved) {
+		t.Errorf("doctor wrote\n%s", out)
+	}
+	r.must("delete", "web")
+	r.must("apply", "pod.yaml")
+	r.answers()
+}
+
+// archive writes an archive of the pods' image under another name.
+func (r *rig) archive(file, as string) {
+	r.Helper()
+	img, err := tarball.ImageFromPath(image, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	var b bytes.Buffer
+	// go-containerregistry itself refuses a wrong digest, so replace the name afterwards.
+	placeholder, err := name.NewTag("localhost/" + strings.Repeat("x", len(as)-len("localhost/:1")) + ":1")
+	if err == nil {
+		err = tarball.Write(placeholder, img, &b)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.write(file, strings.ReplaceAll(b.String(), placeholder.String(), as))
+}
+
+// moveName makes a name of containerd refer to the image of another name. It returns the digest.
+func (r *rig) moveName(name, other string) string {
+	r.Helper()
+	conn, err := cri.Dial(r.layout.Endpoint(), "", time.Minute)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(r.Context(), "containerd-namespace", "k8s.io")
+	images := imagesapi.NewImagesClient(conn.ImageConn())
+	found, err := images.Get(ctx, &imagesapi.GetImageRequest{Name: other})
+	if err == nil {
+		_, err = images.Update(ctx, &imagesapi.UpdateImageRequest{Image: &imagesapi.Image{Name: name, Target: found.Image.Target}})
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	return found.Image.Target.Digest
 }
 
 func TestTheProxyIsRemembered(t *testing.T) {

@@ -1,0 +1,162 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/imagepull/archive"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
+	"github.com/podrun/podrun/internal/wait"
+)
+
+// pause is the sandbox image of the embedded runtime, in the files of an unpacked archive.
+type pause struct {
+	file    *os.File
+	archive *archive.Archive
+	digest  string   // the digest of the manifest
+	names   []string // the name with a tag, then the name with the digest
+}
+
+// openPause opens the sandbox image. The caller must close the file.
+func (r *Runtime) openPause(ctx context.Context, digest string) (*pause, error) {
+	path := filepath.Join(r.layout.Unpacked(digest), "images", "pause.tar")
+	file, err := hostfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &pause{file: file}
+	if p.archive, err = archive.Read(ctx, file); err == nil {
+		err = p.archive.AddDigestNames()
+	}
+	if err == nil && len(p.archive.Images()) != 1 {
+		err = errors.New("does not contain exactly one image")
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	image := p.archive.Images()[0]
+	p.digest, p.names = image.Digest, image.Names
+	return p, nil
+}
+
+// reference returns the name with the digest.
+func (p *pause) reference() string { return p.names[len(p.names)-1] }
+
+// load loads the sandbox image into the embedded runtime, because no registry serves this image. It
+// also replaces another image that has one of its names.
+func (p *pause) load(ctx context.Context, client *cri.Client) error {
+	defer trace.Begin(ctx, "load the sandbox image", "")()
+	if there, err := p.loaded(ctx, client); err != nil || there {
+		return err
+	}
+	if _, err := p.archive.Load(ctx, client.ImageConn()); err != nil {
+		return err
+	}
+	ctx, cancel := WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		if there, err := p.loaded(ctx, client); err != nil || there {
+			return err
+		}
+		if err := wait.Sleep(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// loaded reports whether all names refer to this image, and the CRI plugin lists it.
+func (p *pause) loaded(ctx context.Context, client *cri.Client) (bool, error) {
+	for _, name := range p.names {
+		digest, err := archive.DigestOf(ctx, client.ImageConn(), name)
+		if err != nil || digest != p.digest {
+			return false, err
+		}
+	}
+	image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: p.reference()})
+	return image != nil, err
+}
+
+// loadPause loads the sandbox image of an unpacked archive into the running embedded runtime.
+func (r *Runtime) loadPause(ctx context.Context, p *pause) error {
+	client, err := r.client()
+	if err == nil {
+		defer client.Close()
+		err = p.load(ctx, client)
+	}
+	if err != nil {
+		return pauseError(err)
+	}
+	return nil
+}
+
+// restorePause loads the sandbox image into an embedded runtime that runs already, unless it has the
+// image.
+func (r *Runtime) restorePause(ctx context.Context, digest string) error {
+	p, err := r.openPause(ctx, digest)
+	if err != nil {
+		return pauseError(err)
+	}
+	defer p.file.Close()
+	return r.loadPause(ctx, p)
+}
+
+func pauseError(err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "load its sandbox image", Err: err}
+}
+
+// checkPause returns why the running embedded runtime does not use podrun's sandbox image; nil if
+// it uses that image, or does not run, or if the user may not check it.
+func (r *Runtime) checkPause(ctx context.Context) error {
+	last := embedded.ReadDaemon(ctx, r.layout)
+	if !last.Alive() {
+		return nil
+	}
+	err := r.comparePause(ctx, last.Digest)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+func (r *Runtime) comparePause(ctx context.Context, digest string) error {
+	p, err := r.openPause(ctx, digest)
+	if err != nil {
+		return err
+	}
+	defer p.file.Close()
+	name, err := embedded.ReadSandboxImage(ctx, r.layout)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(p.names, name) {
+		return fmt.Errorf("the configuration of containerd refers to %q, not to %s", name, p.reference())
+	}
+	client, err := r.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	present, err := archive.DigestOf(ctx, client.ImageConn(), name)
+	switch {
+	case err != nil:
+		return err
+	case present == "":
+		return fmt.Errorf("%s is not present", name)
+	case present != p.digest:
+		return fmt.Errorf("%s refers to an image with the digest %s, not to podrun's with the digest %s", name, present, p.digest)
+	}
+	return nil
+}
