@@ -200,6 +200,9 @@ archive is the output of 'docker save' or a tar file of an OCI layout; both may 
 compressed with gzip. A multi-platform image must include this host's platform. FILE is
 a path, or - for stdin.
 
+podrun refuses names with the digest of another image, and the names of the runtime's
+sandbox image. If a name referred to another image before, podrun prints a warning.
+
 All pods may use a loaded image, even if podrun pulled the same image with credentials
 before.`,
 		Example: `  podrun image load busybox.tar

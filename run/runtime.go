@@ -113,7 +113,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Alive() && embedded.Listening(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.checkPause(ctx) != nil)):
+	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && (ownPause{r}).check(ctx) != nil)):
 		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)
@@ -238,7 +238,7 @@ func (r *Runtime) start(ctx context.Context) error {
 		if err := embedded.AwaitReady(ctx, r.layout, *last); err != nil {
 			return err
 		}
-		if err := r.restorePause(ctx, last.Digest); err != nil {
+		if err := (ownPause{r}).restore(ctx, last.Digest); err != nil {
 			return err
 		}
 	} else {
@@ -297,7 +297,7 @@ func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, e
 	if err != nil {
 		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked by the caller
 	}
-	sandbox, err := r.openPause(ctx, digest)
+	sandbox, err := ownPause{r}.open(ctx, digest)
 	if err != nil {
 		return embedded.Daemon{}, pauseError(err)
 	}
@@ -311,7 +311,7 @@ func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, e
 	if err != nil {
 		return d, err
 	}
-	if err := r.loadPause(ctx, sandbox); err != nil {
+	if err := (ownPause{r}).load(ctx, sandbox); err != nil {
 		return d, err
 	}
 	if err := embedded.Prune(ctx, r.layout, digest); err != nil {

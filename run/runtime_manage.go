@@ -90,7 +90,7 @@ func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	}
 	e.Collision, _ = r.collision(ctx) // unknown if the user is not root, or if the routes cannot be read
 	e.Replaced = ownStore{r}.note(ctx)
-	if err := r.checkPause(ctx); err != nil {
+	if err := (ownPause{r}).check(ctx); err != nil {
 		e.Sandbox = err.Error()
 	}
 	if e.Problem = s.Problem; e.Problem != "" {

@@ -29,9 +29,12 @@ type pause struct {
 	names   []string // the name with a tag, then the name with the digest
 }
 
-// openPause opens the sandbox image. The caller must close the file.
-func (r *Runtime) openPause(ctx context.Context, digest string) (*pause, error) {
-	path := filepath.Join(r.layout.Unpacked(digest), "images", "pause.tar")
+// ownPause is the sandbox image of the embedded runtime, in its files and in containerd.
+type ownPause struct{ runtime *Runtime }
+
+// open opens the sandbox image of an unpacked archive. The caller must close the file.
+func (o ownPause) open(ctx context.Context, digest string) (*pause, error) {
+	path := filepath.Join(o.runtime.layout.Unpacked(digest), "images", "pause.tar")
 	file, err := hostfile.Open(path)
 	if err != nil {
 		return nil, err
@@ -89,9 +92,9 @@ func (p *pause) loaded(ctx context.Context, client *cri.Client) (bool, error) {
 	return image != nil, err
 }
 
-// loadPause loads the sandbox image of an unpacked archive into the running embedded runtime.
-func (r *Runtime) loadPause(ctx context.Context, p *pause) error {
-	client, err := r.client()
+// load loads the sandbox image of an unpacked archive into the running embedded runtime.
+func (o ownPause) load(ctx context.Context, p *pause) error {
+	client, err := o.runtime.client()
 	if err == nil {
 		defer client.Close()
 		err = p.load(ctx, client)
@@ -102,49 +105,49 @@ func (r *Runtime) loadPause(ctx context.Context, p *pause) error {
 	return nil
 }
 
-// restorePause loads the sandbox image into an embedded runtime that runs already, unless it has the
+// restore loads the sandbox image into an embedded runtime that runs already, unless it has the
 // image.
-func (r *Runtime) restorePause(ctx context.Context, digest string) error {
-	p, err := r.openPause(ctx, digest)
+func (o ownPause) restore(ctx context.Context, digest string) error {
+	p, err := o.open(ctx, digest)
 	if err != nil {
 		return pauseError(err)
 	}
 	defer p.file.Close()
-	return r.loadPause(ctx, p)
+	return o.load(ctx, p)
 }
 
 func pauseError(err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "load its sandbox image", Err: err}
 }
 
-// checkPause returns why the running embedded runtime does not use podrun's sandbox image; nil if
+// check returns why the running embedded runtime does not use podrun's sandbox image; nil if
 // it uses that image, or does not run, or if the user may not check it.
-func (r *Runtime) checkPause(ctx context.Context) error {
-	last := embedded.ReadDaemon(ctx, r.layout)
+func (o ownPause) check(ctx context.Context) error {
+	last := embedded.ReadDaemon(ctx, o.runtime.layout)
 	if !last.Alive() {
 		return nil
 	}
-	err := r.comparePause(ctx, last.Digest)
+	err := o.compare(ctx, last.Digest)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	return err
 }
 
-func (r *Runtime) comparePause(ctx context.Context, digest string) error {
-	p, err := r.openPause(ctx, digest)
+func (o ownPause) compare(ctx context.Context, digest string) error {
+	p, err := o.open(ctx, digest)
 	if err != nil {
 		return err
 	}
 	defer p.file.Close()
-	name, err := embedded.ReadSandboxImage(ctx, r.layout)
+	name, err := embedded.ReadSandboxImage(ctx, o.runtime.layout)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(p.names, name) {
 		return fmt.Errorf("the configuration of containerd refers to %q, not to %s", name, p.reference())
 	}
-	client, err := r.client()
+	client, err := o.runtime.client()
 	if err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func sandboxImage(in Input) Finding {
 		switch {
 		case in.EmbeddedSandbox != "":
 			return Finding{Status: Fail, Summary: "the embedded runtime does not use podrun's sandbox (pause) image: " + in.EmbeddedSandbox,
-				Fix: "podrun runtime up; then delete the pods that were started in the meantime, because their sandboxes may run another program, and apply them again"}
+				Fix: "podrun runtime up; then delete the pods and apply them again, because their sandboxes may run another program"}
 		case image.Name == "" && image.Present != nil && !*image.Present:
 			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not present: the runtime will pull it for the first pod",
 				Fix: "load or pull the image that " + in.Facts.Runtime.SandboxKey() + " specifies in the runtime's configuration"}
