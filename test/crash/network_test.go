@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // heldIPTables writes a program named iptables that does not remove the masquerading rule of the
@@ -33,7 +35,7 @@ exec %[2]s "$@"
 // TestNetworkOfACutStop covers a DEL of a plugin that is interrupted before it has removed all
 // rules. In TestRuntimeFaults with seed 16, this happened when containerd was frozen until the
 // command's deadline and the extra time for the runtime's last call had expired. The next DEL
-// succeeds, but does not remove these rules. The test interrupts a stop and, with PODRUN_TORTURE=1,
+// succeeds, but does not remove these rules. The test interrupts a stop and, in ring 3,
 // also deletes.
 func TestNetworkOfACutStop(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
@@ -51,7 +53,7 @@ func TestNetworkOfACutStop(t *testing.T) {
 	// This call ignores leftovers from before the test.
 	o.leaks(t.Context(), newHost(dir, 0))
 	after := []string{"start"}
-	if os.Getenv("PODRUN_TORTURE") != "" {
+	if ring.Is(3) {
 		after = []string{"start", "delete", "apply"}
 	}
 	for i, then := range after {

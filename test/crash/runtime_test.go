@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // freeze is how long a fault suspends containerd with SIGSTOP.
@@ -106,7 +108,7 @@ func (f fault) name() string { return f.cell.name() + "/" + f.harm.name }
 
 // TestRuntimeFaults kills and freezes a separate containerd in each phase of apply, run and delete.
 // The command must exit in time with a correct code, and the next apply or delete must converge. By
-// default, it tries two faults. With PODRUN_TORTURE=1, it tries all of them, or one in
+// default, it tries two faults. In ring 3, it tries all of them, or one in
 // PODRUN_CRASH_EVERY. PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY select the faults as in
 // TestCrashSweep.
 func TestRuntimeFaults(t *testing.T) {
@@ -124,7 +126,7 @@ func TestRuntimeFaults(t *testing.T) {
 		{cell{command: "delete", point: "cri/StopPodSandbox/sent#1", then: "delete"}, harms[2]},
 	}
 	all := chosen
-	if os.Getenv("PODRUN_TORTURE") != "" {
+	if ring.Is(3) {
 		if all, err = faults(o, dir); err != nil {
 			t.Fatal(err)
 		}

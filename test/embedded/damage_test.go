@@ -18,6 +18,7 @@ import (
 	"time"
 
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // counterText is a pod that adds a line to a file in its emptyDir at each start of its container.
@@ -300,9 +301,7 @@ func TestAnEnvironmentIsNotDamage(t *testing.T) {
 // TestKilledReplacement kills podrun between the steps of a replacement. The next start must complete
 // the replacement.
 func TestKilledReplacement(t *testing.T) {
-	if os.Getenv("PODRUN_TORTURE") == "" {
-		t.Skip("PODRUN_TORTURE is not set")
-	}
+	ring.Require(t, 3)
 	killed := filepath.Join(t.TempDir(), "podrun")
 	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace,podrun_bundle,faultpoints", "-o", killed, "../..")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -426,9 +425,7 @@ func damages(n int) []struct {
 // exactly one instance of the pod must run again, with its emptyDir, and another pod must be able to
 // start.
 func TestDamageSweep(t *testing.T) {
-	if os.Getenv("PODRUN_TORTURE") == "" {
-		t.Skip("PODRUN_TORTURE is not set")
-	}
+	ring.Require(t, 3)
 	r := newRig(t)
 	r.counter()
 	r.write("other.yaml", strings.NewReplacer("name: web", "name: other", "[httpd, -f, -p, \"8080\", -h, /www]", "[sleep, \"600\"]", fmt.Sprintf("hostPort: %d", r.port), "protocol: TCP").Replace(fmt.Sprintf(podText, imageName, r.port)))

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // killText is a Service with a pod, in one file.
@@ -26,13 +28,13 @@ spec:
 
 // TestKilledAtServiceSteps kills apply and delete at the steps that change records, names and rules of a
 // Service. After the next apply, the virtual IP must answer; after the next delete, no record, name, rule
-// or route may remain. PODRUN_TORTURE tries all steps, the gate one in seven.
+// or route may remain. In ring 3, it tries all steps, otherwise one in seven.
 func TestKilledAtServiceSteps(t *testing.T) {
 	r := newRig(t)
 	r.write("web.yaml", fmt.Sprintf(killText, imageName))
 	r.must("runtime", "up")
 	every, cells := 7, 0
-	if os.Getenv("PODRUN_TORTURE") != "" {
+	if ring.Is(3) {
 		every = 1
 	}
 	for _, command := range []string{"apply", "delete"} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // pairPod contains everything for which commands may wait: a slow init container, a hook, an image
@@ -152,10 +152,10 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 
 // TestPairs runs pairs of commands on one pod. It delays the first command, in each of its calls,
 // for longer than the second command waits. Either no command, the first one, or the second one is
-// interrupted. A model of the expected state checks the pod from outside. With PODRUN_TORTURE=1, it
+// interrupted. A model of the expected state checks the pod from outside. In ring 3, it
 // tries all interleavings (about 7,000); otherwise one in pairSample.
 func TestPairs(t *testing.T) {
-	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
+	tried, all := 0, ring.Is(3)
 	for _, cell := range pairCells(t) {
 		if tried++; !all && tried%pairSample != 0 {
 			continue

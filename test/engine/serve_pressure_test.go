@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve/eviction"
+	"github.com/podrun/podrun/test/ring"
 )
 
 const gib = int64(1 << 30)
@@ -295,7 +296,7 @@ func (s *serving) images() map[string]int64 {
 	return out
 }
 
-// TestServeRemovesImages simulates 2.5 h, or 24 h with PODRUN_TORTURE=1. Every 10 minutes, pods are
+// TestServeRemovesImages simulates 2.5 h, or 24 h in ring 3. Every 10 minutes, pods are
 // created with a new image and others are deleted, and the disk has space for 8 images. The disk
 // must never be full, and serve must not remove images that are in use or belong to a stopped pod.
 func TestServeRemovesImages(t *testing.T) {
@@ -318,7 +319,7 @@ func TestServeRemovesImages(t *testing.T) {
 		known := s.pod("kept")
 		s.noError(s.engine().Stop(t.Context(), known, run.DeleteOptions{}), nil)
 		count := 15
-		if os.Getenv("PODRUN_TORTURE") == "1" {
+		if ring.Is(3) {
 			count = 24 * 6
 		}
 		for i := range count {

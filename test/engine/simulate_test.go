@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestSimulatedDay runs a supervisor for simulated hours. Containers exit and fail their probes
@@ -24,10 +25,10 @@ import (
 // is unavailable and the supervisor is restarted. A model of docs/serve.md checks every start
 // and exit of a container.
 //
-// With PODRUN_TORTURE=1, it simulates 24 hours with several seeds; `make torture` does so.
+// In ring 3, it simulates 24 hours with several seeds; `make torture` does so.
 func TestSimulatedDay(t *testing.T) {
 	length, seeds := time.Hour, 1
-	if os.Getenv("PODRUN_TORTURE") != "" {
+	if ring.Is(3) {
 		length, seeds = 24*time.Hour, 4
 	}
 	for seed := range uint64(seeds) {

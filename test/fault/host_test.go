@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // shortage describes a host on which a resource that podrun requires is missing or limited, or that
@@ -25,7 +27,7 @@ type shortage struct {
 	group  map[string]string // values of files of podrun's cgroup, by file name
 	refuse refusal
 	codes  []int // permitted exit codes of the command
-	// If rare is set, the test tries the shortage only with PODRUN_TORTURE=1.
+	// If rare is set, the test tries the shortage only in ring 3.
 	rare bool
 }
 
@@ -85,7 +87,7 @@ func TestHost(t *testing.T) {
 	codes := map[int]int{}
 	t.Run("cells", func(t *testing.T) {
 		for _, s := range shortages() {
-			if s.rare && os.Getenv("PODRUN_TORTURE") == "" {
+			if s.rare && !ring.Is(3) {
 				continue
 			}
 			for _, command := range []string{"apply", "delete"} {

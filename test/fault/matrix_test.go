@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // mishap is one way in which calls fail.
@@ -146,7 +147,7 @@ const sample = 151
 // TestMatrix makes calls to the runtime fail: the first or every call of each method that a command
 // uses, in each way. In all cases, the command must exit in time, with a correct code and a message
 // that names the object. The next apply must make the pod run in one sandbox, and the next delete
-// must leave nothing behind. With PODRUN_TORTURE=1, it tries all cells; otherwise one in sample.
+// must leave nothing behind. In ring 3, it tries all cells; otherwise one in sample.
 // PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -161,7 +162,7 @@ func TestMatrix(t *testing.T) {
 		var chosen []cell
 		only := os.Getenv("PODRUN_FAULT_ONLY")
 		for i, c := range all {
-			if strings.Contains(c.String(), only) && (only != "" || os.Getenv("PODRUN_TORTURE") != "" || i%sample == n && !c.long()) {
+			if strings.Contains(c.String(), only) && (only != "" || ring.Is(3) || i%sample == n && !c.long()) {
 				chosen = append(chosen, c)
 			}
 		}
@@ -184,7 +185,7 @@ func (c cell) long() bool {
 // there are more lanes than CPUs. The short form has fewer, because it shares the CPUs with other
 // tests: with 12 lanes per CPU, commands exceed their timeouts on a slow machine.
 func lanes() int {
-	if os.Getenv("PODRUN_TORTURE") != "" {
+	if ring.Is(3) {
 		return 12 * runtime.NumCPU()
 	}
 	return 4 * runtime.NumCPU()

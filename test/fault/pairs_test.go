@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // harm is the way in which one of two commands is interrupted.
@@ -94,7 +95,7 @@ const (
 // exited, or by its deadline. A model checks the state of the pod, which the test determines
 // independently of podrun, and the exit codes. Another apply and a delete must then succeed. It
 // complements test/engine.TestPairs with cases that require processes. In some of the cells,
-// `podrun serve` runs as a third process. With PODRUN_TORTURE=1, it tries all cells; otherwise one
+// `podrun serve` runs as a third process. In ring 3, it tries all cells; otherwise one
 // in pairSample or in PODRUN_FAULT_EVERY. PODRUN_FAULT_ONLY is a substring of the names of the
 // selected cells, and PODRUN_FAULT_ROUNDS is the number of times that each cell is tried.
 func TestPairsOfProcesses(t *testing.T) {
@@ -106,7 +107,7 @@ func TestPairsOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	only, every := os.Getenv("PODRUN_FAULT_ONLY"), pairSample
-	if os.Getenv("PODRUN_TORTURE") != "" {
+	if ring.Is(3) {
 		every = 1
 	}
 	if n, err := strconv.Atoi(os.Getenv("PODRUN_FAULT_EVERY")); err == nil && n > 0 {

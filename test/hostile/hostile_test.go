@@ -18,9 +18,10 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
+	_ "github.com/podrun/podrun/internal/heap"
+	"github.com/podrun/podrun/test/ring"
 	// The podrun binary imports this package, so the import makes the test use the same heap
 	// settings.
-	_ "github.com/podrun/podrun/internal/heap"
 )
 
 // childEnv is an environment variable that makes a process of the test binary run podrun. It
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	}
 	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TEST_RING" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
 		}
 	}
@@ -97,7 +98,7 @@ func serveFake(t *testing.T) (base string) {
 	return base
 }
 
-// TestLimits runs each command with each input. With PODRUN_TORTURE=1, it tries all combinations;
+// TestLimits runs each command with each input. In ring 3, it tries all combinations;
 // otherwise it tries only plan with some inputs. PODRUN_HOSTILE_ONLY selects inputs whose names
 // contain it.
 func TestLimits(t *testing.T) {
@@ -108,7 +109,7 @@ func TestLimits(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(base, "config.yaml"), []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nregistryPullQPS: 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, only := os.Getenv("PODRUN_TORTURE") != "", os.Getenv("PODRUN_HOSTILE_ONLY")
+	all, only := ring.Is(3), os.Getenv("PODRUN_HOSTILE_ONLY")
 	var results []measured
 	for i, in := range inputs() {
 		if only == "" && !all && !in.gate || !strings.Contains(in.name, only) {
