@@ -17,12 +17,16 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/test/binary"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // program is podrun, built with fault points at which the tests can kill it.
 var program string
 
-func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grpcnotrace") }
+func TestMain(m *testing.M) {
+	ring.Package(2)
+	binary.Main(m, &program, "-tags", "faultpoints,grpcnotrace")
+}
 
 // host is a root directory of podrun with one pod.
 type host struct {

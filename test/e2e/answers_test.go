@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // failingRegistry starts a registry that fails in the way that the name of the repository
@@ -74,6 +75,7 @@ func failingRegistry(t *testing.T) (address string) {
 // pull cannot succeed. With -v, the test prints the errors as rows for
 // imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
+	ring.Require(t, 2)
 	newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)
 	if err != nil {

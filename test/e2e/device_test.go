@@ -5,12 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestDevices checks that containers that request an extended resource get different devices of
 // --device, which the runtime provides with CDI. A containerd without CDI would ignore the
 // devices, so podrun must refuse the pod.
 func TestDevices(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	dir := os.Getenv("PODRUN_TEST_CDI_DIR")
 	if dir == "" {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // feature is a field of a pod and its effect in a container.
@@ -82,6 +84,7 @@ const blockVolume = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: b
 
 // TestFeatures runs a pod for each feature and checks its effect in the containers.
 func TestFeatures(t *testing.T) {
+	ring.Require(t, 2)
 	t.Parallel()
 	r := newRig(t)
 	if err := os.MkdirAll(filepath.Join(r.dir, "root", "seccomp"), 0o755); err != nil {
@@ -116,6 +119,7 @@ func TestFeatures(t *testing.T) {
 // TestStopSignal covers the feature gate that allows a container to specify its stop signal
 // (KEP-4960). If the runtime is too old, podrun must print a warning.
 func TestStopSignal(t *testing.T) {
+	ring.Require(t, 2)
 	t.Parallel()
 	r := newRig(t)
 	config := r.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {ContainerStopSignals: true}\n")
@@ -147,6 +151,7 @@ func TestStopSignal(t *testing.T) {
 // TestUserNamespaces checks that each pod has its own range of IDs, keeps it when it is applied
 // again or restarted, and releases it when it is deleted.
 func TestUserNamespaces(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	pod := func(name string) string {
 		return r.pod(name, "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec:\n  hostUsers: false\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 0\n"+

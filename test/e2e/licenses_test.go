@@ -4,11 +4,14 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestLicenses tests a binary of go build, which contains a list of its modules. The test binary
 // that runs the scripts does not contain this list.
 func TestLicenses(t *testing.T) {
+	ring.Require(t, 2)
 	if program == "" {
 		t.Skip("no container runtime: podrun is not built")
 	}

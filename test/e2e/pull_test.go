@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 const megabyte = 1 << 20
@@ -23,6 +25,7 @@ const megabyte = 1 << 20
 // TestPullTellsHowFarItIs checks that podrun occasionally prints a line with the progress of a slow
 // pull if stderr is not a terminal. The byte counts come from containerd.
 func TestPullTellsHowFarItIs(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "progress", 6*megabyte, 2)
@@ -57,6 +60,7 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 // TestPullProgressAsJSON checks that the progress of a pull is an event with numbers if -o json is
 // set.
 func TestPullProgressAsJSON(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "json", 6*megabyte, 1)
@@ -91,6 +95,7 @@ func TestPullProgressAsJSON(t *testing.T) {
 // TestPullProgressOnATerminal checks that podrun prints one line per pull on a terminal, updates
 // it, and removes it at the end.
 func TestPullProgressOnATerminal(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	one, two := s.image(r, "tty-one", 3*megabyte, 1), s.image(r, "tty-two", 3*megabyte, 1)
@@ -110,6 +115,7 @@ func TestPullProgressOnATerminal(t *testing.T) {
 // TestUnpackingIsTold checks that podrun reports that the runtime is unpacking an image when all
 // its bytes are present. Unpacking may take longer than the download.
 func TestUnpackingIsTold(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	raw := r.onTerminal("image", "pull", s.zeros(r, "zeros", 256*megabyte))
@@ -185,6 +191,7 @@ func screenOf(raw string) string {
 // that the next pull fetches the rest. The test does not run in parallel, because no pull counts as
 // stalled while another pull receives data.
 func TestStalledPullIsTriedAgain(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "stall", 6*megabyte, 1)
@@ -214,6 +221,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 // TestSlowPullIsNoStall checks that a slow pull does not count as stalled if each step takes less
 // than the limit (faults.md, F7). containerd's store shows progress in steps of 1 MiB.
 func TestSlowPullIsNoStall(t *testing.T) {
+	ring.Require(t, 2)
 	t.Parallel() // the test mostly waits
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -229,6 +237,7 @@ func TestSlowPullIsNoStall(t *testing.T) {
 // connections but never responds, and that the error names the registry. The test does not run in
 // parallel, because no pull counts as stalled while another pull receives data.
 func TestRegistryThatNeverAnswers(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -247,6 +256,7 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 // TestPullHonoursRetryAfter checks that podrun prints the Retry-After of an overloaded registry,
 // which is in containerd's error.
 func TestPullHonoursRetryAfter(t *testing.T) {
+	ring.Require(t, 2)
 	t.Parallel() // the test mostly waits
 	r := newRig(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -270,6 +280,7 @@ func TestPullHonoursRetryAfter(t *testing.T) {
 // TestWarmImageAsksNobody checks that podrun starts a pod whose image is present without a request
 // to the image's registry.
 func TestWarmImageAsksNobody(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.address + "/busybox:warm"
@@ -299,6 +310,7 @@ spec:
 // imagePullSecrets, and that other pods cannot use the image. If the runtime does not support image
 // volumes, podrun must refuse them.
 func TestImageVolumeWithSecret(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	s.user, s.password = "puller", "pa55w0rd"
@@ -352,6 +364,7 @@ stringData:
 // TestCancelledPull checks that the command after one that was interrupted during a pull succeeds,
 // and fetches only the rest.
 func TestCancelledPull(t *testing.T) {
+	ring.Require(t, 2)
 	const size = 4 * megabyte
 	for _, test := range []struct {
 		name string

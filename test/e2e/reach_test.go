@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // victim is a pod with a Secret as a file and as a variable, and a volume.
@@ -47,6 +49,7 @@ type reach struct {
 // TestReach runs, for each row, a container on a host with another pod (victim), and checks its
 // access.
 func TestReach(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	root, dir := r.dir+"/root", r.dir+"/manifests"
 	socket := strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://")
@@ -153,6 +156,7 @@ func hostPrograms() (mounts, volumes string) {
 // TestReachLocks covers a container that has the root directory as a read-only volume: the
 // container can acquire podrun's locks, and a command that needs one waits until its timeout.
 func TestReachLocks(t *testing.T) {
+	ring.Require(t, 2)
 	flock, err := exec.LookPath("flock")
 	if err != nil {
 		t.Skip("flock is not installed")

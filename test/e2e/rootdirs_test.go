@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // otherRuntime starts a second containerd only for this test. It returns the address of its
@@ -49,6 +51,7 @@ func otherRuntime(t *testing.T) string {
 // same cgroup root, as parallel CI jobs do. The deletion of the pod in one root directory must not
 // affect the pod in the other.
 func TestRootDirsWithOneCgroupRoot(t *testing.T) {
+	ring.Require(t, 2)
 	a := newRig(t)
 	address := otherRuntime(t)
 	b := &rig{T: t, dir: t.TempDir(), host: a.host}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // shellPods are two pods: one with a shell on a terminal, and one that only runs.
@@ -33,6 +35,7 @@ spec:
 // must have the terminal's size, even after a change, and receive keys such as Ctrl-C. podrun must
 // pass on exit codes, and restore the terminal at the end.
 func TestTerminal(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("no tmux")

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/test/ring"
 	"github.com/podrun/podrun/volume"
 )
 
@@ -66,6 +67,7 @@ const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir 
 // subPath 10,000 times, as at the start of a container, while a container replaces a directory with
 // a link.
 func TestASubpathStaysInsideUnderARace(t *testing.T) {
+	ring.Require(t, 2)
 	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("race", "apiVersion: v1\nkind: Pod\nmetadata: {name: race}\nspec:\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 0\n  containers:\n    - "+
@@ -95,6 +97,7 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 // TestASubpathStaysInsideDuringStarts covers the same race while pods start: a sidecar replaces the
 // directory, and the next container mounts it.
 func TestASubpathStaysInsideDuringStarts(t *testing.T) {
+	ring.Require(t, 2)
 	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("starts", "apiVersion: v1\nkind: Pod\nmetadata: {name: starts}\nspec:\n  dnsPolicy: Default\n  restartPolicy: Never\n  terminationGracePeriodSeconds: 0\n  initContainers:\n    - "+

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // maxBundle is the size limit of podrun-bundle, in MB. The limit of podrun is in test/bench.
@@ -16,6 +18,7 @@ const maxBundle = 68
 // materials must list podrun and the programs of the embedded runtime in one document. A build
 // without make has no bill of materials.
 func TestContents(t *testing.T) {
+	ring.Require(t, 2)
 	if bundle == "" {
 		t.Skip("PODRUN_TEST_BUNDLE is not set: run make bundle")
 	}

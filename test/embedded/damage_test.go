@@ -199,6 +199,7 @@ func (r *rig) containersOf() int {
 // the pod must run once, with its emptyDir and its logs (containerd/containerd#4838,
 // k3s-io/k3s#5669).
 func TestADamagedStore(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.counter()
 	s := r.serve(bundle)
@@ -266,6 +267,7 @@ func TestADamagedStore(t *testing.T) {
 // TestAnEnvironmentIsNotDamage checks that podrun replaces neither a store on a read-only file
 // system, even if it is damaged, nor a store that the user has mounted.
 func TestAnEnvironmentIsNotDamage(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	r.kill()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // mountAt mounts a file system at dir. It is unmounted after the test's rig has been cleaned up.
@@ -59,6 +60,7 @@ func (r *rig) reportsOnly(reason string) {
 
 // TestAFullDisk checks that podrun does not replace a damaged store on a full file system.
 func TestAFullDisk(t *testing.T) {
+	ring.Require(t, 2)
 	disk := t.TempDir()
 	mountAt(t, disk, "-t", "tmpfs", "-o", "size=200m", "podrun-test")
 	t.Cleanup(func() { unmount(t, disk) })
@@ -93,6 +95,7 @@ func TestAFullDisk(t *testing.T) {
 // TestAStoreInUse checks that podrun does not replace a store while another process has its
 // database open, even if the database is damaged.
 func TestAStoreInUse(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.counter()
 	s := r.serve(bundle)
@@ -121,6 +124,7 @@ func TestAStoreInUse(t *testing.T) {
 // TestADiskThatFails covers EIO for a page of the database. btrfs reports EIO if the content of a block
 // does not match its checksum, so the test does not require the error target of the device mapper.
 func TestADiskThatFails(t *testing.T) {
+	ring.Require(t, 2)
 	if _, err := exec.LookPath("mkfs.btrfs"); err != nil {
 		t.Skip("mkfs.btrfs is not installed (btrfs-progs)")
 	}

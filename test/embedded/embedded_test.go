@@ -13,6 +13,7 @@ import (
 	"time"
 
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/ring"
 )
 
 const hostArch = runtime.GOARCH
@@ -72,6 +73,7 @@ func TestAPodFromNothing(t *testing.T) {
 }
 
 func TestTheDaemonIsItsOwn(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	lock, err := os.Create(filepath.Join(r.dir, "inherited"))
 	if err != nil {
@@ -187,6 +189,7 @@ func (r *rig) reboot() {
 }
 
 func TestAfterAReboot(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	r.reboot()
@@ -199,6 +202,7 @@ func TestAfterAReboot(t *testing.T) {
 }
 
 func TestTwoStartsAtOnce(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	var wg sync.WaitGroup
 	outs := make([]string, 4)
@@ -223,6 +227,7 @@ func TestTwoStartsAtOnce(t *testing.T) {
 }
 
 func TestABrokenCopyIsReplaced(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	digest := r.daemon().Digest
@@ -240,6 +245,7 @@ func TestABrokenCopyIsReplaced(t *testing.T) {
 }
 
 func TestUpgradeKeepsContainersRunning(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	current := r.daemon().Digest

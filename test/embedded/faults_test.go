@@ -19,9 +19,11 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/ring"
 )
 
 func TestNoexecIsRefused(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	if err := syscall.Mount("none", r.layout.RootDir, "tmpfs", syscall.MS_NOEXEC, ""); err != nil {
 		t.Fatal(err)
@@ -36,6 +38,7 @@ func TestNoexecIsRefused(t *testing.T) {
 }
 
 func TestNoSpaceIsRefused(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	if err := syscall.Mount("none", r.layout.RootDir, "tmpfs", 0, "size=32m"); err != nil {
 		t.Fatal(err)
@@ -52,6 +55,7 @@ func TestNoSpaceIsRefused(t *testing.T) {
 }
 
 func TestADaemonThatDoesNotStartSaysWhy(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	r.kill()
@@ -67,6 +71,7 @@ func TestADaemonThatDoesNotStartSaysWhy(t *testing.T) {
 }
 
 func TestDownWithoutContainerd(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	r.answers() // the container executes its program
@@ -95,6 +100,7 @@ func TestDownWithoutContainerd(t *testing.T) {
 }
 
 func TestTheSandboxImageStays(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	r.fails(122, "sandbox image", "image", "rm", embed.PauseImage, "--force")
@@ -178,6 +184,7 @@ func (r *rig) moveName(name, other string) string {
 }
 
 func TestTheProxyIsRemembered(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	environment := func() string {
 		data, err := os.ReadFile(filepath.Join("/proc", itoa(r.daemon().PID), "environ"))
@@ -199,6 +206,7 @@ func TestTheProxyIsRemembered(t *testing.T) {
 }
 
 func TestALaterRouteIsReported(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	subnet, _, err := embed.ReadCollision(context.Background(), r.layout)
@@ -218,6 +226,7 @@ func TestALaterRouteIsReported(t *testing.T) {
 }
 
 func TestAnOrdinaryUser(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Dir(bundle)} {

@@ -6,12 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestNewHandlers checks that an OCI runtime that is installed while containerd runs becomes a handler. If
 // there are no pods, the next command restarts containerd; if there are pods, only `runtime up` restarts
 // it, and the containers keep running.
 func TestNewHandlers(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	const dir = "/opt/kata/bin" // one of the directories that podrun searches
 	if _, err := os.Lstat(filepath.Dir(dir)); err == nil {

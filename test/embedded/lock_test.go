@@ -8,12 +8,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestAnotherUserHoldsTheNetworkNamespace covers a process of an unprivileged user that locks the
 // host's network namespace. It must not block the network of pods. podrun-net once used this
 // namespace as its lock; its current lock can be opened only by root.
 func TestAnotherUserHoldsTheNetworkNamespace(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("runtime", "up")
 	holder := exec.Command("flock", "-n", "/proc/self/ns/net", "sh", "-c", "echo held; exec sleep 600")

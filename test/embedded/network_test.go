@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // requesting is the text of a pod that requests addresses.
@@ -35,6 +36,7 @@ func (r *rig) subnets() (v4, v6 string) {
 }
 
 func TestRequestedAddress(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	v4, v6 := r.subnets()
 	r.must("runtime", "up", "--pod-cidr="+v4+","+v6)
@@ -88,6 +90,7 @@ func (r *rig) holdsNoAddress() {
 // TestUnusedAddressesAreCollected covers a killed plugin, which leaves behind the address of a
 // sandbox that containerd never lists.
 func TestUnusedAddressesAreCollected(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	before := r.addresses()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // replicasText is a Deployment with three pods that answer with their hostnames, and its Service.
@@ -38,6 +40,7 @@ spec:
 // TestReplicas checks that a Service distributes its connections among all replicas of a Deployment, and
 // that its endpoints follow the number of replicas.
 func TestReplicas(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.write("web.yaml", fmt.Sprintf(replicasText, imageName))
 	r.must("runtime", "up")

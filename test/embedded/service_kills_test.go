@@ -30,6 +30,7 @@ spec:
 // Service. After the next apply, the virtual IP must answer; after the next delete, no record, name, rule
 // or route may remain. In ring 3, it tries all steps, otherwise one in seven.
 func TestKilledAtServiceSteps(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	r.write("web.yaml", fmt.Sprintf(killText, imageName))
 	r.must("runtime", "up")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // shopText contains a Service, a pod that serves it and whose readiness depends on a file, and a
@@ -122,6 +124,7 @@ func TestServices(t *testing.T) {
 // TestJobsWithServices runs a CronJob and a Job that connect to a Service, all in one file of podrun serve. The
 // removal of the file must leave nothing behind.
 func TestJobsWithServices(t *testing.T) {
+	ring.Require(t, 2)
 	r := newRig(t)
 	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/test/ring"
 	"github.com/podrun/podrun/test/shop"
 )
 
@@ -14,6 +15,7 @@ import (
 // after a reboot. After podrun has reported the pods ready, no request may fail. The check shop of
 // test/guest does the same with 50 kills.
 func TestServicesUnderKills(t *testing.T) {
+	ring.Require(t, 2)
 	kills := 4
 	if n, err := strconv.Atoi(os.Getenv("PODRUN_SHOP_KILLS")); err == nil {
 		kills = n

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // childEnv is an environment variable that makes a process of the test binary run podrun.
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now()))
 	}
+	ring.Package(2)
 	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TEST_RING" && !strings.HasPrefix(name, "PODRUN_FAULT_") || name == "CONTAINER_RUNTIME_ENDPOINT" {

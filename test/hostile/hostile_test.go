@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
+	ring.Package(2)
 	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TEST_RING" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {

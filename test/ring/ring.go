@@ -41,3 +41,12 @@ func Require(t testing.TB, ring int) {
 		t.Skipf("ring %d: '%s' runs this test (%s=%d)", ring, names[ring], variable, ring)
 	}
 }
+
+// Package ends the test process successfully if the tests of a package run in an outer ring only.
+// It is the first statement of such a package's TestMain.
+func Package(ring int) {
+	if !Is(ring) {
+		fmt.Printf("skipped: ring %d: '%s' runs this package (%s=%d)\n", ring, names[ring], variable, ring)
+		os.Exit(0)
+	}
+}

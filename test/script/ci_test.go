@@ -11,12 +11,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestCIExamples runs the podrun commands of the examples in docs/ci.md for GitHub, GitLab and
 // Jenkins on a real runtime. It runs the commands of each example in order and with the example's
 // variables. In this test, sudo is a script that runs its arguments.
 func TestCIExamples(t *testing.T) {
+	ring.Require(t, 2)
 	blocks := namedBlocks(t, "docs/ci.md")
 	var gitlab map[string]struct {
 		Script      []string

@@ -10,11 +10,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestLiveView checks that get -w and top -w are live views on a terminal, that keys sort them, and
 // that q, Ctrl-C and SIGTERM end them and restore the terminal.
 func TestLiveView(t *testing.T) {
+	ring.Require(t, 2)
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
 	}
@@ -50,6 +53,7 @@ func TestLiveView(t *testing.T) {
 // TestLiveViewResizes checks that the view follows the size of the terminal, and truncates
 // lines.
 func TestLiveViewResizes(t *testing.T) {
+	ring.Require(t, 2)
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
 	}
@@ -71,6 +75,7 @@ func TestLiveViewResizes(t *testing.T) {
 // TestWatchWithoutTerminal checks that --watch prints lines without control sequences if stdout is
 // not a terminal.
 func TestWatchWithoutTerminal(t *testing.T) {
+	ring.Require(t, 2)
 	if os.Geteuid() != 0 {
 		t.Skip("not root")
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // racers is the number of concurrent podrun processes.
@@ -23,6 +24,7 @@ const racers = 16
 // must succeed as fit on the host, and the others must be refused with the reason: admission
 // and reservation are atomic across processes.
 func TestProcessesRaceForReservations(t *testing.T) {
+	ring.Require(t, 2)
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
@@ -67,6 +69,7 @@ func TestProcessesRaceForReservations(t *testing.T) {
 // TestProcessesRaceForReservationsAgain covers the same race for existing pods, which are restarted
 // or replaced with larger ones. podrun must admit them one after the other.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
+	ring.Require(t, 2)
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
@@ -119,6 +122,7 @@ func TestProcessesRaceForReservationsAgain(t *testing.T) {
 // TestProcessesInOppositeOrder checks that two commands that name the same pods in opposite orders
 // do not deadlock.
 func TestProcessesInOppositeOrder(t *testing.T) {
+	ring.Require(t, 2)
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}

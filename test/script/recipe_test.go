@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestRecipes executes the steps in the documents (hack/recipe) on a real runtime. The directory of
 // a script contains the examples and an archive of busybox. Blocks that change the host's services
 // run in a guest instead.
 func TestRecipes(t *testing.T) {
+	ring.Require(t, 2)
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
 		registry: os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),

@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/heap"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestMain lets scripts run podrun as a separate process: if the test binary is started under the
@@ -53,15 +54,16 @@ func runAtOnce() {
 	}
 }
 
-// TestScripts runs testdata/script with each profile of the fake runtime, with a new
+// TestScripts runs testdata/script with each profile of the fake runtime (CRI-O's in ring 2), with a new
 // runtime for each script. Cgroups, mounts and directories are those of the host.
 func TestScripts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
 	t.Parallel()
-	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
+	for i, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(p.Name, func(t *testing.T) {
+			ring.Require(t, 1+i)
 			t.Parallel()
 			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
 			// This must not happen after each script, because another script may be creating a cgroup
@@ -110,6 +112,7 @@ func TestScriptsOnRuntime(t *testing.T) {
 // TestScriptsOnEmbedded runs the scripts with the runtime of the podrun-bundle in
 // PODRUN_TEST_BUNDLE. Images come from the registry of hack/with-runtime.
 func TestScriptsOnEmbedded(t *testing.T) {
+	ring.Require(t, 2)
 	bundle := os.Getenv("PODRUN_TEST_BUNDLE")
 	h := &harness{
 		cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"), embedded: true,
@@ -145,14 +148,18 @@ type harness struct {
 	embedded                   bool
 }
 
-// smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only these
-// scripts run on real runtimes, and only these and smokeOfCRIO on the fake runtime with CRI-O's
-// profile. This saves time, most of which scripts need to start processes. `make test-scripts` runs
-// all scripts on all runtimes.
-var smoke = []string{
-	"apply-hello", "configmap", "container-ids", "create", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run", "run-image",
-	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
+// onRuntime are the scripts that run on a real runtime in ring 1: the parts of a pod's life that the fake
+// runtime can only pretend to do.
+var onRuntime = []string{
+	"apply-hello", "delete", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "run", "security", "volumes",
 }
+
+// smoke are the scripts that depend most on the runtime. In ring 2, these scripts run on a real
+// runtime, and these and smokeOfCRIO on the fake runtime with CRI-O's profile. This saves time, most of
+// which scripts need to start processes. In ring 3, all scripts run on all runtimes.
+var smoke = slices.Concat(onRuntime, []string{
+	"configmap", "container-ids", "create", "endings", "restarts", "run-image", "runtime-errors", "serve", "signals", "wait-probes",
+})
 
 // smokeOfEmbedded is the smoke set on the embedded runtime: the scripts that depend on its network, its
 // images, its runc and its life. The other scripts of smoke run on the host's containerd, with the same
@@ -168,22 +175,31 @@ var smokeOfCRIO = []string{"image", "image-commands", "image-credentials", "imag
 func (h *harness) params() testscript.Params {
 	p := testscript.Params{RequireUniqueNames: true, Setup: h.setup, Condition: h.condition, Cmds: commands}
 	dir := filepath.Join("testdata", "script")
-	fake, crio := h.endpoint == "", h.profile.Name == critest.CRIO().Name
-	if os.Getenv("PODRUN_TEST_SCRIPTS") != "smoke" || fake && !crio {
+	names := h.chosen()
+	if names == nil {
 		p.Dir = dir
 		return p
-	}
-	names := smoke
-	switch {
-	case h.embedded:
-		names = smokeOfEmbedded
-	case fake:
-		names = slices.Concat(smoke, smokeOfCRIO)
 	}
 	for _, name := range names {
 		p.Files = append(p.Files, filepath.Join(dir, name+".txtar"))
 	}
 	return p
+}
+
+// chosen returns the scripts of this run's ring; nil means all.
+func (h *harness) chosen() []string {
+	fake := h.endpoint == ""
+	switch {
+	case ring.Is(3), fake && h.profile.Name != critest.CRIO().Name:
+		return nil
+	case fake:
+		return slices.Concat(smoke, smokeOfCRIO)
+	case h.embedded:
+		return smokeOfEmbedded
+	case ring.Is(2):
+		return smoke
+	}
+	return onRuntime
 }
 
 // condition evaluates the conditions [fake], [real], [crio] and [cgroup1]. [crio] is true on CRI-O,

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // longPod has a name, a label and an image that are longer than 40 columns.
@@ -27,6 +28,7 @@ spec:
 // TestTerminalWidths runs commands in terminals of three widths. No line may be wider than the
 // terminal, because the terminal would wrap it.
 func TestTerminalWidths(t *testing.T) {
+	ring.Require(t, 2)
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
 	}
@@ -72,6 +74,7 @@ func TestTerminalWidths(t *testing.T) {
 // TestPruneAsks checks that image prune, on a terminal, lists the images and removes them only if
 // the user answers yes. After any other answer, the end of the input or Ctrl-C, it must keep them.
 func TestPruneAsks(t *testing.T) {
+	ring.Require(t, 2)
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 var update = flag.Bool("update", false, "write docs/kubectl-users.md")
@@ -146,6 +147,7 @@ func suggestionFor(t *testing.T, line string) string {
 
 // TestUsersLinesThatWork runs the lines that podrun supports, with the fake runtime.
 func TestUsersLinesThatWork(t *testing.T) {
+	ring.Require(t, 2)
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}

@@ -16,12 +16,16 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/test/binary"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // program is the path of the podrun under test; it is empty without a container runtime.
 var program string
 
-func TestMain(m *testing.M) { binary.Main(m, &program) }
+func TestMain(m *testing.M) {
+	ring.Package(2)
+	binary.Main(m, &program)
+}
 
 // Environment variables of `make trial`.
 const (
