@@ -21,15 +21,14 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // live returns the facts of this machine, and settings with a cgroup root for this test.
 // PODRUN_CGROUP_DRIVER overrides the cgroup driver in the settings.
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("not root: creates cgroups")
-	}
+	ring.RequireRoot(t)
 	s := nodeconfig.Default()
 	s.CgroupDriver = os.Getenv("PODRUN_CGROUP_DRIVER")
 	s.CgroupRoot = fmt.Sprintf("/podrun-cgroup-test-%d", os.Getpid())

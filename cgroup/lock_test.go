@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // lockPlan returns a plan whose lock is in a new directory.
@@ -63,9 +65,7 @@ func TestLockSharedKeepsOthersOut(t *testing.T) {
 // TestLockSharedRefusesWhatOthersCanReach checks that only root can create, replace or hold the
 // lock.
 func TestLockSharedRefusesWhatOthersCanReach(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: a directory is given to another user")
-	}
+	ring.RequireRoot(t)
 	for name, prepare := range map[string]func(dir string) error{
 		"a directory that others can open":  func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755)) },
 		"a directory that others can write": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o720)) },

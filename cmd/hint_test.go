@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/test/ring"
 )
 
 func TestSystemHint(t *testing.T) {
@@ -80,9 +81,7 @@ func TestExhaustedHost(t *testing.T) {
 
 // TestInodesOut fills a real file system.
 func TestInodesOut(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root, to mount a tmpfs")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,nr_inodes=3"); err != nil {
 		t.Skipf("mount: %v", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // canceledJoiner is a joiner whose context ends while it connects.
@@ -33,9 +34,7 @@ func (j canceledJoiner) Join(ctx context.Context, _ nodeconfig.Settings, _ func(
 
 // TestNodeMain checks that podrun-node reports why its context was canceled, and writes the trace.
 func TestNodeMain(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun-node requires root")
-	}
+	ring.RequireRoot(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dir := t.TempDir()
 	file := filepath.Join(dir, "trace.json")

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestPackageRemoval runs the script that dpkg and rpm execute before they remove a package, in a root
 // file system with busybox and a systemctl that records its arguments. A package that replaces another
 // one takes over its service: rpm then calls the script with 0, as for a removal.
 func TestPackageRemoval(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: chroot requires it")
-	}
+	ring.RequireRoot(t)
 	busybox, err := os.ReadFile("/bin/busybox")
 	if err != nil {
 		t.Skip("no busybox")

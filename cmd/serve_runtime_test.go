@@ -15,6 +15,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // lockedBuffer is a buffer for several goroutines.
@@ -87,9 +88,7 @@ func until(t *testing.T, what string, holds func() bool) {
 // TestServeWithoutARuntime: while no runtime can be chosen, serve is ready for systemd, sends STATUS and
 // WATCHDOG, and its API reports the current reason. When there is a runtime, serve supervises.
 func TestServeWithoutARuntime(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun serve requires it")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	root, manifests, socket := filepath.Join(dir, "root"), filepath.Join(dir, "manifests"), filepath.Join(dir, "api.sock")
 	layout := embedded.ReadLayout(root)

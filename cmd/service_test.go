@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podrun/podrun/serve/systemd"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // absentSystemd is a host without systemd; showSystemd is a systemd that returns a fixed state.
@@ -101,9 +102,7 @@ func TestServiceFlagsAreRead(t *testing.T) {
 }
 
 func TestServiceErrors(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root")
-	}
+	ring.RequireRoot(t)
 	for name, tc := range map[string]struct {
 		args []string
 		code int

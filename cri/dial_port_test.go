@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestDialPort connects to a server on localhost in the network namespace of a process,
 // here the test's own.
 func TestDialPort(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("entering a network namespace needs root")
-	}
+	ring.RequireRoot(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // newStore returns the layout of a store with an intact database.
@@ -65,9 +67,7 @@ func TestProbeLockedStore(t *testing.T) {
 // TestProbeForbiddenStore: podrun may not read a database, or may not write to the store, as on a
 // network file system that maps root to another user.
 func TestProbeForbiddenStore(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the test changes the user of a thread")
-	}
+	ring.RequireRoot(t)
 	for name, mode := range map[string]struct{ store, database os.FileMode }{
 		"database": {0o777, 0o600},
 		"store":    {0o755, 0o666},

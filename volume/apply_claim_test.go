@@ -16,6 +16,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/treetest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 const oneClaim = `
@@ -43,9 +44,7 @@ func claimed(t *testing.T, spec string, source corev1.PersistentVolumeSource, ch
 }
 
 func TestLocalVolume(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: mounts file systems")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	treetest.Write(t, dir+"/file")
 	plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}},
@@ -78,9 +77,7 @@ func TestLocalVolume(t *testing.T) {
 }
 
 func TestReadOnlyLocalVolume(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: mounts file systems")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	plan := claimed(t, strings.Replace(oneClaim, "claimName: data", "claimName: data, readOnly: true", 1), corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}})
 	if !plan.Volumes[0].ReadOnly {
@@ -108,9 +105,7 @@ func TestLocalVolumeThatIsNotThere(t *testing.T) {
 
 // TestNFS checks only the arguments of the mount, because this kernel may not support NFS.
 func TestNFS(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: creates pod directories that root owns")
-	}
+	ring.RequireRoot(t)
 	for _, test := range []struct {
 		source  corev1.NFSVolumeSource
 		options []string

@@ -18,15 +18,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/safepath"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // livePod returns the plan of a pod's volumes below a temporary root directory, and removes the
 // volumes when the test ends.
 func livePod(t *testing.T, spec string) Plan {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("not root: mounts file systems")
-	}
+	ring.RequireRoot(t)
 	root := t.TempDir()
 	in := input(podOf(t, spec))
 	in.Layout = identity.Layout{RootDir: root}

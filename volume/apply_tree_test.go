@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -11,15 +10,14 @@ import (
 
 	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/internal/treetest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestD7OwnershipOfAVeryDeepTree (D7) covers a container that nests directories in a volume deeper
 // than the limits on descriptors and paths. Each level has entries before and after the nested
 // directory, so that podrun must resume each listing at its position.
 func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: changes owners")
-	}
+	ring.RequireRoot(t)
 	dir := treetest.MemoryDir(t)
 	defer treetest.Remove(t, dir)
 	const levels = 2000

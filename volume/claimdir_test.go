@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // deleteClaim deletes the directory of a claim that no stored pod uses.
@@ -26,9 +27,7 @@ func deleteClaim(ctx context.Context, path string) error {
 // directory claims.
 func provisionedPlan(t *testing.T, claims string) Plan {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("not root: mounts file systems")
-	}
+	ring.RequireRoot(t)
 	in := input(podOf(t, "containers: [{name: app, volumeMounts: [{name: data, mountPath: /data}]}]\nvolumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n"))
 	in.Layout = identity.Layout{RootDir: t.TempDir()}
 	claim, pv, err := Provision(claims, "default", "data", nil)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/treetest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
@@ -20,9 +21,7 @@ func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
 }
 
 func TestGiveToGroup(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: changes owners")
-	}
+	ring.RequireRoot(t)
 	dir, host := t.TempDir(), t.TempDir()
 	treetest.Write(t, host+"/file")
 	treetest.Write(t, dir+"/sub/file")
@@ -51,9 +50,7 @@ func TestGiveToGroup(t *testing.T) {
 }
 
 func TestFSGroupChangePolicy(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: changes owners")
-	}
+	ring.RequireRoot(t)
 	for _, test := range []struct {
 		policy corev1.PodFSGroupChangePolicy
 		// the resulting group of a file with a wrong group, in a volume whose root directory has the right

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // fakeMount adds a fake mount(8), which runs the given script, to PATH.
@@ -90,9 +92,7 @@ func TestNFSMountByProgram(t *testing.T) {
 
 // TestApplyMountsAnExport checks that Apply runs the host's mount(8) to mount an export.
 func TestApplyMountsAnExport(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("not root: creates pod directories that root owns")
-	}
+	ring.RequireRoot(t)
 	plan := livePod(t, `volumes: [{name: export, nfs: {server: nfs.example, path: /export}}]`)
 	dir := fakeMount(t, `echo "$@" > "${0%/*}/args"`)
 	if err := Apply(t.Context(), plan); err != nil {

@@ -10,14 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestTokenFiles checks the owner, the group and the mode of files with service account tokens. The expected
 // values are the kubelet's (pkg/volume/projected, TestSetupServiceAccountToken of test/e2e/auth).
 func TestTokenFiles(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the test changes the owners of files")
-	}
+	ring.RequireRoot(t)
 	const volume = `
 volumes: [{name: token, projected: {defaultMode: 420, sources: [{secret: {name: token, items: [{key: token, path: token}]}}, {secret: {name: plain}}]}}]`
 	for name, c := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/test/ring"
 )
 
 func TestCNI(t *testing.T) {
@@ -101,9 +102,7 @@ func TestDirectory(t *testing.T) {
 
 // TestFullDirectory checks that a file system counts as full if even root cannot write to it.
 func TestFullDirectory(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounts a file system: needs root")
-	}
+	ring.RequireRoot(t)
 	for want, options := range map[string]string{"": "size=1m,nr_inodes=100", "space": "size=64k,nr_inodes=100", "inodes": "size=1m,nr_inodes=2"} {
 		dir := t.TempDir()
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {

@@ -19,15 +19,14 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // startKubelet runs a process named kubelet until the test ends, and returns its PID. The
 // program is a script, so that the process gets this name and accepts any arguments.
 func startKubelet(t *testing.T, attr *syscall.SysProcAttr, args ...string) int {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: runs processes of other users and namespaces")
-	}
+	ring.RequireRoot(t)
 	dir, err := os.MkdirTemp("", "kubelet")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // deadline returns a context that ends a read that hangs, so that the test fails instead of
@@ -126,9 +128,7 @@ func TestReadNoFollowRefusesALink(t *testing.T) {
 }
 
 func TestReadBelowDoesNotLeaveItsRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: creates a device")
-	}
+	ring.RequireRoot(t)
 	dir := tree(t)
 	must(t, unix.Mknod(filepath.Join(dir, "device"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))))
 	for _, tc := range []struct {

@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/treetest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestUnmountFollowsNoSymlink checks that podrun unmounts nothing of the host if a container
 // replaces a parent directory of a mount point with a symlink after podrun has listed the mounts.
 func TestUnmountFollowsNoSymlink(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("mount needs root")
-	}
+	ring.RequireRoot(t)
 	base, host := t.TempDir(), t.TempDir()
 	os.Mkdir(host+"/m", 0o755)
 	treetest.Bind(t, host, host+"/m")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // openedJournal returns an open journal of a pod with a directory.
@@ -260,9 +261,7 @@ func TestJournalThatIsNone(t *testing.T) {
 // TestJournalOnAReadOnlyFileSystem checks that a pod can be deleted even if its file system is not
 // writable. The journal must pass events on, and Close must return the write error.
 func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: mounts a file system")
-	}
+	ring.RequireRoot(t)
 	j, layout, seen := testJournal(t)
 	makePodDir(t, layout)
 	if err := unix.Mount("tmpfs", layout.Pod("u1"), "tmpfs", unix.MS_RDONLY, "size=64k"); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/test/ring"
 	"github.com/podrun/podrun/volume"
 )
 
@@ -37,9 +38,7 @@ func secretPod(inMemory bool, text string) (identity.Pod, manifest.Checkpoint) {
 // secretsLayout returns the layout of a root directory on a disk and a separate directory in memory.
 func secretsLayout(t *testing.T) identity.Layout {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: mounts a tmpfs")
-	}
+	ring.RequireRoot(t)
 	layout := testLayout(t)
 	layout.RunDir = filepath.Join(t.TempDir(), "podrun")
 	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {

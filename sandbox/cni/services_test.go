@@ -9,15 +9,15 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestSetServicesRemovesRoutesWithoutRules checks that podrun-net is called to remove the routes to virtual
 // IPs that a killed podrun-net has left, although there are no rules; and that it is not called if there
 // are neither.
 func TestSetServicesRemovesRoutesWithoutRules(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the test creates a network namespace")
-	}
+	ring.RequireRoot(t)
 	runtime.LockOSThread() // the thread ends with the test, because it is not unlocked
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatal(err)

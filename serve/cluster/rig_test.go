@@ -34,6 +34,7 @@ import (
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/source"
 	"github.com/podrun/podrun/serve/supervisor"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // typed is the typed client of a fake API server.
@@ -100,9 +101,7 @@ const nodeA = "node-a"
 // clusterTest runs a test in a bubble, with a supervisor that is a node of a cluster.
 func clusterTest(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, rt: critest.ForTest(t), client: fake.NewSimpleClientset(), settings: nodeconfig.Default(), files: &source.Snapshot{}}
 		dir := t.TempDir()

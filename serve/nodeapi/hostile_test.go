@@ -16,6 +16,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestSlowClient covers a client that follows a log and does not read: the server must
@@ -134,9 +136,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func TestListenUnix(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: changes the owner of files")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.sock")
 	first, err := ListenUnix(Socket{Path: path, Group: "0"})
@@ -215,9 +215,7 @@ func TestSocketPathLength(t *testing.T) {
 // the link together with the socket. The group must be able to traverse the socket's directories
 // regardless of the umask.
 func TestSocketLink(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: changes the owner of files")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	at := Socket{Path: filepath.Join(dir, "run-api", "1", "s.sock"), Link: filepath.Join(dir, "root", "serve", "s.sock"), Group: "12345"}
 	if err := os.MkdirAll(filepath.Dir(at.Link), 0o750); err != nil {

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // A user who can write a manifest can start a privileged pod. podrun refuses files that every
 // user can write to, and keeps their pods. If another user or group can write a file, podrun
 // must print a warning. If sources are strict, podrun must refuse the file.
 func TestReadWritableByOthers(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: changes the owner of files")
-	}
+	ring.RequireRoot(t)
 	for name, c := range map[string]struct {
 		strict       bool
 		dir, file    os.FileMode

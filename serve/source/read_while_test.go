@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // Whatever way a writer uses to change the file, either the old pod or the new one must be in
 // effect.
 func TestReadWhileWritten(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to know which files are open for writing")
-	}
+	ring.RequireRoot(t)
 	const was, is = "web=old db=old", "web=new db=new"
 	old := pod("web", "old") + "---\n" + pod("db", "old")
 	changed := pod("web", "new") + "---\n" + pod("db", "new")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // settleTime is the settle time in the tests on real files.
@@ -125,9 +127,7 @@ func TestReadOddFiles(t *testing.T) {
 // podrun does not use a file yet while it is open for writing, even if its current content is
 // valid.
 func TestReadOpenForWriting(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to know which files are open for writing")
-	}
+	ring.RequireRoot(t)
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	f, err := os.Create(path)
 	do(t, err)
@@ -167,9 +167,7 @@ func TestReadDataLinks(t *testing.T) {
 }
 
 func TestReadUnmounted(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	mount := func() { do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m,mode=755")) }
 	unmount := func() { do(t, unix.Unmount(dir, unix.MNT_DETACH)) }
@@ -208,9 +206,7 @@ func TestReadUnmounted(t *testing.T) {
 // would then also report that a user other than root owns the files.
 func requireRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the files of other users are reported")
-	}
+	ring.RequireRoot(t)
 }
 
 // TestReadSingleFile covers a source that is a single file. podrun must not read other files of
@@ -359,9 +355,7 @@ func TestReadStalled(t *testing.T) {
 // When podrun checks for writers, this does not harm a process that opens the file at the same
 // time.
 func TestWriterOf(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
+	ring.RequireRoot(t)
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	write(t, path, pod("web", "a"))
 	cmd := exec.Command("sh", "-c", `i=0; while [ $i -lt 2000 ]; do echo "# $i" >>"$0" || exit 1; i=$((i+1)); done`, path)

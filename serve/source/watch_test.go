@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // watched starts a watch without relists, and discards its first signals.
@@ -98,9 +99,7 @@ func TestWatchChanges(t *testing.T) {
 }
 
 func TestWatchMounts(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount")
-	}
+	ring.RequireRoot(t)
 	dir := t.TempDir()
 	changed := watched(t, dir)
 	do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m,mode=755"))

@@ -72,9 +72,19 @@ func systemCall(n string) bool {
 	return strings.ContainsFunc(n, unicode.IsLower) && !strings.HasSuffix(n, "_t")
 }
 
-// TestPurity checks that no planning code calls a function with an effect.
-func TestPurity(t *testing.T) {
-	calls := loadCalls(t, ".", "./...")
+// TestTypedCode checks the rules that require the types of the whole program, which it loads once.
+func TestTypedCode(t *testing.T) {
+	loaded := loadPackages(t, ".", "./...")
+	t.Run("purity", func(t *testing.T) { checkPurity(t, loaded) })
+	t.Run("methods", func(t *testing.T) { checkMethods(t, loaded) })
+}
+
+// checkPurity checks that no planning code calls a function with an effect.
+func checkPurity(t *testing.T, loaded []*packages.Package) {
+	calls := &calls{bodies: map[*types.Func]*body{}}
+	for _, p := range loaded {
+		calls.add(p)
+	}
 	if len(calls.bodies) < 3000 {
 		t.Fatalf("only %d functions were found: the rule would check almost nothing", len(calls.bodies))
 	}
@@ -100,19 +110,28 @@ type body struct {
 // loadCalls loads the packages of a module with their types, without tests.
 func loadCalls(t *testing.T, dir string, patterns ...string) *calls {
 	t.Helper()
-	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedExportFile
-	loaded, err := packages.Load(&packages.Config{Mode: mode &^ packages.NeedDeps, Dir: dir, BuildFlags: []string{"-tags", "grpcnotrace"}}, patterns...)
+	out := &calls{bodies: map[*types.Func]*body{}}
+	for _, p := range loadPackages(t, dir, patterns...) {
+		out.add(p)
+	}
+	return out
+}
+
+// loadPackages loads packages of a module with their types, without tests. The types of other modules come from the
+// build cache.
+func loadPackages(t *testing.T, dir string, patterns ...string) []*packages.Package {
+	t.Helper()
+	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedExportFile
+	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: dir, BuildFlags: []string{"-tags", "grpcnotrace"}}, patterns...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &calls{bodies: map[*types.Func]*body{}}
 	for _, p := range loaded {
 		for _, err := range p.Errors {
 			t.Fatal(err)
 		}
-		out.add(p)
 	}
-	return out
+	return loaded
 }
 
 // add records the functions of a package. It does not include the initializers of package

@@ -28,6 +28,7 @@ import (
 
 	embed "github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/binary"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // bundle is a podrun binary that contains a runtime; plain is one without a runtime, and with fault points.
@@ -129,9 +130,7 @@ func newRigAt(t *testing.T, root string) *rig {
 	if bundle == "" {
 		t.Skip("no embedded runtime: PODRUN_TEST_BUNDLE is not set; 'make bundle' builds one")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	r := &rig{T: t, dir: t.TempDir()}
 	if root == "" {
 		root = filepath.Join(r.dir, "root")

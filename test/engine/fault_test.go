@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // faultPod requires every CRI call that apply and delete make. It has an image that is present
@@ -413,9 +414,7 @@ func TestCancelIsNoFailure(t *testing.T) {
 // TestCgroupsOfACanceledSandbox covers a runtime that creates the pod's cgroup after podrun has canceled the
 // creation of the sandbox and has removed the cgroups. The next pod's removal must remove the shared cgroups.
 func TestCgroupsOfACanceledSandbox(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: creates cgroups")
-	}
+	ring.RequireRoot(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		restore := r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Hang})
@@ -440,9 +439,7 @@ func TestCgroupsOfACanceledSandbox(t *testing.T) {
 // TestCgroupsOfAKilledSandbox is TestCgroupsOfACanceledSandbox for a podrun process that was killed while
 // the runtime created the sandbox. The next process deletes the pod before the runtime creates the cgroups again.
 func TestCgroupsOfAKilledSandbox(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: creates cgroups")
-	}
+	ring.RequireRoot(t)
 	t.Parallel()
 	r := newRig(t)
 	late := r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})

@@ -23,6 +23,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestMain hides all programs from the engine, for two reasons: these tests must not depend on this
@@ -51,9 +52,7 @@ type rig struct {
 // requireRoot skips a test that creates cgroups and mounts if it does not run as root.
 func requireRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 }
 
 // newRig returns a host on which every image of registry.example is present.

@@ -81,9 +81,7 @@ func shortages() []shortage {
 // correct code and a message that names an object. When all resources are available, the next
 // commands must converge.
 func TestHost(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes mounts")
-	}
+	ring.RequireRoot(t)
 	codes := map[int]int{}
 	t.Run("cells", func(t *testing.T) {
 		for _, s := range shortages() {

@@ -150,9 +150,7 @@ const sample = 151
 // must leave nothing behind. In ring 3, it tries all cells; otherwise one in sample.
 // PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
 func TestMatrix(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes mounts")
-	}
+	ring.RequireRoot(t)
 	tried := 0
 	for n, p := range profiles {
 		all, err := plan(t.Context(), p)

@@ -99,9 +99,7 @@ const (
 // in pairSample or in PODRUN_FAULT_EVERY. PODRUN_FAULT_ONLY is a substring of the names of the
 // selected cells, and PODRUN_FAULT_ROUNDS is the number of times that each cell is tried.
 func TestPairsOfProcesses(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes mounts")
-	}
+	ring.RequireRoot(t)
 	all, err := planPairs(t.Context())
 	if err != nil {
 		t.Fatal(err)

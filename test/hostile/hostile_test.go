@@ -103,9 +103,7 @@ func serveFake(t *testing.T) (base string) {
 // otherwise it tries only plan with some inputs. PODRUN_HOSTILE_ONLY selects inputs whose names
 // contain it.
 func TestLimits(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun plans nothing")
-	}
+	ring.RequireRoot(t)
 	base := serveFake(t)
 	if err := os.WriteFile(filepath.Join(base, "config.yaml"), []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nregistryPullQPS: 0\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestQuantities checks that podrun immediately rejects a quantity in the settings that has a huge
 // exponent. Kubernetes' parser would take minutes, because it computes each digit.
 func TestQuantities(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun reads no pods")
-	}
+	ring.RequireRoot(t)
 	base := serveFake(t)
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	pod := podHead + "  - {name: c, image: i}\n"

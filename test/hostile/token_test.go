@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestTokens checks that the credentials of a URL on the command line do not appear in any file or
 // message of podrun. Other users can read lock files and the logs of CI jobs.
 func TestTokens(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun serve does not run")
-	}
+	ring.RequireRoot(t)
 	base := serveFake(t)
 	const host = "https://127.0.0.1:1/pods.yaml" // this host refuses connections
 	const remote = "https://us3r:passw0rd@127.0.0.1:1/pods.yaml?token=t0ken#fragm3nt"

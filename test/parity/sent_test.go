@@ -23,6 +23,7 @@ import (
 	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // TestSent runs the pods whose recordings are in testdata end to end. It compares the requests
@@ -98,9 +99,7 @@ func sentSet(t *testing.T, set string) {
 // needsHost skips the test if the test cannot create the recordings' cgroups.
 func needsHost(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil {
 		t.Skip("the recordings require cgroup v1, which this host lacks:", err)
 	}

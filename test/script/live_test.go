@@ -76,9 +76,7 @@ func TestLiveViewResizes(t *testing.T) {
 // not a terminal.
 func TestWatchWithoutTerminal(t *testing.T) {
 	ring.Require(t, 2)
-	if os.Geteuid() != 0 {
-		t.Skip("not root")
-	}
+	ring.RequireRoot(t)
 	w := newTerminal(t, 80) // only the terminal's manifests are used
 	if out, code := w.race.run("", "apply", "-q", "--allow-kubelet", w.dir+"/web.yaml"); code != 0 {
 		t.Fatal(out)

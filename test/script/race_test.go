@@ -25,9 +25,7 @@ const racers = 16
 // and reservation are atomic across processes.
 func TestProcessesRaceForReservations(t *testing.T) {
 	ring.Require(t, 2)
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	for _, tc := range []struct {
 		name, container string
 		flags           []string
@@ -70,9 +68,7 @@ func TestProcessesRaceForReservations(t *testing.T) {
 // or replaced with larger ones. podrun must admit them one after the other.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	ring.Require(t, 2)
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	large := fmt.Sprintf(`resources: {requests: {cpu: %dm}}`, 600*onlineCPUs(t))
 	for name, tc := range map[string]struct{ first, then string }{
 		"stopped pods start": {large, ""},
@@ -123,9 +119,7 @@ func TestProcessesRaceForReservationsAgain(t *testing.T) {
 // do not deadlock.
 func TestProcessesInOppositeOrder(t *testing.T) {
 	ring.Require(t, 2)
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	r := newRace(t)
 	manifest := func(names ...string) (out string) {
 		for _, name := range names {

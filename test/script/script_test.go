@@ -57,9 +57,7 @@ func runAtOnce() {
 // TestScripts runs testdata/script with each profile of the fake runtime (CRI-O's in ring 2), with a new
 // runtime for each script. Cgroups, mounts and directories are those of the host.
 func TestScripts(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	t.Parallel()
 	for i, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(p.Name, func(t *testing.T) {

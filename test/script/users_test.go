@@ -148,9 +148,7 @@ func suggestionFor(t *testing.T, line string) string {
 // TestUsersLinesThatWork runs the lines that podrun supports, with the fake runtime.
 func TestUsersLinesThatWork(t *testing.T) {
 	ring.Require(t, 2)
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes control groups and mounts")
-	}
+	ring.RequireRoot(t)
 	t.Parallel()
 	var s strings.Builder
 	const setUp = "podrun apply -q web.yaml db.yaml job.yaml\n"
