@@ -83,6 +83,7 @@ var checks = []func(question) problem.List{
 	checkSELinux,
 	checkPrivileged,
 	checkPodSecurity,
+	checkManifestVolumes,
 	checkHostPaths,
 	checkClaims,
 	checkIgnored,

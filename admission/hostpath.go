@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -18,6 +19,10 @@ import (
 type HostPath struct {
 	Field string
 	Path  string
+	// Volume is the name of the PersistentVolume; "" for a hostPath volume. InManifest is true if a manifest may
+	// have defined the PersistentVolume.
+	Volume     string
+	InManifest bool
 }
 
 // runtimeDirs maps a runtime's name to the directories that it has in its default
@@ -51,16 +56,50 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 	return out
 }
 
+// checkManifestVolumes refuses a PersistentVolume of a manifest that is a path of this host, if a Pod Security Standard
+// is set. The standards forbid hostPath volumes but allow claims, because in a cluster an administrator defines the
+// volumes behind claims. Here, these are the volumes of the settings and of an API server.
+func checkManifestVolumes(q question) problem.List {
+	if !q.enforces() {
+		return nil
+	}
+	var out problem.List
+	for _, v := range q.hostPaths {
+		if v.InManifest {
+			out = append(out, problem.Problem{Field: v.Field, Reason: "HostPathOfManifest", Message: v.forbidden(q.settings.PodSecurity),
+				Hint: "bind the claim with --pvc NAME=DIR, --pvc-dir DIR or the setting persistentVolumeClaims"})
+		}
+	}
+	return out
+}
+
+// forbidden explains why a Pod Security Standard forbids a PersistentVolume of a manifest.
+func (v HostPath) forbidden(level string) string {
+	return fmt.Sprintf("PersistentVolume %s is %s of this host, but a manifest defines it: --pod-security=%s allows volumes of the host only from the settings", v.Volume, v.Path, level)
+}
+
+// Forbidden returns an event for each host path that the settings forbid for a new pod, for a pod that was started
+// before the settings, or an older release, allowed it.
+func Forbidden(paths []HostPath, s nodeconfig.Settings) []event.Event {
+	var out []event.Event
+	for _, p := range checkManifestVolumes(question{hostPaths: paths, settings: s}) {
+		out = append(out, event.Event{Type: event.Warning, Reason: p.Reason, Message: p.Field + ": " + p.Message + "; the pod keeps running, but podrun refuses its next change"})
+	}
+	return out
+}
+
+// enforces reports whether a Pod Security Standard other than privileged is set.
+func (q question) enforces() bool {
+	level := api.Level(q.settings.PodSecurity)
+	return level != "" && level != api.LevelPrivileged
+}
+
 // checkHostPaths warns about volumes that expose the state of podrun or of the runtime to a
 // container. If a Pod Security Standard is set, it refuses them. With such a volume, even a
 // read-only one, the container can read Secrets of other pods, connect to sockets and hold locks.
-// Pod Security Standards forbid hostPath volumes but allow claims, because in a cluster an
-// administrator creates the volumes behind claims. With podrun, the manifest of the pod may also
-// define these volumes.
 func checkHostPaths(q question) problem.List {
 	private := privateDirs(q.facts, q.settings)
-	level := api.Level(q.settings.PodSecurity)
-	refuses := level != "" && level != api.LevelPrivileged
+	refuses := q.enforces()
 	var out problem.List
 	for _, v := range q.hostPaths {
 		what := q.reaches(v.Path, private)
@@ -70,7 +109,7 @@ func checkHostPaths(q question) problem.List {
 		p := problem.Problem{Field: v.Field, Reason: "HostPathOfPodrun", Warning: !refuses,
 			Message: fmt.Sprintf("%s %s: a container that mounts it may get access to other pods", v.Path, what)}
 		if p.Hint = "mount only the directories that the container needs"; refuses {
-			p.Hint = fmt.Sprintf("mount other directories: this host enforces --pod-security=%s", level)
+			p.Hint = fmt.Sprintf("mount other directories: this host enforces --pod-security=%s", q.settings.PodSecurity)
 		}
 		out = append(out, p)
 	}

@@ -45,7 +45,7 @@ func TestHostPaths(t *testing.T) {
 			s.pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
 			const field = "spec.volumes[0].persistentVolumeClaim.claimName"
 			var got []string
-			for _, p := range CheckAll([]Pod{{Pod: s.pod, HostPaths: []HostPath{{field, path}}}}, s.facts, s.settings, s.options)[0].Problems {
+			for _, p := range CheckAll([]Pod{{Pod: s.pod, HostPaths: []HostPath{{Field: field, Path: path}}}}, s.facts, s.settings, s.options)[0].Problems {
 				if p.Reason != "HostPathOfPodrun" {
 					continue
 				}
@@ -58,6 +58,28 @@ func TestHostPaths(t *testing.T) {
 			if want == "" && text != "" || want != "" && (len(got) != 1 || !strings.Contains(text, want)) {
 				t.Errorf("%s under %q: %q, want %q", path, level, text, want)
 			}
+		}
+	}
+}
+
+// TestManifestVolumes covers PersistentVolumes of the host that a manifest defines, together with the
+// pod. The Pod Security Standards allow claims.
+func TestManifestVolumes(t *testing.T) {
+	for level, want := range map[string]bool{"": false, "privileged": false, "baseline": true, "restricted": true} {
+		s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
+		s.settings.PodSecurity = level
+		paths := []HostPath{{Field: "a", Path: "/etc", Volume: "pv", InManifest: true}, {Field: "b", Path: "/srv", Volume: "pvc_default_b"}, {Field: "c", Path: "/srv"}}
+		var got []string
+		for _, p := range CheckAll([]Pod{{Pod: s.pod, HostPaths: paths}}, s.facts, s.settings, s.options)[0].Problems {
+			if p.Reason == "HostPathOfManifest" && !p.Warning {
+				got = append(got, p.Field+": "+p.Message)
+			}
+		}
+		if text := strings.Join(got, "; "); (text == "a: PersistentVolume pv is /etc of this host, but a manifest defines it: --pod-security="+level+" allows volumes of the host only from the settings") != want || !want && text != "" {
+			t.Errorf("under %q: %q", level, text)
+		}
+		if events := Forbidden(paths, s.settings); (len(events) == 1) != want || want && !strings.Contains(events[0].Message, got[0]) {
+			t.Errorf("under %q: events %v", level, events)
 		}
 	}
 }

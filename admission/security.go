@@ -30,10 +30,10 @@ func checkPrivileged(q question) problem.List {
 // checkPodSecurity refuses pods that violate the level of the Pod Security Standards in the
 // settings. It uses the latest version of the API server's checks.
 func checkPodSecurity(q question) problem.List {
-	level := api.Level(q.settings.PodSecurity)
-	if level == "" || level == api.LevelPrivileged {
+	if !q.enforces() {
 		return nil
 	}
+	level := api.Level(q.settings.PodSecurity)
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err == nil && !level.Valid() {
 		err = fmt.Errorf("privileged, baseline or restricted")

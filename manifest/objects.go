@@ -82,6 +82,7 @@ func (l *loader) volume(it item, h header) {
 		return
 	}
 	l.serverFields(&obj.ObjectMeta, false)
+	withoutVolumeOrigin(&obj)
 	obj.Status = corev1.PersistentVolumeStatus{}
 	coredefaults.SetObjectDefaults_PersistentVolume(&obj)
 	var internal core.PersistentVolume

@@ -17,7 +17,11 @@ func (c Checkpoint) References() *Objects {
 	for name, v := range out.Volumes {
 		if !validVolume(v) {
 			delete(out.Volumes, name)
+			continue
 		}
+		v = v.DeepCopy()
+		withoutVolumeOrigin(v)
+		out.Volumes[name] = v
 	}
 	for key, claim := range out.Claims {
 		if out.Volumes[claim.Spec.VolumeName] == nil {

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // ServeClaims binds claims to volumes that are paths of this host. The map paths has the paths
@@ -43,14 +45,14 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 	if block {
 		mode = corev1.PersistentVolumeBlock
 	}
-	pv := &corev1.PersistentVolume{
+	pv := withVolumeOrigin(&corev1.PersistentVolume{
 		TypeMeta: typeMeta("v1", "PersistentVolume"), ObjectMeta: metav1.ObjectMeta{Name: servedName(namespace, name)},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
 			VolumeMode:             &mode,
 			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: name},
 		},
-	}
+	}, identity.VolumeOfSettings)
 	claim := &corev1.PersistentVolumeClaim{TypeMeta: typeMeta("v1", "PersistentVolumeClaim"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if have := o.Claims[namespace+"/"+name]; have != nil {
 		claim = have.DeepCopy()

@@ -32,6 +32,10 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if pv == nil {
 		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q matches no PersistentVolume in the input: %s", ref.ClaimName, WhyUnbound(claim)), hint)
 	}
+	if r := pv.Spec.ClaimRef; r != nil && (r.Name != ref.ClaimName || r.Namespace != in.ID.Namespace) {
+		// A cluster does not bind such a claim, and the kubelet checks it again (getPVSpec).
+		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q names the PersistentVolume %s, which is bound to the claim %s/%s", ref.ClaimName, pv.Name, r.Namespace, r.Name), "remove spec.volumeName from the claim")
+	}
 	if p := in.wrongNode(pv); p != nil {
 		return Volume{}, problem.List{*p}
 	}

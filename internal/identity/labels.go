@@ -53,6 +53,12 @@ const (
 	AnnotationUserNamespace = "podrun.dev/user-namespace"
 	UserNamespacePreferred  = "preferred"
 
+	// AnnotationVolumeOrigin is an annotation that podrun sets for PersistentVolumes that no manifest defines.
+	// podrun removes it from the PersistentVolumes of manifests.
+	AnnotationVolumeOrigin = "podrun.dev/volume-origin"
+	VolumeOfSettings       = "settings"
+	VolumeOfAPIServer      = "api-server"
+
 	// ManagedBy is the value of AnnotationManagedBy.
 	ManagedBy = "podrun"
 

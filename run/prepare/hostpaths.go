@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/volume"
 )
@@ -24,11 +26,17 @@ func hostPathsOf(pod *corev1.Pod, objects *manifest.Objects) []admission.HostPat
 				continue
 			}
 			if pv := objects.Volumes[claim.Spec.VolumeName]; pv != nil && pathOf(pv) != "" && volume.ProvisionedPath(pv) == "" {
-				out = append(out, admission.HostPath{Field: field + ".persistentVolumeClaim.claimName", Path: pathOf(pv)})
+				out = append(out, admission.HostPath{Field: field + ".persistentVolumeClaim.claimName", Path: pathOf(pv),
+					Volume: pv.Name, InManifest: manifest.InManifest(pv)})
 			}
 		}
 	}
 	return out
+}
+
+// ForbiddenVolumes returns an event for each volume of a pod on this host that the settings forbid for a new pod.
+func ForbiddenVolumes(c manifest.Checkpoint, s nodeconfig.Settings) []event.Event {
+	return admission.Forbidden(hostPathsOf(c.Pod, c.Objects()), s)
 }
 
 func pathOf(pv *corev1.PersistentVolume) string {

@@ -210,17 +210,27 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 // emitWarnings emits an event for each warning of the plan. An update in place, for example by a renewed token,
 // does not repeat those that the journal contains.
 func (a *applying) emitWarnings(change prepare.Change) {
-	var emitted []event.Event
-	switch {
-	case change == prepare.ChangeUnchanged || len(a.pod.Plan.Warnings) == 0:
-		return
-	case change == prepare.ChangeUpdate:
-		// If the journal cannot be read, a repeated event is better than a missing one.
-		emitted, _ = store.ReadJournal(a.pod.Plan.Layout, a.pod.Plan.ID.UID)
-	}
-	for _, warning := range a.pod.Plan.Warnings {
-		if !slices.ContainsFunc(emitted, func(e event.Event) bool { return e.Reason == warning.Reason && e.Message == warning.Message }) {
+	switch change {
+	case prepare.ChangeUnchanged:
+	case prepare.ChangeUpdate:
+		a.loop.emitNew(a.pod.Plan.Warnings)
+	default:
+		for _, warning := range a.pod.Plan.Warnings {
 			a.pod.Journal.Emit(warning)
+		}
+	}
+}
+
+// emitNew emits those events that the pod's journal does not contain. If the journal cannot be read, a repeated event is
+// better than a missing one.
+func (l *loop) emitNew(events []event.Event) {
+	if len(events) == 0 {
+		return
+	}
+	emitted, _ := store.ReadJournal(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
+	for _, e := range events {
+		if !slices.ContainsFunc(emitted, func(o event.Event) bool { return o.Reason == e.Reason && o.Message == e.Message }) {
+			l.pod.Journal.Emit(e)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/start"
 	"github.com/podrun/podrun/run/store"
 )
@@ -52,6 +53,7 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 		return false, err
 	}
 	w.pod.ResizePending = pod.PendingResize{Known: true, Reason: s.ResizePending}
+	w.loop.emitNew(prepare.ForbiddenVolumes(w.pod.Plan.Checkpoint, w.pod.Node.Settings))
 	defer w.loop.supervised(ctx, &s)()
 	ended, err = w.loop.until(ctx, lifecycle.GoalNever)
 	return ended, w.loop.explain(ctx, err)

@@ -160,8 +160,7 @@ func add(to *manifest.Objects, ref reference, o runtime.Object) {
 		o.ObjectMeta, o.Status = manifest.APIServerMeta(o.ObjectMeta), corev1.PersistentVolumeClaimStatus{}
 		to.Claims[keyOf(ref)] = o
 	case *corev1.PersistentVolume:
-		o.ObjectMeta, o.Status = manifest.APIServerMeta(o.ObjectMeta), corev1.PersistentVolumeStatus{}
-		to.Volumes[keyOf(ref)] = o
+		to.Volumes[keyOf(ref)] = manifest.OfAPIServer(o)
 	case *nodev1.RuntimeClass:
 		o.ObjectMeta = manifest.APIServerMeta(o.ObjectMeta)
 		to.RuntimeClasses[keyOf(ref)] = o
