@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
@@ -42,6 +43,12 @@ var hardened = []profileSetting{
 	{"imagePullCredentialsVerificationPolicy", string(kubelet.AlwaysVerify), func(s *Settings) { s.PullVerification = kubelet.AlwaysVerify },
 		func(s Settings) string { return string(s.PullVerification) }},
 	{"readOnlyAPI", "true", func(s *Settings) { s.ReadOnlyAPI = true }, func(s Settings) string { return fmt.Sprint(s.ReadOnlyAPI) }},
+	{"podPidsLimit", "4096", func(s *Settings) { s.PodPidsLimit = 4096 }, func(s Settings) string { return fmt.Sprint(s.PodPidsLimit) }},
+	// Many pods together can still use all process IDs of the host.
+	{"evictionHard[pid.available]", "10%", func(s *Settings) {
+		s.EvictionHard = maps.Clone(s.EvictionHard)
+		s.EvictionHard["pid.available"] = "10%"
+	}, func(s Settings) string { return cmp.Or(s.EvictionHard["pid.available"], "none") }},
 }
 
 // withProfile returns s with the settings of its profile.

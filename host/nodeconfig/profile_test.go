@@ -19,6 +19,12 @@ func TestProfile(t *testing.T) {
 		"alone":                               {profile, func(*Settings) {}},
 		"overridden in its document":          {profile + "podSecurity: restricted\nuserNamespaces: pod\nreadOnlyAPI: false\n", func(s *Settings) { s.PodSecurity, s.UserNamespaces, s.ReadOnlyAPI = "restricted", "pod", false }},
 		"overridden by the document after it": {profile + "---\n" + begin + "seccompDefault: false\n", func(s *Settings) { s.SeccompDefault = false }},
+		"limits of processes": {profile + "---\n" + begin + "podPidsLimit: -1\nevictionHard: {pid.available: 5%, memory.available: 1Gi}\n", func(s *Settings) {
+			s.PodPidsLimit, s.EvictionHard = -1, map[string]string{"pid.available": "5%", "memory.available": "1Gi"}
+		}},
+		"merged thresholds": {begin + "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n---\n" + profile, func(s *Settings) {
+			s.EvictionHard["memory.available"] = "1Gi"
+		}},
 		"overridden by the document before it": {begin + "seccompDefault: false\nimagePullCredentialsVerificationPolicy: NeverVerify\n---\n" + profile, func(s *Settings) {
 			s.SeccompDefault, s.PullVerification = false, kubelet.NeverVerify
 		}},
@@ -31,6 +37,7 @@ func TestProfile(t *testing.T) {
 			want := Default()
 			want.Profile, want.SeccompDefault, want.PodSecurity, want.UserNamespaces = "hardened", true, "baseline", "prefer"
 			want.PullVerification, want.ReadOnlyAPI = kubelet.AlwaysVerify, true
+			want.PodPidsLimit, want.EvictionHard["pid.available"] = 4096, "10%"
 			tc.want(&want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
@@ -51,8 +58,9 @@ func TestDescribeProfile(t *testing.T) {
 	s, _ := Parse([]byte(beginPodrun+"profile: hardened\npodSecurity: privileged\n"), Default())
 	// A flag may have changed the setting after Parse.
 	s.UserNamespaces = ""
+	delete(s.EvictionHard, "pid.available")
 	const want = "profile hardened: seccompDefault=true, podSecurity=privileged (instead of baseline), userNamespaces=pod (instead of prefer), " +
-		"imagePullCredentialsVerificationPolicy=AlwaysVerify, readOnlyAPI=true"
+		"imagePullCredentialsVerificationPolicy=AlwaysVerify, readOnlyAPI=true, podPidsLimit=4096, evictionHard[pid.available]=none (instead of 10%)"
 	if got := s.DescribeProfile(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
