@@ -16,7 +16,7 @@ import (
 
 // runtime returns the container runtime that the settings specify.
 func (a *app) runtime(r *renderer, s nodeconfig.Settings) *run.Runtime {
-	return run.NewRuntime(s, run.RuntimeOptions{Command: a.commandLine, Note: r.note, Warn: r.warn})
+	return run.NewRuntime(s, run.RuntimeOptions{Command: a.holder, Note: r.note, Warn: r.warn})
 }
 
 // dial connects to the runtime that the settings specify, and stores its endpoint in
@@ -55,7 +55,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 	e := &run.Engine{Node: run.Node{
 		Client: client, Settings: settings,
 		Emit: r.event, Progress: r.event, Warn: r.warn,
-		Command: a.commandLine, Invocation: run.NewInvocation(),
+		Command: a.holder, Invocation: run.NewInvocation(),
 	}}
 	e.UseAhead(a.ahead.facts)
 	a.stored = func() []identity.Pod { return storedPods(e, "") }

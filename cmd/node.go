@@ -35,7 +35,7 @@ func NodeMain(parent context.Context, args []string, streams Streams, version st
 	defer a.flushMessages()
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
-	a.began, a.version, a.commandLine, a.joiner = began, version, shownCommand("podrun-node", args), j
+	a.began, a.version, a.joiner = began, version, j
 	c := newNode(a)
 	c.SetArgs(args)
 	err := c.ExecuteContext(ctx)
@@ -90,7 +90,7 @@ the pods without waiting for the API server.`
 	a.prepareRoot(c)
 	a.joiner.AddFlags(c.Flags())
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		a.settings.ctx = c.Context()
+		a.settings.ctx, a.holder = c.Context(), holderName(c)
 		if err := a.settings.setFromEnv(); err != nil {
 			return err
 		}

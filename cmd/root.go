@@ -58,8 +58,9 @@ type app struct {
 	output       string
 	verbose      bool
 	allowKubelet bool
-	// commandLine describes this invocation in locks, so that other podrun processes can name it.
-	commandLine string
+	// holder describes this invocation in locks, so that other podrun processes can name it
+	// (holderName).
+	holder string
 	// typed are the arguments after translate has converted them to commands and flags of podrun.
 	// dashAdded is set if translate added the -- of exec.
 	typed     []string
@@ -99,7 +100,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	defer a.flushMessages()
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
-	a.began, a.version, a.commandLine = began, version, shownCommand("podrun", args)
+	a.began, a.version, a.holder = began, version, "podrun"
 	root := newRootFor(a, args)
 	if slices.ContainsFunc(args, isCompletionRequest) {
 		a.addCompletions(root)
@@ -137,19 +138,6 @@ func withCause(ctx context.Context, err error) error {
 		return errors.Join(err, cause)
 	}
 	return err
-}
-
-// shownCommand returns a command line without credentials in URLs and without the
-// arguments after --, which are for a container.
-func shownCommand(program string, args []string) string {
-	words := []string{program}
-	for _, arg := range args {
-		words = append(words, problem.ShownURL(arg))
-		if arg == "--" {
-			break
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // printErrors writes an error; if it joins several errors, it writes each of them. The format
@@ -246,7 +234,7 @@ from the same YAML that a cluster accepts.`,
   podrun logs -f web          follow the logs of the pod web
   podrun run job.yaml         run a pod to completion and exit with its exit code`,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			a.settings.ctx = c.Context()
+			a.settings.ctx, a.holder = c.Context(), holderName(c)
 			a.namespaceGiven = c.Flags().Changed("namespace")
 			if err := a.settings.setFromEnv(); err != nil {
 				return err

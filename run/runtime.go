@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -101,6 +102,11 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	record, d, err := r.choose(ctx, use)
 	if err != nil {
 		return "", err
+	}
+	if use >= RuntimeReads && os.Geteuid() == 0 {
+		if err := store.RewriteHolders(r.settings.Layout(), r.layout.Lock()); err != nil && !store.CannotWrite(err) {
+			r.Warn(problem.List{problem.WarningOf(fmt.Errorf("remove the arguments of earlier commands from lock files: %w", err))})
+		}
 	}
 	if record != nil && use >= RuntimeActs {
 		if err := r.recordRecovered(ctx, *record); err != nil {
@@ -212,7 +218,7 @@ func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 	if err := embedded.MakeDirs(r.layout); err != nil {
 		return nil, err
 	}
-	return store.Lock(ctx, r.layout.Lock(), r.Command, func(holder string) { r.Note("waiting for " + holder) })
+	return store.Lock(ctx, r.layout.Lock(), store.NewHolder(r.Command, NewInvocation()), func(holder string) { r.Note("waiting for " + holder) })
 }
 
 // start starts the embedded runtime if it is not running yet, and then prepares the runtime in both

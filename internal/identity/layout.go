@@ -256,6 +256,10 @@ func (l Layout) PodLock(p Pod) string {
 	return filepath.Join(l.Locks(), p.Namespace+"_"+p.Name)
 }
 
+// HoldersMark is an empty file. It exists if no lock file and no owner record contains the arguments of
+// commands of an older podrun. Its name never collides with that of a pod's lock.
+func (l Layout) HoldersMark() string { return filepath.Join(l.Locks(), "holders") }
+
 // NodeLock is the file that podrun locks during admission. Its name never collides with that of a pod's lock, because
 // the name of a pod's lock has an underscore.
 func (l Layout) NodeLock() string { return filepath.Join(l.Locks(), "node") }

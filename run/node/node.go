@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +29,7 @@ type Node struct {
 	Emit     event.Sink         // receives the events of all pods
 	Progress event.Sink         // receives the progress of pulls; may be nil
 	Warn     func(problem.List) // receives warnings; may be nil
-	Command  string             // the command line of this process; lock files show it to other processes
+	Command  string             // the program, the command and the names of its objects; lock files show it to other processes
 	// Invocation is the random ID of this process. The objects that it creates carry the ID.
 	Invocation string
 	// Unattended is true if no user waits for this process. The process then does not report which
@@ -126,7 +124,7 @@ func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.P
 
 // Holder returns the name of this process for lock files; the invocation makes it unique.
 func (n *Node) Holder() string {
-	return fmt.Sprintf("process %d (%s) [%s]", os.Getpid(), n.Command, n.Invocation)
+	return store.NewHolder(n.Command, n.Invocation)
 }
 
 // Observe reads a pod by its UID (observe.ReadPod), and warns once about each state file that cannot be

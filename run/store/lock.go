@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -162,22 +160,6 @@ func writeHolder(f *os.File, who string) error {
 
 // maxHolder is the maximum size of a lock file's content, in bytes.
 const maxHolder = 64 << 10
-
-// Holder returns the name of the process that holds the lock at path, or a general description if the
-// name is unknown.
-func Holder(path string) string {
-	data, err := hostfile.ReadNoFollow(context.Background(), path, maxHolder)
-	if who := strings.TrimSpace(string(data)); err == nil && who != "" {
-		return who
-	}
-	return "another podrun"
-}
-
-// ShownHolder returns a holder's name without its invocation ID, for messages.
-func ShownHolder(who string) string {
-	shown, _, _ := strings.Cut(who, " [")
-	return shown
-}
 
 // Unlock releases the lock. It does not remove the file.
 func (l *FileLock) Unlock() {

@@ -1,0 +1,44 @@
+package cmd
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// objectCommands are the commands all of whose arguments name objects. The arguments of other commands
+// after the first one may be the command of a container, or values.
+var objectCommands = []string{"apply", "delete", "restart", "scale", "serve", "start", "stop", "wait"}
+
+// maxHolderNames limits the names in the result of holderName.
+const maxHolderNames = 8
+
+// holderName describes an invocation for lock files and owner records: the program, the command and the
+// names of its objects. These files outlive the process and messages quote them, so they contain
+// neither flags nor other arguments, which may be passwords (run -e PASSWORD=…).
+func holderName(c *cobra.Command) string {
+	words := []string{c.CommandPath()}
+	given := c.Flags().Args()
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		given = given[:dash]
+	}
+	if !slices.Contains(objectCommands, c.Name()) {
+		given = given[:min(len(given), 1)]
+	}
+	for _, arg := range given[:min(len(given), maxHolderNames)] {
+		if shown := problem.ShownURL(arg); objectName.MatchString(shown) {
+			words = append(words, shown)
+		}
+	}
+	if len(given) > maxHolderNames {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
+}
+
+// objectName matches names, types with names, images, paths and URLs without credentials.
+var objectName = regexp.MustCompile(`^[A-Za-z0-9./~-][A-Za-z0-9._:/+~-]{0,252}(@sha[0-9]+:[0-9a-f]+)?$`)
