@@ -17,7 +17,7 @@ import (
 func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun delete x)", nil)
+		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun delete x) [named aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
 		known := r.known()
-		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun apply x)", nil)
+		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun apply x) [named aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestWarningsWithoutTheNodeLock(t *testing.T) {
 						warned++
 					}
 				}
-				lock, err := store.TryLock(r.layout().NodeLock(), "process 7 (podrun apply x)")
+				lock, err := store.TryLock(r.layout().NodeLock(), "process 7 (podrun apply x) [named aa]")
 				if err != nil || lock == nil {
 					t.Errorf("%s: the node is locked while the command prints %v: %v", name, l, err)
 					return
