@@ -85,7 +85,7 @@ func (f *applyFlags) pruneHint(a *app, c *cobra.Command, named []string) string 
 	}
 	label, note := "", ""
 	f.allowEmpty = true
-	if objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, func(problem.List) {}); err == nil {
+	if objects, err := f.loadWithin(a, c, named, func(problem.List) {}); err == nil {
 		label = commonLabel(objects)
 	}
 	if label == "" {
@@ -136,9 +136,9 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	}
 	r := a.renderer()
 	r.quiet, f.continueOnError, f.allowEmpty, f.services = f.quiet, f.Continue, f.prune, true
-	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
+	closeAhead := a.readAhead(r)
 	defer closeAhead()
-	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, exceptCronJobs(r.warn))
+	objects, err := f.loadWithin(a, c, named, exceptCronJobs(r.warn))
 	if err != nil {
 		return err
 	}

@@ -119,8 +119,7 @@ func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do fun
 		return err
 	}
 	defer closeAll()
-	ctx, cancel := run.WithTimeout(c.Context(), f.timeout)
-	defer cancel()
+	ctx := c.Context()
 	pods, err := f.pods(ctx, a, engine, noneIsFine)
 	if err != nil {
 		return err

@@ -98,6 +98,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	if err != nil || !f.attach {
 		return err
 	}
+	c.SetContext(a.deadline.unlimited) // --timeout limits the start, and not the session
 	if running && target.TTY {
 		if err = a.attachTerminal(c, engine, target, f); err == nil || c.Context().Err() != nil {
 			return err

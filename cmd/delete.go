@@ -125,8 +125,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if named, err = a.podsOfIDs(c.Context(), engine, named, sandboxID); err != nil {
 		return err
 	}
-	ctx, cancel := run.WithRest(c.Context(), f.Timeout, f.Spent)
-	defer cancel()
+	ctx := c.Context()
 	f.Basics = engine.ReadBasics(ctx)
 	f.Found = !f.all && f.labels == ""
 	if len(named) == 0 && !c.Flags().Changed("ignore-not-found") {
@@ -269,7 +268,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error
 	if !f.hasFiles() {
 		return nil, nil
 	}
-	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, nil, func(problem.List) {})
+	objects, err := f.loadWithin(a, c, nil, func(problem.List) {})
 	if err != nil {
 		return nil, err
 	}

@@ -104,14 +104,14 @@ type readAheadState struct {
 const readAheadGrace = 5 * time.Second
 
 // readAhead starts to read the host's facts, which takes as long as reading manifests. The
-// engine that the command creates later uses the result. The argument limit is the time limit
-// of the command. It starts no runtime. If a read fails, the engine repeats it and reports the
-// error.
-func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (end func()) {
+// engine that the command creates later uses the result. It starts no runtime. If a read fails, the
+// engine repeats it and reports the error.
+func (a *app) readAhead(r *renderer) (end func()) {
 	settings, _, err := a.settings.settings()
 	if err != nil || requireRoot() != nil {
 		return func() {}
 	}
+	limit, ctx := a.deadline.limit, a.deadline.unlimited
 	endpoint := a.runtime(r, settings).External(ctx)
 	if endpoint == "" {
 		return func() {}

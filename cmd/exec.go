@@ -102,7 +102,8 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	code, err := engine.Exec(c.Context(), target, run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
+	// The limit of the command in the container is in whole seconds, and a part of it may have passed.
+	code, err := engine.Exec(a.deadline.unlimited, target, run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
 	restore()
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint == "" && code == run.ExecNotFound {
 		e.Hint = missingCommandHint(target, given[dash], f.stdin && f.tty)

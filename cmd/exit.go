@@ -88,14 +88,16 @@ func exitCode(err error) int {
 		}
 		return worst
 	}
-	if e, ok := errors.AsType[*problem.Error](err); ok && !problem.Exhausted(err) {
+	_, expired := errors.AsType[problem.TimeoutError](err)
+	// The cause of a failure is the time limit, whatever the step that it interrupted.
+	if e, ok := errors.AsType[*problem.Error](err); ok && !problem.Exhausted(err) && !(expired && e.Kind == problem.Runtime) {
 		for _, row := range exitTable {
 			if row.kind == e.Kind && row.kind != "" {
 				return row.code
 			}
 		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if expired || errors.Is(err, context.DeadlineExceeded) {
 		return ExitDeadline
 	}
 	return ExitRuntime

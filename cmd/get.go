@@ -199,17 +199,11 @@ func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter
 	return byTemplate, match, err
 }
 
-// watchWithin is watch with the time limit of --timeout.
+// watchWithin is watch. The end of --timeout is not an error, as with kubectl.
 func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []run.Ref, match func(map[string]string) bool) error {
-	if f.timeout <= 0 {
-		return a.watch(c, f, engine, messages, refs, match)
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
-	defer cancel()
-	c.SetContext(ctx)
 	err := a.watch(c, f, engine, messages, refs, match)
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return nil // kubectl also exits with 0 when the time limit of a watch expires
+	if _, expired := errors.AsType[problem.TimeoutError](context.Cause(c.Context())); expired {
+		return nil
 	}
 	return err
 }

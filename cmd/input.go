@@ -65,24 +65,21 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 // hasFiles reports whether -f or -k names manifests.
 func (f *inputFlags) hasFiles() bool { return len(f.files) > 0 || f.kustomize != "" }
 
-// loadWithin is load with the time limit of --timeout, because a FIFO or a server may never send
-// EOF. It sets spent to the time that reading took. A limit of 0 means no limit, and spent then
-// remains unset.
-func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
+// loadWithin is load with an error that explains the end of the command's time limit: a FIFO or a
+// server may never send EOF.
+func (f *inputFlags) loadWithin(a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
+	limit := a.deadline.limit
 	if limit <= 0 {
 		return f.load(c.Context(), a, c, named, warn)
 	}
 	late := &problem.Error{Kind: problem.Deadline,
 		Err: fmt.Errorf("the input did not end within --timeout=%s", limit), Hint: "check the program that writes it, or increase --timeout"}
-	ctx, cancel := context.WithTimeoutCause(c.Context(), limit, late)
+	ctx, cancel := context.WithTimeoutCause(a.deadline.unlimited, limit-time.Since(a.began), late)
 	defer cancel()
-	begin := time.Now()
 	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
-	*spent = time.Since(begin)
-	// The limit would have interrupted the read, unless the process was suspended.
-	if err == nil && *spent >= limit {
-		return nil, late
+	if err == nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // the process was suspended, or a signal arrived
 	}
 	return objects, err
 }

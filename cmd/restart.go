@@ -65,8 +65,7 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 		return err
 	}
 	defer closeAll()
-	ctx, cancel := run.WithTimeout(c.Context(), *timeout)
-	defer cancel()
+	ctx := c.Context()
 	pods, err := pick.pods(ctx, a, engine, pick.all && pick.selector == "")
 	if err != nil {
 		return err

@@ -287,8 +287,7 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 		return err
 	}
 	defer closeAll()
-	ctx, cancel := run.WithTimeout(c.Context(), timeout)
-	defer cancel()
+	ctx := c.Context()
 	pods, err := pick.pods(ctx, a, engine, false)
 	if err != nil {
 		return err

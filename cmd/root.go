@@ -87,7 +87,8 @@ type app struct {
 	// observed (run.View).
 	observedAt map[types.UID]time.Time
 	// work is the command's work, which signals interrupt.
-	work work
+	work     work
+	deadline deadline
 	// joiner connects podrun-node to a cluster; nil in podrun.
 	joiner Joiner
 }
@@ -98,6 +99,7 @@ type app struct {
 func Main(parent context.Context, args []string, streams Streams, version string, began time.Time) int {
 	a := newApp(streams)
 	defer a.flushMessages()
+	defer func() { a.deadline.release() }()
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
 	a.began, a.version, a.holder = began, version, "podrun"
@@ -185,7 +187,7 @@ func (a *app) printColored(text string) {
 
 // newApp returns the app for one command line.
 func newApp(streams Streams) *app {
-	a := &app{raw: streams, systemd: systemd.Systemctl{}}
+	a := &app{raw: streams, systemd: systemd.Systemctl{}, deadline: deadline{release: func() {}}}
 	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
 	a.work.speedUp = make(chan struct{})
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out, &a.rawTerminal}, Err: textWriter{&a.raw.Err, &a.rawTerminal}}
@@ -234,6 +236,7 @@ from the same YAML that a cluster accepts.`,
   podrun logs -f web          follow the logs of the pod web
   podrun run job.yaml         run a pod to completion and exit with its exit code`,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.setDeadline(c)
 			a.settings.ctx, a.holder = c.Context(), holderName(c)
 			a.namespaceGiven = c.Flags().Changed("namespace")
 			if err := a.settings.setFromEnv(); err != nil {

@@ -230,9 +230,9 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	}
 	defer logFile.close()
 	r.also(f.events.observe)
-	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
+	closeAhead := a.readAhead(r)
 	defer closeAhead()
-	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, r.warn)
+	objects, err := f.loadWithin(a, c, named, r.warn)
 	if err != nil {
 		return err
 	}

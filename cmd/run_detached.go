@@ -31,6 +31,8 @@ func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 	}
 	if flags.Changed("timeout") {
 		apply.Timeout = f.Timeout
+	} else {
+		a.limit(c, apply.Timeout)
 	}
 	return a.runApply(c, apply, named)
 }

@@ -141,9 +141,7 @@ start.`,
 			if err := requireRoot(); err != nil {
 				return err
 			}
-			ctx, cancel := run.WithTimeout(c.Context(), timeout)
-			defer cancel()
-			return a.withRuntime(func(rt *run.Runtime) error { return a.runtimeDown(ctx, rt, force) })
+			return a.withRuntime(func(rt *run.Runtime) error { return a.runtimeDown(c.Context(), rt, force) })
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "kill and remove pods first")

@@ -64,8 +64,8 @@ func noneLeft(e *run.Engine, results []run.Result) bool {
 
 // updateServices updates the endpoints of Services after pods have started.
 func (a *app) updateServices(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) error {
-	if len(objects.Services) == 0 {
-		return nil // closing the engine updates the Services of other manifests
+	if len(objects.Services) == 0 || ctx.Err() != nil {
+		return nil // closing the engine updates the Services of other manifests, and those of an interrupted command
 	}
 	if err := e.SyncServices(ctx); err != nil {
 		return err
@@ -186,8 +186,7 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		return err
 	}
 	defer closeAll()
-	ctx, cancel := run.WithRest(c.Context(), f.Timeout, f.Spent)
-	defer cancel()
+	ctx := c.Context()
 	namespace := a.namespaceOrDefault("default")
 	selected := func(s *corev1.Service, _ string) bool {
 		return (s.Namespace == namespace || several && f.allNamespaces) && (several && match(s.Labels) || slices.Contains(names, s.Name))

@@ -68,8 +68,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 		return err
 	}
 	defer closeAll()
-	ctx, cancel := run.WithTimeout(c.Context(), o.Timeout)
-	defer cancel()
+	ctx := c.Context()
 	if waited, err := a.waitJobs(ctx, engine, pick, o); err != nil || waited && len(pick.named) == 0 {
 		return err
 	}

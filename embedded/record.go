@@ -65,6 +65,9 @@ type Daemon struct {
 	// LogFrom is the size of the log, in bytes, before the process wrote to it; nil if an older podrun
 	// started the process.
 	LogFrom *int64 `json:"logFrom,omitempty"`
+	// Starting is set until podrun has prepared the daemon for use (Daemon.Ready). A podrun process that
+	// ends before leaves the rest of the preparation to the next one.
+	Starting bool `json:"starting,omitempty"`
 }
 
 // parseDaemon parses a daemon's record. It returns nil for an invalid one.

@@ -71,6 +71,16 @@ func ReadDaemon(ctx context.Context, l Layout) *Daemon {
 	return d
 }
 
+// Identify returns the identity of a running process, without an archive.
+func Identify(ctx context.Context, pid int) (d Daemon, err error) {
+	d = Daemon{SchemaVersion: schema, PID: pid}
+	if d.BootID, err = bootID(ctx); err != nil {
+		return d, err
+	}
+	_, d.StartTime, err = readStat(pid)
+	return d, err
+}
+
 // bootID returns the ID of the current boot.
 func bootID(ctx context.Context) (string, error) {
 	data, err := hostfile.Read(ctx, "/proc/sys/kernel/random/boot_id", 128)

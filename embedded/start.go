@@ -21,12 +21,6 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// startWithin limits the time until containerd answers. If the host is slow, because of its disk or
-// because it is emulated, that is no reason to kill containerd. A limit is needed because
-// containerd waits forever for a database that another process has open, and podrun serve has no
-// other time limit. Other commands have shorter limits.
-const startWithin = 5 * time.Minute
-
 // StartOptions are the parameters of Start other than the layout.
 type StartOptions struct {
 	Digest       string         // the digest of an archive that is unpacked and verified
@@ -35,6 +29,11 @@ type StartOptions struct {
 	CgroupDriver string         // --cgroup-driver; empty to detect it
 	PodCIDR      []netip.Prefix // --pod-cidr; nil to choose the pod subnets
 	Environment  []string
+	// Running is a daemon that an earlier podrun process has started and has not prepared for use; nil to
+	// start one.
+	Running *Daemon
+	// EndsStalled permits the command to end a daemon that makes no progress (AttendStart).
+	EndsStalled bool
 }
 
 // MakeDirs creates the directories of the runtime. podrun calls it before it locks the runtime.
@@ -45,10 +44,12 @@ func MakeDirs(l Layout) error {
 	return nil
 }
 
-// Start starts containerd, and returns when it answers. Call it with the layout's lock
-// held and no daemon running. The error is of kind Refused if the wanted pod subnets cannot be
-// used; otherwise it is of kind Runtime, and ends with the last lines of containerd's log. It wraps
-// a Damage if the store is damaged.
+// Start starts containerd, or waits for the one that is starting, and returns when it answers. Call it
+// with the layout's lock held and no other daemon running. If ctx ends, it leaves the daemon running: a
+// slow start that each command ends would never succeed. The error is then of kind Deadline or Runtime, or
+// the cause of ctx. The error is of kind Refused if the wanted pod subnets cannot be used; otherwise it is
+// of kind Runtime, and ends with the last lines of containerd's log. It wraps a Damage if the store is
+// damaged.
 func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if err := CheckHost(ctx, l, 0); err != nil {
 		return Daemon{}, err
@@ -61,12 +62,19 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if refused := (*problem.Error)(nil); errors.As(err, &refused) && refused.Kind == problem.Refused {
 		return Daemon{}, err // podrun could not choose the subnets, and has started nothing
 	}
-	if ctx.Err() != nil {
-		return d, context.Cause(ctx)
+	if ctx.Err() != nil && !o.ends(ctx) {
+		return d, startEnded(ctx, d)
 	}
+	ctx = context.WithoutCancel(ctx)
 	err, damage := explain(ctx, l, from, err)
 	ReadEnds(ctx, l).after(d, damage, err.Error(), time.Now()).write(l)
 	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "run 'podrun runtime logs' to show its complete log"}
+}
+
+// ends reports whether the command ends the daemon, after ctx has ended.
+func (o StartOptions) ends(ctx context.Context) bool {
+	_, stalled := errors.AsType[Stalled](context.Cause(ctx))
+	return stalled && o.EndsStalled
 }
 
 // explain returns why a start failed. It uses the error of the start, and the text that containerd has
@@ -93,21 +101,15 @@ func explain(ctx context.Context, l Layout, from int64, err error) (reason error
 // startUnrecorded is Start without the record of a failure. It also returns the size of the log before
 // containerd wrote to it.
 func startUnrecorded(ctx context.Context, l Layout, o StartOptions) (d Daemon, from int64, err error) {
-	if from, err = logSize(l); err != nil {
-		return d, from, err
+	var traits Traits
+	if o.Running != nil {
+		if d = *o.Running; d.LogFrom != nil {
+			from = *d.LogFrom
+		}
+		traits, err = readTraits(ctx, l, o.CgroupDriver)
+	} else {
+		d, traits, from, err = create(ctx, l, o)
 	}
-	files, err := readStoreFiles(l)
-	if err != nil {
-		return d, from, err
-	}
-	if gap := files.gap(); gap != nil {
-		return d, from, *gap
-	}
-	traits, err := configure(ctx, l, o)
-	if err != nil {
-		return d, from, err
-	}
-	d, err = spawn(ctx, l, o, from)
 	if err != nil {
 		return d, from, err
 	}
@@ -118,9 +120,31 @@ func startUnrecorded(ctx context.Context, l Layout, o StartOptions) (d Daemon, f
 		}
 		err = *damage
 	}
-	// A daemon that does not answer, for example because another process has its
-	// database open, must not count as running.
+	if ctx.Err() != nil && !o.ends(ctx) {
+		return d, from, err
+	}
+	// A daemon that cannot be used must not count as running.
 	return d, from, errors.Join(err, Stop(context.WithoutCancel(ctx), l, &d))
+}
+
+// create starts a daemon. It also returns the traits of the host with which it has configured the daemon,
+// and the size of the log before the daemon wrote to it.
+func create(ctx context.Context, l Layout, o StartOptions) (d Daemon, traits Traits, from int64, err error) {
+	if from, err = logSize(l); err != nil {
+		return d, traits, from, err
+	}
+	files, err := readStoreFiles(l)
+	if err != nil {
+		return d, traits, from, err
+	}
+	if gap := files.gap(); gap != nil {
+		return d, traits, from, *gap
+	}
+	if traits, err = configure(ctx, l, o); err != nil {
+		return d, traits, from, err
+	}
+	d, err = spawn(ctx, l, o, from)
+	return d, traits, from, err
 }
 
 // remember adds the variables of the command that starts the daemon to the recorded ones. It
@@ -165,10 +189,6 @@ func configure(ctx context.Context, l Layout, o StartOptions) (Traits, error) {
 
 // spawn starts the process and records it, with the size of the log.
 func spawn(ctx context.Context, l Layout, o StartOptions, from int64) (Daemon, error) {
-	boot, err := bootID(ctx)
-	if err != nil {
-		return Daemon{}, err
-	}
 	log, err := os.OpenFile(l.Log(), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o640)
 	if err != nil {
 		return Daemon{}, err
@@ -179,34 +199,47 @@ func spawn(ctx context.Context, l Layout, o StartOptions, from int64) (Daemon, e
 		return Daemon{}, err
 	}
 	env := Environment(l, o.Digest, record, o.Environment)
-	d := Daemon{SchemaVersion: schema, BootID: boot, Digest: o.Digest, LogFrom: &from}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
+	pid, unit := 0, ""
 	if systemdRuns() {
 		word := make([]byte, 4)
 		// Read never fails (crypto/rand, Go 1.24).
 		rand.Read(word)
-		d.Unit = l.Unit(hex.EncodeToString(word))
-		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, env)
+		unit = l.Unit(hex.EncodeToString(word))
+		pid, err = spawnUnit(ctx, l, unit, argv, env)
 	} else {
-		d.PID, err = spawnProcess(l, argv, env, o.CgroupRoot, log)
+		pid, err = spawnProcess(l, argv, env, o.CgroupRoot, log)
 	}
 	if err != nil {
-		return d, err
+		return Daemon{}, err
 	}
-	if _, d.StartTime, err = readStat(d.PID); err != nil {
+	d, err := Identify(context.WithoutCancel(ctx), pid)
+	d.Digest, d.Unit, d.LogFrom, d.Starting = o.Digest, unit, &from, true
+	if err != nil {
 		return d, fmt.Errorf("it exited immediately: %w", err)
 	}
+	return d, d.write(l)
+}
+
+func (d Daemon) write(l Layout) error {
 	data, err := json.Marshal(d)
 	if err != nil {
-		return d, err
+		return err
 	}
-	return d, hostfile.WriteUnsynced(l.Daemon(), append(data, '\n'), 0o600)
+	return hostfile.WriteUnsynced(l.Daemon(), append(data, '\n'), 0o600)
+}
+
+// Ready records that the daemon is prepared for use. The layout's lock must be held.
+func (d *Daemon) Ready(l Layout) error {
+	d.Starting = false
+	if err := d.write(l); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "record that containerd has started", Err: err}
+	}
+	return nil
 }
 
 // awaitReady waits until containerd answers.
 func awaitReady(ctx context.Context, l Layout, d Daemon) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("no answer at %s within %s", l.Endpoint(), startWithin))
-	defer cancel()
 	for !Listening(ctx, l) {
 		if err := pause(ctx, d); err != nil {
 			return err
@@ -238,6 +271,9 @@ func pause(ctx context.Context, d Daemon) error {
 // AwaitReady waits until a daemon that another podrun process has started answers.
 func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
 	if err := awaitReady(ctx, l, d); err != nil {
+		if ctx.Err() != nil {
+			return startEnded(ctx, d)
+		}
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "run 'podrun runtime logs' to show its log"}
 	}
 	return nil

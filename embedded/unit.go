@@ -18,7 +18,9 @@ const unitWithin = 30 * time.Second
 // terminates only containerd, and not the shims. Neither a restart of podrun.service nor the
 // end of a login session affects it. The service leaves nothing in systemd when it ends.
 func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, unitWithin)
+	// If the command's time limit interrupted the request, systemd might start the service nevertheless, and no
+	// podrun process would know it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unitWithin)
 	defer cancel()
 	// A connection to systemd's own socket requires no D-Bus daemon.
 	conn, err := systemd.NewSystemdConnectionContext(ctx)

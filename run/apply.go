@@ -18,7 +18,7 @@ import (
 // concurrently, each with its own rollback. Each pod has one result, with its error, in the order
 // of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
-	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(ctx, objects)
 	defer locks.Release()

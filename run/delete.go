@@ -18,7 +18,6 @@ import (
 // DeleteOptions are the options of Delete.
 type DeleteOptions struct {
 	Timeout  time.Duration  // limits the whole operation; 0 for no limit
-	Spent    time.Duration  // the part of Timeout that the command has already used
 	Grace    *time.Duration // replaces the pods' grace periods; nil keeps them
 	KeepLogs bool
 	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod is
@@ -70,7 +69,7 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 // Deadline if the facts about the host could not be read. In that case, Delete has removed nothing.
 // The results contain the errors of individual pods.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
-	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.Basics == nil {
 		o.Basics = e.ReadBasics(ctx)

@@ -24,7 +24,7 @@ import (
 // are in the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
-	bounded, cancel := WithRest(ctx, o.Timeout, o.Spent)
+	bounded, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(bounded, objects)
 	defer locks.Release()

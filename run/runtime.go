@@ -17,7 +17,6 @@ import (
 	"github.com/podrun/podrun/host/doctor"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -117,7 +116,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 		return d.Endpoint, r.recordExternal(ctx, d)
 	}
 	last := embedded.ReadDaemon(ctx, r.layout)
-	running := last.Alive() && embedded.Listening(ctx, r.layout)
+	running := last.Usable(ctx, r.layout)
 	switch {
 	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages() && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && (ownPause{r}).check(ctx) != nil)):
 		trimLog(r.layout, r.Warn)
@@ -125,6 +124,8 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 			r.warnOfSubnets(ctx)
 			r.restoreNetwork(ctx)
 		}
+	case use == RuntimeLooks && last.Alive():
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New(startingText(last.PID)), Hint: "'podrun runtime logs' shows its log"}
 	case use == RuntimeStarts || last != nil && use > RuntimeLooks:
 		if os.Geteuid() != 0 {
 			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and only root can start it"), Hint: "run as root"}
@@ -219,111 +220,6 @@ func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 		return nil, err
 	}
 	return store.Lock(ctx, r.layout.Lock(), store.NewHolder(r.Command, NewInvocation()), func(holder string) { r.Note("waiting for " + holder) })
-}
-
-// start starts the embedded runtime if it is not running yet, and then prepares the runtime in both
-// cases.
-func (r *Runtime) start(ctx context.Context) error {
-	lock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	record, err := r.readChoice(ctx)
-	if err != nil {
-		return err
-	}
-	last := embedded.ReadDaemon(ctx, r.layout)
-	restarts := last.Alive() && reconfigures(ctx, r)
-	if restarts {
-		if err := embedded.Stop(ctx, r.layout, last); err != nil {
-			return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "stop it", Err: err}
-		}
-	}
-	if last.Alive() {
-		if err := embedded.AwaitReady(ctx, r.layout, *last); err != nil {
-			return err
-		}
-		if err := (ownPause{r}).restore(ctx, last.Digest); err != nil {
-			return err
-		}
-	} else {
-		if !restarts {
-			embedded.NoteEnd(ctx, r.layout, last)
-		}
-		digest, err := r.unpack(ctx, last, record)
-		if err != nil {
-			return err
-		}
-		started, err := r.launch(ctx, digest)
-		if err != nil {
-			return err
-		}
-		last = &started
-	}
-	if record == nil || record.Kind != embedded.Own || record.Digest != last.Digest {
-		if err := r.recordUnlessOther(ctx, embedded.Choice{Kind: embedded.Own, Digest: last.Digest}); err != nil {
-			return err
-		}
-		if record == nil || record.Kind != embedded.Own {
-			r.Note("using the embedded container runtime, in " + r.layout.Dir())
-		}
-	}
-	if err := r.loadDropped(ctx); err != nil {
-		return err
-	}
-	ownStore{r}.announce(ctx)
-	return nil
-}
-
-// unpack installs the files of the runtime, and returns the digest of the archive.
-func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *embedded.Choice) (string, error) {
-	defer trace.Begin(ctx, "unpack or verify the embedded runtime", "")()
-	own := ""
-	if r.archive != nil {
-		own = r.archive.Digest
-	}
-	unpacked := func(digest string) bool { return embedded.Verify(ctx, r.layout, digest) == nil }
-	digest := embedded.PickDigest(last, record, own, unpacked)
-	switch {
-	case digest == "":
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary does not contain a runtime, and no runtime is unpacked in " + r.layout.Dir()), Hint: "use podrun-bundle"}
-	case digest == own:
-		return digest, embedded.Unpack(ctx, r.layout, *r.archive)
-	}
-	return digest, nil // the archive was already verified
-}
-
-// launch starts the unpacked runtime, and loads its sandbox image.
-func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, error) {
-	if err := (ownStore{r}).prepare(ctx); err != nil {
-		return embedded.Daemon{}, err
-	}
-	podCIDR, err := nodeconfig.ParsePodCIDR(r.settings.PodCIDR)
-	if err != nil {
-		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked by the caller
-	}
-	sandbox, err := ownPause{r}.open(ctx, digest)
-	if err != nil {
-		return embedded.Daemon{}, pauseError(err)
-	}
-	defer sandbox.file.Close()
-	end := trace.Begin(ctx, "start containerd", "")
-	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, SandboxImage: sandbox.reference(), PodCIDR: podCIDR, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
-	end()
-	if e, ok := errors.AsType[*problem.Error](err); ok && isDamage(err) {
-		e.Hint = ownStore{r}.hint(ctx)
-	}
-	if err != nil {
-		return d, err
-	}
-	if err := (ownPause{r}).load(ctx, sandbox); err != nil {
-		return d, err
-	}
-	if err := embedded.Prune(ctx, r.layout, digest); err != nil {
-		r.Warn(problem.List{problem.WarningOf(err)})
-	}
-	return d, nil
 }
 
 // client connects to the embedded runtime.

@@ -45,7 +45,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 				r.Warn(problem.List{problem.WarningOf(failed)})
 				reported = text
 			}
-		case last.Alive():
+		case last.Usable(ctx, r.layout):
 			setProblem(&r.problem, "")
 			attend(ctx, r, last, &collision)
 			embedded.NoteStable(ctx, r.layout, began)
@@ -53,7 +53,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 				pause, reported = 0, ""
 			}
 			continue
-		default:
+		case !last.Alive():
 			setProblem(&r.problem, "containerd exited")
 		}
 		if wait.Sleep(ctx, pause) != nil {

@@ -19,7 +19,7 @@ type RuntimeStatus struct {
 	Kind     string `json:"kind"`           // embedded or external
 	Recorded bool   `json:"recorded"`       // false if the choice is not recorded, and the next command would choose this runtime
 	Endpoint string `json:"endpoint"`       // unix:///…
-	State    string `json:"state"`          // running or stopped; for an external runtime: answers, no CRI, silent or absent
+	State    string `json:"state"`          // running, starting, failed or stopped; for an external runtime: answers, no CRI, silent or absent
 	PID      int    `json:"pid,omitempty"`  // the process ID of the embedded daemon
 	Unit     string `json:"unit,omitempty"` // name of the embedded daemon's systemd unit
 	// digest of the archive of the daemon that is running or that ran last
@@ -27,7 +27,7 @@ type RuntimeStatus struct {
 	Archive string `json:"archive,omitempty"` // the digest of the archive in this binary
 	Dir     string `json:"dir,omitempty"`     // directory of the embedded runtime
 	Log     string `json:"log,omitempty"`
-	// Problem explains why containerd does not run, if its last start failed.
+	// Problem explains why containerd cannot be used: its last start failed, or it does not answer yet.
 	Problem  string       `json:"problem,omitempty"`
 	Replaced *Replacement `json:"replaced,omitempty"` // the last damaged store that podrun replaced
 }
@@ -59,9 +59,14 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	}
 	if last := embedded.ReadDaemon(ctx, r.layout); last.Alive() {
 		s.PID, s.Unit, s.Digest, s.State = last.PID, last.Unit, last.Digest, "running"
+		if !last.Usable(ctx, r.layout) {
+			s.State = "starting"
+		}
 	}
 	if s.Problem = (ownStore{r}).failure(ctx); s.Problem != "" && s.PID == 0 {
 		s.State = "failed"
+	} else if s.State == "starting" {
+		s.Problem = startingText(s.PID)
 	}
 	s.Replaced = ownStore{r}.replacement(ctx)
 	return s, nil
@@ -95,7 +100,9 @@ func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	}
 	if e.Problem = s.Problem; e.Problem != "" {
 		e.Fix = "fix the cause, then run 'podrun runtime up'; 'podrun runtime logs' shows containerd's log"
-		if embedded.ReadEnds(ctx, r.layout).Damaged > 0 {
+		if s.State == "starting" {
+			e.Fix = "wait until containerd answers; if it makes no progress, 'podrun runtime up' ends it and starts it again; 'podrun runtime logs' shows its log"
+		} else if embedded.ReadEnds(ctx, r.layout).Damaged > 0 {
 			e.Fix = ownStore{r}.hint(ctx)
 		}
 	}
@@ -110,9 +117,11 @@ func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
 		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary does not contain a runtime to upgrade to"), Hint: "use podrun-bundle"}
 	}
+	ctx, end := runtimeStart{r}.attend(ctx)
+	defer end()
 	lock, err := r.lock(ctx)
 	if err != nil {
-		return false, err
+		return false, waitEnded(ctx, err)
 	}
 	defer lock.Unlock()
 	record, err := r.readChoice(ctx)
@@ -141,7 +150,7 @@ func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if err := embedded.Stop(ctx, r.layout, last); err != nil {
 		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err}
 	}
-	if _, err := r.launch(ctx, r.archive.Digest); err != nil {
+	if _, err := (runtimeStart{r}).launch(ctx, r.archive.Digest); err != nil {
 		return false, errors.Join(err, r.startAgain(ctx, last))
 	}
 	return true, embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.Own, Digest: r.archive.Digest})
@@ -157,7 +166,7 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	if err := embedded.Stop(ctx, r.layout, embedded.ReadDaemon(ctx, r.layout)); err != nil {
 		return err
 	}
-	if _, err := r.launch(ctx, last.Digest); err != nil {
+	if _, err := (runtimeStart{r}).launch(ctx, last.Digest); err != nil {
 		return err
 	}
 	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "podrun restarted the previous version"}})

@@ -124,9 +124,11 @@ func pauseError(err error) error {
 // it uses that image, or does not run, or if the user may not check it.
 func (o ownPause) check(ctx context.Context) error {
 	last := embedded.ReadDaemon(ctx, o.runtime.layout)
-	if !last.Alive() {
+	if !last.Usable(ctx, o.runtime.layout) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, embedded.AnswerWithin)
+	defer cancel()
 	err := o.compare(ctx, last.Digest)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil

@@ -206,12 +206,14 @@ func (s ownStore) replacement(ctx context.Context) *Replacement {
 
 // Up starts the embedded runtime like Open. If the store is damaged, Up does not leave the
 // replacement to later commands: it starts containerd repeatedly until enough starts have failed,
-// and replaces the store.
+// and replaces the store. If containerd makes no progress, Up ends it and starts it once more.
 func (r *Runtime) Up(ctx context.Context) (string, error) {
 	r.Replaces, r.Attended = true, true
 	for try := 0; ; try++ {
 		endpoint, err := r.Open(ctx, RuntimeStarts)
-		if err == nil || !isDamage(err) || !r.settings.RuntimeRecover || try >= embedded.DamagedStarts {
+		_, stalled := errors.AsType[embedded.Stalled](err)
+		again := isDamage(err) && r.settings.RuntimeRecover && try < embedded.DamagedStarts || stalled && try == 0
+		if !again {
 			return endpoint, err
 		}
 	}

@@ -37,7 +37,7 @@ const scaleAttempts = 5
 // error without results, the number has not changed. Scale does not change pods that already exist.
 // It returns one result for each pod that it has started or removed.
 func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int32, o ScaleOptions) ([]Result, error) {
-	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	w, err := e.readWorkload(kind, id)
 	if err != nil {

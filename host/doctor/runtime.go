@@ -40,7 +40,7 @@ func embedded(in Input) Finding {
 		}
 	}
 	if in.EmbeddedProblem != "" {
-		return Finding{Check: "embedded-runtime", Status: Fail, Summary: "it does not start: " + in.EmbeddedProblem, Fix: in.EmbeddedFix}
+		return Finding{Check: "embedded-runtime", Status: Fail, Summary: "it cannot be used: " + in.EmbeddedProblem, Fix: in.EmbeddedFix}
 	}
 	if in.Collision != "" {
 		return Finding{Check: "embedded-runtime", Status: Warn, Summary: in.Collision, Fix: CollisionFix}

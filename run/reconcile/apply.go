@@ -24,7 +24,6 @@ import (
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
 	Timeout       time.Duration // time limit of the whole operation; 0 means no limit
-	Spent         time.Duration // the part of Timeout that has already passed
 	KeepOnFailure bool          // if a pod fails to start, keep the objects that podrun created for it
 	AllowKubelet  bool
 	Wait          lifecycle.Goal // GoalStarted if empty

@@ -218,7 +218,7 @@ func TestADamagedStore(t *testing.T) {
 		_, sent := s.texts()
 		return strings.Contains(sent, "READY=1") && strings.Contains(sent, "WATCHDOG=1") && strings.Contains(sent, "STATUS=1 pods: ") && strings.Contains(sent, "the container runtime does not run: ")
 	})
-	r.fails(122, "it does not start: ", "doctor")
+	r.fails(122, "it cannot be used: ", "doctor")
 	// While the next start is in progress, the state is "running".
 	r.until("runtime status reports the failure", func() bool {
 		out := r.must("runtime", "status")
