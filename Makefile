@@ -50,45 +50,42 @@ demo: ## a pod from start to end on the embedded runtime, which it builds first;
 # The podrun-bundle with which the tests run the embedded runtime: the output of make bundle.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
 
-# The long tests wait half of their time: run three packages concurrently (Go's default is one per
-# CPU), in the order of the command line; go test ignores a package that is listed again. Test
-# binaries are linked in each run; without DWARF, that takes a quarter less time. lint has already
-# vetted the packages.
-OVERLAP = -p 3 -ldflags=-w -vet=off
-LONGEST = ./test/script ./test/e2e ./test/crash ./test/engine ./test/embedded ./test/fault
-
 .PHONY: test
-test: lint shells ## every check and test; the scripts in full on the fake, a part on containerd and on the runtime of make bundle
-	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test $(OVERLAP) -count=1 -timeout 40m $(LONGEST) ./...
-	cd embedded/bundle && go test -count=1 -timeout 20m ./podrun-net
-	cd test/controllers && go test -count=1 -timeout 10m .
-	cd test/conformance && go test -count=1 ./summary
+test: ## ring 1: every check and test that cannot fail by chance, some of them on containerd and on the runtime of make bundle
+	hack/lint
+	hack/test 1
+
+.PHONY: test-all
+test-all: shells ## ring 2: make test, and samples of the long tests, on all runtimes, for arm64 and in one guest
+	hack/lint
+	hack/test 2
+	$(MAKE) test-arm64 test-guest CELLS='$(or $(CELLS),trixie/v2/systemd)' CHECKS='$(or $(CHECKS),smoke service)'
 
 .PHONY: test-embedded
 test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it
 	[[ -n $$PODRUN_TEST_BUNDLE ]] || { echo "run make bundle first" >&2 && exit 1; }
-	go test -count=1 -timeout 5m ./test/embedded
-	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 5m -run TestScriptsOnEmbedded ./test/script
+	PODRUN_TEST_RING=2 go test -count=1 -timeout 40m ./test/embedded
+	PODRUN_TEST_RING=2 hack/with-runtime go test -count=1 -timeout 40m -run TestScriptsOnEmbedded ./test/script
 
 .PHONY: test-crio
 test-crio: ## all scripts and the runtime suite on CRI-O; skipped if PODRUN_CRIO is not set
 	if [[ -z $${PODRUN_CRIO:-} ]]; then echo 'test-crio: skipped: PODRUN_CRIO and PODRUN_PINNS are not set (see hack/crio)'; else \
-		PODRUN_TEST_RUNTIME=crio hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnRuntime|TestSuiteOnRuntime' ./test/script ./cri/critest; fi
+		PODRUN_TEST_RING=3 PODRUN_TEST_RUNTIME=crio hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnRuntime|TestSuiteOnRuntime' ./test/script ./cri/critest; fi
 
 .PHONY: test-scripts
 test-scripts: shells ## all scripts on the fake runtime with both profiles, on containerd and on the runtime of make bundle
-	hack/with-runtime go test -count=1 -timeout 40m -run TestScripts ./test/script
+	PODRUN_TEST_RING=3 hack/with-runtime go test -count=1 -timeout 40m -run TestScripts ./test/script
 
 .PHONY: shells
 shells: # installs the shells and programs that tests of completion, terminals and releases need; fish is large, and tested only where it is installed
 	command -v tmux >/dev/null && command -v zsh >/dev/null && command -v jq >/dev/null && command -v ssh-keygen >/dev/null || hack/install tmux zsh jq openssh-client
 
 .PHONY: torture
-torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about four hours
-	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./test/engine
-	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v ./test/fault
-	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
-	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
+torture: ## ring 3: all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about four hours
+	PODRUN_TEST_RING=3 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./test/engine
+	PODRUN_TEST_RING=3 go test -count=1 -timeout 120m -v ./test/fault
+	PODRUN_TEST_RING=3 go test -count=1 -timeout 30m -v ./test/hostile
+	PODRUN_TEST_RING=3 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
 	$(MAKE) crash-sweep crash-random job-kills
 
 .PHONY: fuzz
@@ -130,19 +127,19 @@ soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOA
 
 .PHONY: crash-sweep
 crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten, OFFSET=1 for another tenth
-	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_OFFSET=$(OFFSET) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestCrashSweep -count=1 -v -timeout 3h
+	PODRUN_TEST_RING=3 PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_OFFSET=$(OFFSET) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestCrashSweep -count=1 -v -timeout 3h
 
 .PHONY: job-kills
 job-kills: ## podrun serve killed at each step of a CronJob's run, and at random times while Jobs run, on real containerd: KILLS=20
-	PODRUN_JOB_KILLS=$(or $(KILLS),20) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run 'TestJobKills|TestJobsUnderKills' -count=1 -v -timeout 1h
+	PODRUN_TEST_RING=3 PODRUN_JOB_KILLS=$(or $(KILLS),20) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run 'TestJobKills|TestJobsUnderKills' -count=1 -v -timeout 1h
 
 .PHONY: crash-random
 crash-random: ## podrun killed at random times, on real containerd: KILLS=500
-	PODRUN_CRASH_KILLS=$(or $(KILLS),500) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestRandomKills -count=1 -v -timeout 2h
+	PODRUN_TEST_RING=3 PODRUN_CRASH_KILLS=$(or $(KILLS),500) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestRandomKills -count=1 -v -timeout 2h
 
 .PHONY: trial
 trial: ## the commands that users typed without reading help, on containerd, counted by class; 30 minutes
-	PODRUN_TRIAL=1 hack/with-runtime go test ./test/trial -run TestTrial -count=1 -v -timeout 2h
+	PODRUN_TEST_RING=3 PODRUN_TRIAL=1 hack/with-runtime go test ./test/trial -run TestTrial -count=1 -v -timeout 2h
 
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins
