@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// program is podrun, built for these tests.
+// program is podrun, built with fault points, at which a test can kill it.
 var program string
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	binary.Main(m, &program)
+	binary.Main(m, &program, "-tags", "faultpoints,grpcnotrace")
 }
 
 // rig is a root directory of podrun on the real runtime.
