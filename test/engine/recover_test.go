@@ -136,14 +136,16 @@ func TestSandboxWithoutAddress(t *testing.T) {
 // TestRollbackFails checks that the error names the objects that podrun could not remove, and
 // that delete removes them.
 func TestRollbackFails(t *testing.T) {
-	r := newRig(t)
-	r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
-	clear := r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
-	result := r.apply(one("Always"))
-	id := r.rt.Sandboxes()[0].ID
-	wantErr(t, result.Err, problem.Runtime, "container app", "create", "clean up", id)
-	clear()
-	r.mustDelete()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
+		clear := r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
+		result := r.apply(one("Always"))
+		id := r.rt.Sandboxes()[0].ID
+		wantErr(t, result.Err, problem.Runtime, "container app", "create", "clean up", id)
+		clear()
+		r.mustDelete()
+	})
 }
 
 func TestKeepOnFailure(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // slowPod returns a pod whose container uses its whole grace period of 8 s to exit.
@@ -51,6 +52,7 @@ func errorOf(results []run.Result, err error) error {
 // times while the first one is active. Neither may wait for the supervisor, which never exits.
 // At the end, the pod of the last successful apply must run.
 func TestPairsBesideServe(t *testing.T) {
+	ring.Require(t, 2)
 	for first, doFirst := range besideServe {
 		for second, doSecond := range besideServe {
 			for _, after := range []time.Duration{time.Second, 6 * time.Second, 8100 * time.Millisecond} {
