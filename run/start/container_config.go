@@ -34,6 +34,10 @@ type configs struct {
 func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
 	plan := c.pod.Plan.Container(a.Container)
 	spec := lifecycle.FindContainer(c.pod.Spec(), a.Container).Container
+	// Like the kubelet, podrun writes the hosts file before it checks whether the container may start.
+	if err := c.writeHosts(ctx); err != nil {
+		return nil, err
+	}
 	late, err := c.late(a, image)
 	if err == nil {
 		err = c.lateVolumes(ctx, plan, spec, mounted, &late)

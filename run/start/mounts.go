@@ -28,14 +28,11 @@ func (c configs) writeHosts(ctx context.Context) error {
 	})
 }
 
-// makeMounted creates the hosts file and the directory of the container's logs, and checks all mounts
+// makeMounted creates the directory of the container's logs, and checks all mounts
 // of a container that is about to be created. An earlier podrun process may have created the sandbox,
 // so makeMounted assumes nothing about what that process has created.
 func (c configs) makeMounted(ctx context.Context, config *runtimeapi.ContainerConfig) error {
 	layout, id := c.pod.Plan.Layout, c.pod.Plan.ID
-	if err := c.writeHosts(ctx); err != nil {
-		return err
-	}
 	// The kubelet creates this directory for each container, too (generateContainerConfig in pkg/kubelet/kuberuntime).
 	if err := hostfile.MakeDirs(filepath.Dir(filepath.Join(layout.Logs(id), config.GetLogPath())), 0o755); err != nil {
 		return fmt.Errorf("create the directory of the logs: %w", err)
