@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/ring"
 )
 
 // The listings in testdata are the output of nft 1.0.6 for testdata/rules.nft. That file contains
@@ -125,9 +127,10 @@ func TestRemoveNft(t *testing.T) {
 // thread exits with the test, so no other test runs in the namespace.
 func inOwnNetwork(t *testing.T) (nft string) {
 	t.Helper()
+	ring.RequireRoot(t)
 	nft, err := exec.LookPath("nft")
-	if err != nil || os.Getuid() != 0 {
-		t.Skip("requires root and nft (Debian package nftables)")
+	if err != nil {
+		t.Skip("requires nft (Debian package nftables)")
 	}
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

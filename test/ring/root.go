@@ -14,8 +14,16 @@ import (
 // privileges.
 func RequireRoot(t testing.TB) {
 	t.Helper()
+	if lacks := Lacks(t); lacks != "" {
+		t.Skip(lacks)
+	}
+}
+
+// Lacks returns which privilege of RequireRoot this process does not have, or "".
+func Lacks(t testing.TB) string {
+	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not root")
+		return "not root"
 	}
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -24,9 +32,10 @@ func RequireRoot(t testing.TB) {
 	held := effective(string(status))
 	for name, capability := range map[string]int{"CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN} {
 		if held&(1<<capability) == 0 {
-			t.Skip("root without " + name)
+			return "root without " + name
 		}
 	}
+	return ""
 }
 
 // effective returns the effective capabilities in the content of /proc/PID/status, or 0 if it has none.
