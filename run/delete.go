@@ -123,7 +123,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 }
 
 func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) Result {
-	lock, err := e.Locks().LockPod(ctx, k.ID, store.PurposeRemove)
+	lock, err := e.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)).LockPod(ctx, k.ID, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
 		return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}

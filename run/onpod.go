@@ -19,9 +19,9 @@ import (
 
 // onPod calls do for a pod on this host, under the pod's lock, and then reads the pod's
 // status.
-func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Purpose, do func(*reconcile.Worker) error) Result {
+func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, locks store.Locks, p store.Purpose, do func(*reconcile.Worker) error) Result {
 	result := Result{ID: k.ID, Outcome: outcome}
-	lock, err := e.Locks().LockPod(ctx, k.ID, p)
+	lock, err := locks.LockPod(ctx, k.ID, p)
 	defer lock.Release()
 	if err != nil {
 		result.Err = err

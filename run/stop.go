@@ -17,5 +17,5 @@ func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Resu
 }
 
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
-	return e.onPod(ctx, k, OutcomeStopped, store.PurposeStop, func(s *reconcile.Worker) error { return s.Stop(ctx, o.Grace) })
+	return e.onPod(ctx, k, OutcomeStopped, e.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)), store.PurposeStop, func(s *reconcile.Worker) error { return s.Stop(ctx, o.Grace) })
 }

@@ -28,7 +28,7 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	if o.For == lifecycle.GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
-	result := e.onPod(ctx, k, OutcomeMet, store.PurposeRun, func(s *reconcile.Worker) error {
+	result := e.onPod(ctx, k, OutcomeMet, e.Locks(), store.PurposeRun, func(s *reconcile.Worker) error {
 		return s.Attend(ctx, o.For)
 	})
 	if result.Err == nil && !o.For.ReachedBy(result.Status) {

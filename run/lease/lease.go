@@ -236,10 +236,12 @@ func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 	return Ownership{By: r, Live: live}, nil
 }
 
-// Operates reports whether r belongs to a live command whose operation on the pod will end by itself.
-// Any other owner, such as a supervisor, may keep the pod as long as the pod exists, so a command
-// cannot wait for it.
-func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
+// Operates reports whether r belongs to a live command whose operation on the pod will end by itself,
+// or to any live owner that is running a preStop hook. Any other owner, such as a supervisor, may keep
+// the pod as long as the pod exists, so a command cannot wait for it.
+func (l *Lease) Operates(r *store.OwnerRecord) bool {
+	return (r.Operates() || r.HookRuns()) && l.Lock.Live(r)
+}
 
 // AwaitEnd waits, without the lock, until the command that owns the pod has ended its operation
 // (Operates), or until the function over returns true. In both cases it returns store.ErrChanged.

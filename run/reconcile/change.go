@@ -106,7 +106,7 @@ func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	return a.lease.Lock.Update(func(r *store.OwnerRecord) {
 		r.UID, r.Incarnation, r.Fresh = a.pod.Plan.ID.UID, store.RandomHex(8), !again
 		r.EndRemoval()
-		r.Ending = nil
+		r.Ending, r.Stops = nil, nil
 		a.lease.Lock.SetOrigin(r)
 	})
 }

@@ -4,10 +4,21 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
+
+// GraceOf returns the grace period with which a command stops or removes a pod: the command's own, or
+// the pod's. The pod may be nil.
+func GraceOf(p *corev1.Pod, grace *time.Duration) time.Duration {
+	if grace != nil {
+		return *grace
+	}
+	return pod.GraceOf(p)
+}
 
 // Stop stops the pod until a command starts it, and keeps its directory, logs and the records of its
 // containers. A non-nil grace replaces the pod's grace period. The error is of kind Runtime or

@@ -80,12 +80,12 @@ func (r *Remover) Stored(ctx context.Context) error {
 // nil when this incarnation of the pod has been removed, even if a new pod has the same name.
 func (r *Remover) Owned(ctx context.Context, o RemoveOptions) error {
 	for {
-		if err := r.lease.Acquire(store.PurposeRemove); err != nil {
-			return err
-		}
-		err := r.Remove(ctx, o)
+		err := r.lease.Acquire(store.PurposeRemove)
 		if err == nil {
-			return r.lease.Lock.Disown()
+			err = r.Remove(ctx, o)
+			if err == nil {
+				return r.lease.Lock.Disown()
+			}
 		}
 		if !errors.Is(err, store.ErrChanged) {
 			return err

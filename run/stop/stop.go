@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -164,7 +163,10 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 // returns store.ErrChanged if another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
-	if err := s.recordEnding(list, grace); err != nil || len(list) == 0 {
+	for i := together; i < len(list) && grace > 0; i++ {
+		stops[i].afterOthers = true
+	}
+	if err := s.recordEnding(stops, grace); err != nil || len(list) == 0 {
 		return err
 	}
 	errs := make([]error, len(list))
@@ -172,10 +174,10 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	for i := range list {
 		ended[i] = make(chan struct{})
 	}
-	lost := s.lease.Do(ctx, s.lease.Lost, func(ctx context.Context) error {
+	lost := s.lease.Do(ctx, s.lostOrShortened(stops), func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		for i := range list {
-			if i >= together && grace > 0 {
+			if stops[i].afterOthers {
 				stops[i].after = ended[:i]
 			}
 			wg.Go(func() {
@@ -190,6 +192,7 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 		return lost
 	}
 	if lost == nil {
+		s.lease.Lock.Reload()
 		for i, c := range list {
 			if errs[i] == nil {
 				s.updateStopped(ctx, c)
@@ -206,32 +209,12 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	return lost
 }
 
-// planStops returns the plan for stopping the containers. If a container is already being stopped,
-// its deadline does not change.
-func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
-	var out []stop
-	for _, c := range list {
-		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
-		if end, told := s.lease.Lock.Ending[c.ID]; told {
-			st.stopping, st.grace = true, min(grace, max(time.Until(end), 0))
-		}
-		out = append(out, st)
-	}
-	return out
-}
-
-// Finish stops the containers and sandboxes that an earlier owner asked to stop. They may exit at any
-// time, so podrun must not treat them as running.
+// Finish stops the containers and sandboxes that an earlier owner was stopping. They may exit at any
+// time, so podrun must not treat them as running. The containers come first: stopping a sandbox kills
+// its containers without their preStop hooks and grace periods.
 func (s *Stopper) Finish(ctx context.Context) error {
 	if len(s.lease.Lock.Ending) == 0 {
 		return nil
-	}
-	err := s.stopSandboxes(ctx, func(sb lifecycle.Sandbox) bool {
-		_, told := s.lease.Lock.Ending[sb.ID]
-		return told && sb.Ready
-	})
-	if err != nil {
-		return s.pod.OfRuntime(err)
 	}
 	apps, sidecars := s.running()
 	var list []lifecycle.Container
@@ -240,38 +223,13 @@ func (s *Stopper) Finish(ctx context.Context) error {
 			list = append(list, c)
 		}
 	}
-	if len(list) == 0 {
-		return nil
+	if len(list) > 0 {
+		if err := s.stopAll(ctx, list, len(list), s.pod.GracePeriod()); err != nil {
+			return s.pod.OfRuntime(err)
+		}
 	}
-	return s.pod.OfRuntime(s.stopAll(ctx, list, len(list), s.pod.GracePeriod()))
-}
-
-// recordEnding records the containers that podrun is about to ask to stop, and the ends of their
-// grace periods. If podrun is removing the pod, recordEnding also records the removal and the pod's
-// sandboxes.
-func (s *Stopper) recordEnding(list []lifecycle.Container, grace time.Duration) error {
-	if len(list) == 0 && !s.Removes {
-		return nil
-	}
-	now := time.Now()
-	err := s.lease.Lock.Update(func(r *store.OwnerRecord) {
-		ending := maps.Clone(r.Ending)
-		if ending == nil {
-			ending = map[string]time.Time{}
-		}
-		for _, c := range list {
-			ending[c.ID] = now.Add(grace)
-			if before, told := r.Ending[c.ID]; told && before.Before(ending[c.ID]) {
-				ending[c.ID] = before
-			}
-		}
-		if s.Removes {
-			maps.Copy(ending, s.endingSandboxes(r.Ending))
-		}
-		r.Ending = ending
-		if s.Removes {
-			r.BeginRemoval(now, grace, s.Recreates)
-		}
-	})
-	return err
+	return s.pod.OfRuntime(s.stopSandboxes(ctx, func(sb lifecycle.Sandbox) bool {
+		_, told := s.lease.Lock.Ending[sb.ID]
+		return told && sb.Ready
+	}))
 }

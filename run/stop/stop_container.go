@@ -19,20 +19,20 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is the minimum time that a container has to stop, even if its preStop hook, or the
-// containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
-const minimumGrace = 2 * time.Second
-
 // stop describes how to stop one container.
 type stop struct {
 	lifecycle.Container
-	grace time.Duration
+	end *graceEnd
 	// message is the message of the Killing event.
 	message string
-	// stopping is true if an earlier owner has run the container's preStop hook and asked the
-	// container to stop.
-	stopping bool
-	after    []chan struct{}
+	// hook is the preStop hook to run; nil if there is none, or it has ended.
+	hook *hook.Plan
+	// asked is true if an earlier owner has asked the container to stop.
+	asked bool
+	// afterOthers is true if other containers must exit first. Each channel in after is closed when
+	// one of them has exited.
+	afterOthers bool
+	after       []chan struct{}
 }
 
 // Container stops one container of the pod, by its ID.
@@ -42,28 +42,33 @@ func (s *Stopper) Container(ctx context.Context, id string, grace time.Duration,
 		return nil
 	}
 	c := s.pod.Observed.Containers[at]
-	st := s.planStops([]lifecycle.Container{c}, grace)[0]
-	st.message = message
-	if err := s.recordEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
+	stops := s.planStops([]lifecycle.Container{c}, grace)
+	stops[0].message = message
+	if err := s.recordEnding(stops, grace); err != nil && !store.CannotWrite(err) {
 		return err
 	}
-	err := s.lease.Do(ctx, s.lease.Lost, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
+	err := s.lease.Do(ctx, s.lostOrShortened(stops), func(ctx context.Context) error { return s.stopContainer(ctx, stops[0]) })
 	if err != nil {
 		return s.pod.OfRuntime(err)
 	}
+	s.lease.Lock.Reload()
 	s.updateStopped(ctx, c)
 	return nil
 }
 
 // stopContainer runs the preStop hook, waits for the containers that must exit first, and then
 // stops the container. The container gets the rest of the grace period.
-func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
+func (s *Stopper) stopContainer(ctx context.Context, st *stop) error {
 	s.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
-	start := time.Now()
 	hurried, done := s.hurried(ctx)
 	defer done()
-	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.stopping {
-		s.runPreStop(hurried, st.Container, plan, st.grace)
+	if st.hook != nil {
+		s.runPreStop(hurried, st)
+		if ctx.Err() != nil {
+			// The hook was interrupted, so the container must not be stopped.
+			return s.notExited(st)
+		}
+		s.note(ctx, st, true, !st.afterOthers)
 	}
 	for _, ended := range st.after {
 		select {
@@ -71,7 +76,14 @@ func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 		case <-hurried.Done():
 		}
 	}
-	return s.stopWithRetries(ctx, hurried, st, start)
+	if st.afterOthers && !st.asked && ctx.Err() == nil {
+		s.note(ctx, st, false, true)
+	}
+	return s.stopWithRetries(ctx, hurried, st)
+}
+
+func (s *Stopper) notExited(st *stop) error {
+	return fmt.Errorf("container %s (%s) has not exited yet", st.Name, observe.ShortID(st.ID))
 }
 
 // preStop returns the container's preStop hook from the pod's spec. If the spec is unknown, it returns
@@ -90,32 +102,38 @@ func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 
 // runPreStop runs a preStop hook for up to the grace period. It reports a failure, which does not
 // prevent the stop.
-func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
-	limited, cancel := context.WithTimeout(ctx, grace)
+func (s *Stopper) runPreStop(ctx context.Context, st *stop) {
+	limited, cancel := st.end.bound(ctx)
 	defer cancel()
-	if err := hook.Apply(limited, plan, s.pod.HookTarget(c)); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		s.pod.Emit(event.Warning, event.FailedPreStopHook, c.Name, hook.EventOf(err, "PreStopHook failed"))
+	if err := hook.Apply(limited, *st.hook, s.pod.HookTarget(st.Container)); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		s.pod.Emit(event.Warning, event.FailedPreStopHook, st.Name, hook.EventOf(err, "PreStopHook failed"))
 	}
 }
 
-// stopWithRetries stops a container within the rest of its grace period, which began at start, and retries a
-// stop that fails. When the context hurried ends, it kills the container.
-func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start time.Time) error {
+// stopWithRetries stops a container within the rest of its grace period, and retries a stop that fails. When
+// the context hurried ends, it kills the container. When the grace period becomes shorter, it asks the runtime
+// again.
+func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st *stop) error {
 	var r retries
 	for {
-		left, within := max(st.grace-time.Since(start), min(st.grace, minimumGrace)).Round(time.Second), hurried
+		left, within := st.end.afterTERM().Round(time.Second), hurried
 		if hurried.Err() != nil {
 			left, within = 0, ctx
 		}
-		err := s.pod.Node.Client.StopContainer(within, st.ID, left)
+		call, cancel := st.end.untilShorter(within)
+		err := s.pod.Node.Client.StopContainer(call, st.ID, left)
+		shorter := call.Err() != nil
+		cancel()
 		switch {
 		case err == nil || observe.Settled(ctx, s.pod.Node.Client, st.Container):
 			return nil
+		case shorter && within.Err() == nil:
+			continue
 		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
 			// The next iteration kills the container.
 			continue
 		case ctx.Err() != nil && cri.Interrupted(err):
-			return fmt.Errorf("container %s (%s) has not exited yet", st.Name, observe.ShortID(st.ID))
+			return s.notExited(st)
 		case ctx.Err() != nil || !r.failed(within):
 			return fmt.Errorf("stop container %s (%s): %w", st.Name, observe.ShortID(st.ID), err)
 		}

@@ -35,8 +35,9 @@ const (
 )
 
 // rank orders purposes. A command waits for a live owner whose purpose ranks higher than its own, and
-// takes the pod over from any other owner. For example, `apply` waits for a running `delete`, while a
-// second `delete` with a shorter grace period takes over from the first one.
+// takes the pod over from any other owner, unless that runs a preStop hook (HookRuns). For example,
+// `apply` waits for a running `delete`, while a second `delete` with a shorter grace period takes over
+// from the first one.
 func (p Purpose) rank() int {
 	switch p {
 	case PurposeRemove:
@@ -73,10 +74,13 @@ type OwnerRecord struct {
 	// Deletion is the start of the removal. It is nil if no command is removing the pod, or if an older
 	// version of podrun began to remove it.
 	Deletion *Deletion `json:"deletion,omitempty"`
-	// Ending contains the containers and sandboxes that podrun has asked to stop, by ID, with the
-	// ends of their grace periods. They may exit at any time, even after the command was killed. The
-	// next owner stops them before it makes any other decision.
+	// Ending contains the containers and sandboxes that podrun is stopping, by ID, with the ends of
+	// their grace periods. They may exit at any time, even after the command was killed. The next
+	// owner stops them before it makes any other decision.
 	Ending map[string]time.Time `json:"ending,omitempty"`
+	// Stops contains how far the stops of the containers in Ending have come. A container in Ending
+	// without an entry was stopped by an older version of podrun: it has been asked to stop.
+	Stops map[string]ContainerStop `json:"stops,omitempty"`
 	// Unreleased are the IDs of sandboxes whose stop failed or was interrupted, so that leftovers of
 	// network plugins may exist. A later CNI DEL does not remove these leftovers, so the record keeps
 	// the IDs until a pod with this name, whatever its UID, is removed.
@@ -106,7 +110,7 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 		return nil
 	}
 	c := *r
-	c.Ending, c.Unreleased = maps.Clone(r.Ending), slices.Clone(r.Unreleased)
+	c.Ending, c.Stops, c.Unreleased = maps.Clone(r.Ending), cloneStops(r.Stops), slices.Clone(r.Unreleased)
 	if r.Deletion != nil {
 		c.Deletion = new(*r.Deletion)
 	}

@@ -33,9 +33,10 @@ type PodLock struct {
 	Incarnation string
 	// keeps is true if the command requires the pod to exist.
 	keeps bool
-	// Ending contains the containers and sandboxes that an owner asked to stop
-	// (OwnerRecord.Ending).
+	// Ending and Stops contain the containers and sandboxes that an owner is stopping
+	// (OwnerRecord).
 	Ending map[string]time.Time
+	Stops  map[string]ContainerStop
 	// Unreleased are the sandboxes whose networks may be only partially released
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
@@ -64,6 +65,7 @@ type Locks struct {
 	layout identity.Layout
 	holder string // a unique name of the process
 	warn   func(problem.List)
+	grace  *time.Duration // see WithGrace
 }
 
 // NewLocks returns the locks of a process. The argument holder is a unique name of the process. If
@@ -79,8 +81,8 @@ func (l Locks) podLock(id identity.Pod) *PodLock {
 }
 
 // LockPod acquires the lock of a pod for a command with the given purpose. It waits until no other
-// process holds the lock and no live owner has a purpose of higher rank. The caller must call Release,
-// even after an error. The errors are those of Lock.
+// process holds the lock, no live owner has a purpose of higher rank, and none is running a preStop
+// hook. The caller must call Release, even after an error. The errors are those of Lock.
 func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*PodLock, error) {
 	l := locks.podLock(id)
 	l.Removal = p == PurposeRemove
@@ -103,22 +105,35 @@ func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*Po
 // be held.
 func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 	r, err := l.Owner()
-	if l.Removal || err == nil && (!r.outranks(p) || r.Generation == l.Mine || !l.Live(r)) {
+	switch {
+	case l.Removal && (err != nil || !r.HookRuns()), err == nil && !r.outranks(p) && !r.HookRuns():
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case r.Generation == l.Mine || !l.Live(r):
 		return nil, nil
 	}
-	return r, err
+	if r.HookRuns() {
+		l.handGrace(r)
+	}
+	return r, nil
 }
 
 // OwnerPoll is the interval at which a waiting process reads a pod's owner record.
 const OwnerPoll = 100 * time.Millisecond
 
 // AwaitEnd waits, without the lock, until the owner r has ended its operation or the pod has another
-// owner. The errors are those of Lock.
+// owner. If r is running a preStop hook, it waits only until the hook has ended. The errors are those
+// of Lock.
 func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
-	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
+	hook, what := r.HookRuns(), ""
+	if hook {
+		what = ", which is running a preStop hook"
+	}
+	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown() + what, Warning: true}})
 	for {
 		now, err := l.Owner()
-		if err != nil || now == nil || now.Generation != r.Generation || now.Doomed != r.Doomed || !l.Live(now) {
+		if err != nil || now == nil || now.Generation != r.Generation || now.Doomed != r.Doomed || !l.Live(now) || hook && !now.HookRuns() {
 			return err
 		}
 		if wait.Sleep(ctx, OwnerPoll) != nil {
@@ -220,6 +235,8 @@ func (l *PodLock) CheckOwned() error {
 // The argument fresh means that the pod is new; keeps means that the command requires the pod to
 // exist. The lock must be held.
 //
+// Acquire returns ErrChanged if a live owner is running a preStop hook.
+//
 // If podrun cannot write a generation, or if the current generation belongs to a pod with another
 // UID, a removal owns the pod without a generation, and keeps the lock instead (Pinned).
 func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
@@ -230,6 +247,9 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	if l.Removal && before != nil && before.UID != uid {
 		l.Pinned = true
 		return nil
+	}
+	if before.HookRuns() && before.Generation != l.Mine && l.Live(before) {
+		return ErrChanged
 	}
 	killed := before != nil && before.Generation != l.Mine && before.killed(l.layout)
 	r := l.successor(before, uid, p)
@@ -244,9 +264,10 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	if r.Recreate {
 		r.EndRemoval()
 	}
+	r.interruptHooks()
 	if fresh {
 		r.EndRemoval()
-		r.Incarnation, r.Fresh, r.Ending = RandomHex(8), true, nil
+		r.Incarnation, r.Fresh, r.Ending, r.Stops = RandomHex(8), true, nil, nil
 	}
 	r.Attends = l.Supervisor || !keeps
 	l.keeps = keeps
@@ -260,7 +281,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		if killed {
 			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
 		}
-		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Unreleased
+		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Stops, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Stops, r.Unreleased
 		// A later owner may record another origin.
 		l.Origin = nil
 		return nil
@@ -320,7 +341,7 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 			return err
 		}
 	}
-	l.Incarnation, l.Ending, l.Unreleased = r.Incarnation, r.Ending, r.Unreleased
+	l.Incarnation, l.Ending, l.Stops, l.Unreleased = r.Incarnation, r.Ending, r.Stops, r.Unreleased
 	err = writeOwner(l.layout, l.id, *r)
 	if l.Removal && CannotWrite(err) {
 		l.Pinned, err = true, nil

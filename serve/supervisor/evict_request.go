@@ -82,7 +82,7 @@ func (p *pod) evict(ctx context.Context, in stepInput) (err error) {
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
 	}
-	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeStop)
+	lock, err := n.Locks().WithGrace(asked.Grace).LockPod(ctx, in.id, store.PurposeStop)
 	defer lock.Release()
 	if err != nil {
 		return err

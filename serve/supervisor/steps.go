@@ -206,7 +206,8 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	if err != nil {
 		return err
 	}
-	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeRemove)
+	k := observe.ReadKnown(n.Layout(), in.id)
+	lock, err := n.Locks().WithGrace(reconcile.GraceOf(k.Pod, p.removal(in).Grace)).LockPod(ctx, in.id, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
 		return err

@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// The times of drainPod: the hook of app takes drainFor, and app exits drainTERM after TERM.
+const (
+	drainGrace = 30 * time.Second
+	drainFor   = 10 * time.Second
+	drainTERM  = 3 * time.Second
+)
+
+// drainPod returns a pod with a preStop hook.
+func drainPod(arg string) string {
+	return podText("web", "Always", "terminationGracePeriodSeconds: 30", "containers:",
+		"- {name: app, image: registry.example/app:1, args: ["+arg+"], lifecycle: {preStop: {exec: {command: [drain]}}}}",
+		"- {name: plain, image: registry.example/web:1}")
+}
+
+// drainCommands are the commands of the pairs, with the grace period that each gives the pod.
+func drainCommands() map[string]struct {
+	grace time.Duration
+	ends  bool // true if the command stops the containers of an unchanged pod
+	do    func(context.Context, *rig) error
+} {
+	type command = struct {
+		grace time.Duration
+		ends  bool
+		do    func(context.Context, *rig) error
+	}
+	remove := func(grace *time.Duration) func(context.Context, *rig) error {
+		return onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
+			results, err := e.Delete(ctx, known, run.DeleteOptions{Grace: grace})
+			if err != nil {
+				return run.Result{}, err
+			}
+			return results[0], nil
+		})
+	}
+	halt := func(grace *time.Duration) func(context.Context, *rig) error {
+		return onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
+			return e.Stop(ctx, known, run.DeleteOptions{Grace: grace})[0], nil
+		})
+	}
+	short, long := 6*time.Second, 2*time.Minute
+	return map[string]command{
+		"delete":          {drainGrace, true, remove(nil)},
+		"delete in 6 s":   {short, true, remove(&short)},
+		"delete in 2 min": {long, true, remove(&long)},
+		"delete now":      {0, true, remove(new(time.Duration))},
+		"stop":            {drainGrace, true, halt(nil)},
+		"stop in 6 s":     {short, true, halt(&short)},
+		"restart":         {drainGrace, true, applyOf(drainPod("v1"), true)},
+		"apply replaced":  {drainGrace, true, applyOf(drainPod("v2"), false)},
+		"apply":           {-1, false, applyOf(drainPod("v1"), false)},
+		"wait": {-1, false, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
+			return e.Wait(ctx, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
+		})},
+	}
+}
+
+// drainRig returns a host on which drainPod runs.
+func drainRig(t *testing.T) *rig {
+	r := newRig(t)
+	r.settings.CgroupsPerQOS = false
+	drainScripts(r)
+	r.mustApply(drainPod("v1"), run.OutcomeCreated)
+	time.Sleep(time.Minute)
+	r.rt.ForgetCalls()
+	return r
+}
+
+func drainScripts(r *rig) {
+	r.rt.Script("app", critest.Behavior{Forever: true, CleanTERM: true, TERMAfter: drainTERM})
+	r.rt.Script("plain", critest.Behavior{Forever: true, CleanTERM: true, TERMAfter: drainTERM})
+	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: drainFor} })
+}
+
+// stopTrace contains the calls that stop one container.
+type stopTrace struct{ hooks, stops []critest.Call }
+
+// drained returns the calls that stopped a container.
+func drained(r *rig, id string) (s stopTrace) {
+	for _, c := range r.rt.Calls() {
+		switch req := c.Request.(type) {
+		case *runtimeapi.ExecSyncRequest:
+			if req.GetContainerId() == id && slices.Equal(req.GetCmd(), []string{"drain"}) {
+				s.hooks = append(s.hooks, c)
+			}
+		case *runtimeapi.StopContainerRequest:
+			if req.GetContainerId() == id {
+				s.stops = append(s.stops, c)
+			}
+		}
+	}
+	return s
+}
+
+// rounding is the unit of the runtime's timeouts, plus the interval at which an owner reads its record.
+const rounding = time.Second + 200*time.Millisecond
+
+// wantDrained checks a stop from outside: the hook ran at least once, to its end or to the end of the
+// grace period; TERM came only after it, and KILL only after the grace period, or 2 s after TERM. The
+// argument ends are the times at which the grace periods of the commands end.
+func (s stopTrace) wantDrained(t *testing.T, name string, begun time.Time, ends []time.Time) {
+	t.Helper()
+	if len(s.stops) == 0 {
+		t.Errorf("%s was not stopped", name)
+		return
+	}
+	end := slices.MinFunc(ends, time.Time.Compare)
+	first := s.stops[0]
+	if name == "app" {
+		done := slices.ContainsFunc(s.hooks, func(c critest.Call) bool {
+			whole := c.End.Sub(c.Start) >= drainFor && c.Err == nil
+			return (whole || !c.End.IsZero() && c.End.After(end.Add(-rounding))) && !c.End.After(first.Start)
+		})
+		// No hook runs after the end of the grace period.
+		if !done && first.Start.Before(end.Add(-rounding)) {
+			t.Errorf("%s: TERM after %s, but no hook had ended; the grace period ends after %s: %s", name, first.Start.Sub(begun), end.Sub(begun), traceOf(s.hooks, begun))
+		}
+	}
+	for _, c := range s.stops {
+		timeout := time.Duration(c.Request.(*runtimeapi.StopContainerRequest).GetTimeout()) * time.Second
+		if kill := c.Start.Add(timeout); kill.Before(end.Add(-rounding)) {
+			t.Errorf("%s: KILL after %s, before the end of the grace period after %s", name, kill.Sub(begun), end.Sub(begun))
+		}
+	}
+}
+
+func traceOf(calls []critest.Call, begun time.Time) string {
+	var out []string
+	for _, c := range calls {
+		out = append(out, fmt.Sprintf("%s to %s (%v)", c.Start.Sub(begun), c.End.Sub(begun), c.Err))
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestPreStopPairs runs every pair of commands on a pod with preStop hooks. The second command starts
+// while the hook of the first one runs, or after it. Either no command is interrupted, or the first
+// one is, like a command that is killed: then the second one runs the hook again.
+func TestPreStopPairs(t *testing.T) {
+	for first, one := range drainCommands() {
+		if !one.ends {
+			continue
+		}
+		for second, two := range drainCommands() {
+			for _, after := range []time.Duration{2 * time.Second, drainFor + time.Second} {
+				for _, interrupted := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, %s after %s, interrupted %v", first, second, after, interrupted), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							r := drainRig(t)
+							containers := r.rt.Containers()
+							begun := time.Now()
+							ctx, cancel := context.WithCancelCause(t.Context())
+							defer cancel(nil)
+							done := make(chan error, 1)
+							go func() { done <- one.do(ctx, r) }()
+							time.Sleep(after)
+							ends := []time.Time{begun.Add(one.grace)}
+							if two.grace >= 0 {
+								ends = append(ends, time.Now().Add(two.grace))
+							}
+							if interrupted {
+								// Any command may complete the stop, with the pod's grace period.
+								ends = append(ends, time.Now().Add(drainGrace))
+								time.AfterFunc(2*time.Second, func() { cancel(errCtrlC) })
+							}
+							two2 := two.do(t.Context(), r)
+							one2 := <-done
+							time.Sleep(2 * time.Minute)
+							t.Logf("%s: %v; %s: %v", first, one2, second, two2)
+							for _, err := range []error{one2, two2} {
+								if err != nil && !errors.Is(err, errCtrlC) && !(pairCell{}).mayFail(err) {
+									t.Error(err)
+								}
+							}
+							r.noLockHeld()
+							if err := applyOf(drainPod("v1"), false)(t.Context(), r); err != nil {
+								t.Errorf("apply afterwards: %v", err)
+							}
+							for _, c := range containers {
+								drained(r, c.ID).wantDrained(t, c.Name, begun, ends)
+							}
+							r.mustDelete()
+						})
+					})
+				}
+			}
+		}
+	}
+}
