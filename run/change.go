@@ -5,6 +5,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/reconcile"
 )
 
@@ -22,12 +23,71 @@ const changeAttempts = 5
 // new definition and changes it, so that the changes of both commands take effect. If redefine returns an
 // error for a pod, no pod is changed. The results are in the order of pods; the errors are those of Restart.
 //
+// Change replaces the replicas of a workload one after the other (rollOut), unless it only changes definitions.
+//
 // If Change must replace a pod, the pod keeps its UID. It also keeps its checkpoint until the new definition
 // is durable, because the checkpoint is the only copy of a definition.
 func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint, o.Redefined = true, true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
+	if o.DefineOnly {
+		byName, err := e.changeAll(ctx, pods, redefine, o)
+		return inOrderOf(pods, byName), err
+	}
+	all, failed := map[string]Result{}, map[string]identity.Pod{}
+	rounds := rollOut(pods)
+	for i, round := range rounds {
+		var list []Known
+		for _, b := range round {
+			if by, is := failed[b.workload]; is {
+				for _, k := range b.pods {
+					all[k.ID.String()] = notRolledOut(k.ID, by)
+				}
+				continue
+			}
+			list = append(list, b.pods...)
+		}
+		option := o
+		if i < len(rounds)-1 && (o.Wait == "" || o.Wait == lifecycle.GoalStarted) {
+			option.Wait = lifecycle.GoalReady
+		}
+		byName, err := e.changeAll(ctx, list, redefine, option)
+		if err != nil && i == 0 {
+			return nil, err
+		}
+		for _, b := range round {
+			for _, k := range b.pods {
+				r, changed := byName[k.ID.String()]
+				if err != nil {
+					r, changed = Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}, true
+				}
+				if changed {
+					all[k.ID.String()] = r
+				}
+				if r.Err != nil && b.workload != "" {
+					failed[b.workload] = k.ID
+				}
+			}
+		}
+	}
+	return inOrderOf(pods, all), nil
+}
+
+// inOrderOf returns the results in the order of pods.
+func inOrderOf(pods []Known, byName map[string]Result) []Result {
+	if byName == nil {
+		return nil
+	}
+	results := make([]Result, len(pods))
+	for i, k := range pods {
+		results[i] = byName[k.ID.String()]
+	}
+	return results
+}
+
+// changeAll changes the pods at the same time. The keys of the results have the form namespace/name.
+func (e *Engine) changeAll(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
 	byName, err := e.changeOnce(ctx, pods, redefine, o)
 	if err != nil {
 		return nil, err
@@ -56,11 +116,7 @@ func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o 
 			byName[k.ID.String()] = r
 		}
 	}
-	results := make([]Result, len(pods))
-	for i, k := range pods {
-		results[i] = byName[k.ID.String()]
-	}
-	return results, nil
+	return byName, nil
 }
 
 // changeOnce makes one attempt to change the pods. The keys of the results have the form
