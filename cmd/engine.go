@@ -72,10 +72,45 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 	if err != nil {
 		return nil, nil, err
 	}
+	end := a.syncWhileStopping(ctx, engine)
 	return engine, func() {
+		end()
 		a.syncServices(ctx, r, engine)
 		closeAll()
 	}, nil
+}
+
+// syncWhileStopping removes a pod from the endpoints of Services when the command begins to stop the
+// pod: its preStop hook and grace period may take long. A supervisor does this itself. The returned
+// function ends the work.
+func (a *app) syncWhileStopping(ctx context.Context, e *run.Engine) (end func()) {
+	signals := make(chan struct{}, 1)
+	e.Observer.Stopping = func(identity.Pod) {
+		select {
+		case signals <- struct{}{}:
+		default: // a synchronization is already pending
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			if !e.Supervised() {
+				// The synchronization at the end of the command reports an error.
+				_ = e.SyncServices(ctx)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // syncServices makes the rules and names of Services match the pods that a command has changed. It

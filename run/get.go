@@ -22,6 +22,8 @@ type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
+	// Stopped is true if a command has begun to stop the pod, or has stopped it.
+	Stopped bool
 	// KnownAt is the time of the last probe results that are known. It is zero if a process
 	// supervises the pod, or if the pod has no probes.
 	KnownAt time.Time
@@ -53,7 +55,8 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		owner, _ := store.ReadOwner(e.Layout(), k.ID)
 		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
-		out = append(out, View{Known: k, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
+		stopped := observe.IsStopped(e.Layout(), k.ID.UID)
+		out = append(out, View{Known: k, Stopped: stopped, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, stopped, started, ready)})
 	}
 	unstarted, err := store.ReadUnstarted(e.Layout())
 	if err != nil {

@@ -127,7 +127,7 @@ func (e *Engine) endpointPods(views []View) []service.Pod {
 func servicePod(v View, supervised bool) service.Pod {
 	spec, status := v.Object.Spec, v.Object.Status
 	p := service.Pod{Namespace: v.ID.Namespace, Name: v.ID.Name, UID: v.ID.UID, Labels: v.Object.Labels,
-		Ready: podutil.IsPodReady(v.Object), Terminating: v.Deletion != nil || v.Object.DeletionTimestamp != nil,
+		Ready: podutil.IsPodReady(v.Object), Terminating: v.Stopped || v.Deletion != nil || v.Object.DeletionTimestamp != nil,
 		Hostname: spec.Hostname, Subdomain: spec.Subdomain}
 	if !supervised {
 		p.Ready = status.Phase == corev1.PodRunning && len(status.ContainerStatuses) == len(spec.Containers) &&

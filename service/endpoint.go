@@ -17,7 +17,7 @@ type Pod struct {
 	Labels               map[string]string
 	IPs                  []netip.Addr // the node's IPs if the pod uses the host's network; empty before the sandbox exists
 	Ready                bool
-	Terminating          bool
+	Terminating          bool   // a command is stopping or removing the pod; Ready then means that it still serves
 	Hostname, Subdomain  string // of the spec
 	// Ports are the ports of app containers and sidecars.
 	Ports []corev1.ContainerPort
@@ -87,14 +87,24 @@ func serves(s *corev1.Service, p Pod) bool {
 	return s.Spec.PublishNotReadyAddresses || p.Ready && !p.Terminating
 }
 
-// endpoints returns the addresses of one family to which a port of a Service is forwarded.
+// endpoints returns the addresses of one family to which a port of a Service is forwarded. As in
+// kube-proxy (CategorizeEndpoints in pkg/proxy), these are the ready pods or, if there is none, the
+// terminating pods that still serve.
 func endpoints(s *corev1.Service, port corev1.ServicePort, v4 bool, pods []Pod) []netip.AddrPort {
-	var out []netip.AddrPort
+	var out, terminating []netip.AddrPort
 	for _, p := range Selected(s, pods) {
 		to, named := p.target(port)
-		if ip := p.address(v4); named && ip.IsValid() && serves(s, p) {
+		ip := p.address(v4)
+		switch {
+		case !named || !ip.IsValid():
+		case serves(s, p):
 			out = append(out, netip.AddrPortFrom(ip, to))
+		case p.Ready && p.Terminating:
+			terminating = append(terminating, netip.AddrPortFrom(ip, to))
 		}
+	}
+	if len(out) == 0 {
+		out = terminating
 	}
 	slices.SortFunc(out, netip.AddrPort.Compare)
 	return slices.Compact(out)

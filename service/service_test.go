@@ -207,6 +207,8 @@ func TestEndpoints(t *testing.T) {
 	late.Ready = false
 	ending := pod("ending", "web", "10.64.0.7")
 	ending.Terminating = true
+	dead := pod("dead", "web", "10.64.0.10")
+	dead.Ready, dead.Terminating = false, true
 	elsewhere := pod("elsewhere", "web", "10.64.0.8")
 	elsewhere.Namespace = "other"
 	both := pod("both", "web", "fd00:1::9", "10.64.0.9")
@@ -217,6 +219,8 @@ func TestEndpoints(t *testing.T) {
 		want    string
 	}{
 		{"ready pods", object("web", "80:8080"), []Pod{named, late, ending, elsewhere, both, pod("db", "db", "10.64.0.1")}, "10.64.0.5:8080 10.64.0.9:8080"},
+		{"only terminating pods", object("web", "80"), []Pod{late, ending}, "10.64.0.7:80"},
+		{"a terminating pod that does not serve", object("web", "80"), []Pod{late, dead}, ""},
 		{"targetPort defaults to port", object("web", "80"), []Pod{named}, "10.64.0.5:80"},
 		{"named port", object("web", "80:http"), []Pod{named, both}, "10.64.0.5:9000"},
 		{"named UDP port", object("web", "80:http/UDP"), []Pod{named}, "10.64.0.5:9001"},

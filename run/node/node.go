@@ -68,6 +68,8 @@ type Observer struct {
 	// Changed is called when the sandbox, a container or the readiness of a supervised pod has changed,
 	// and the change is on disk or in the runtime.
 	Changed func(id identity.Pod)
+	// Stopping is called when an operation has recorded that it is stopping containers of a pod.
+	Stopping func(id identity.Pod)
 	// Status receives a supervised pod with its status after each step of its worker.
 	Status func(*corev1.Pod)
 	// Pulled receives the size in bytes and the duration of a successful image pull.

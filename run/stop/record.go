@@ -43,7 +43,7 @@ func (s *Stopper) recordEnding(list []*stop, grace time.Duration) error {
 		return nil
 	}
 	now := time.Now()
-	return s.lease.Lock.Update(func(r *store.OwnerRecord) {
+	err := s.lease.Lock.Update(func(r *store.OwnerRecord) {
 		ending, stops := s.existing(r.Ending), s.existingStops(r.Stops)
 		for _, st := range list {
 			ending[st.ID] = now.Add(grace)
@@ -60,6 +60,10 @@ func (s *Stopper) recordEnding(list []*stop, grace time.Duration) error {
 			r.BeginRemoval(now, grace, s.Recreates)
 		}
 	})
+	if stopping := s.pod.Node.Observer.Stopping; stopping != nil && err == nil {
+		stopping(s.pod.Plan.ID)
+	}
+	return err
 }
 
 // begin returns the first phase of the stop.

@@ -175,6 +175,7 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 		ended[i] = make(chan struct{})
 	}
 	lost := s.lease.Do(ctx, s.lostOrShortened(stops), func(ctx context.Context) error {
+		defer s.probeReadiness(ctx, stops)()
 		var wg sync.WaitGroup
 		for i := range list {
 			if stops[i].afterOthers {

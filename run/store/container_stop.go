@@ -106,8 +106,8 @@ func (l *PodLock) handGrace(r *OwnerRecord) {
 	}
 }
 
-// Amend changes the owner record of this command's generation while the command does not hold the
-// lock, during a long call. It takes the lock for a moment. It returns ErrChanged if another command
+// Amend changes the owner record, and possibly other state of the pod, while the command does not hold
+// the lock, during a long call. It takes the lock for a moment. It returns ErrChanged if another command
 // owns the pod. It may be called concurrently.
 func (l *PodLock) Amend(ctx context.Context, change func(*OwnerRecord)) error {
 	if l.Pinned {

@@ -16,6 +16,7 @@ func fullOwner() OwnerRecord {
 		Fresh: true, Doomed: true, Recreate: true, Attends: true, Claim: "c", Holder: "h",
 		KilledAt: new(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Deletion: &Deletion{At: time.Unix(1, 0).UTC(), GraceSeconds: 30},
 		Ending:     map[string]time.Time{"a": time.Unix(2, 0).UTC()},
+		Stops:      map[string]ContainerStop{"a": {Hook: StopHookRunning, HookSince: new(time.Unix(3, 0).UTC()), TermAt: new(time.Unix(4, 0).UTC())}},
 		Unreleased: []string{"s"},
 		Origin:     &Origin{Command: OriginApply, Settings: []byte(`{"a":1}`), RemovedAtEnd: true},
 	}

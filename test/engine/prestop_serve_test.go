@@ -52,6 +52,7 @@ func TestPreStopBesideServe(t *testing.T) {
 						time.Sleep(after)
 						doSecond(s)
 						<-done
+						t.Logf("%q %q", s.reasons(), s.warnings)
 						time.Sleep(2 * time.Minute)
 						for _, c := range containers {
 							drained(s.rig, c.ID).wantDrained(t, c.Name, begun, []time.Time{begun.Add(drainGrace)})
