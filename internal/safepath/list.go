@@ -33,7 +33,7 @@ var listBuffers = sync.Pool{New: func() any { return new([listBuffer]byte) }}
 type Listing struct {
 	ctx  context.Context
 	fd   int               // the directory; its read position is the position of the listing
-	buf  *[listBuffer]byte // from listBuffers; nil after Close
+	buf  *[listBuffer]byte // from listBuffers; nil before the first batch, and after release or Close
 	left []byte            // part of the batch that Next has not returned yet
 	// next is the cookie of the entry after the last one that Next returned.
 	next int64
@@ -46,24 +46,24 @@ func List(ctx context.Context, dir int) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{ctx: ctx}
-	l.open(fd)
-	return l, nil
+	return &Listing{ctx: ctx, fd: fd}, nil
 }
 
-// open assigns a buffer and a descriptor to the listing. Close closes the descriptor.
-func (l *Listing) open(fd int) {
-	l.fd, l.buf = fd, listBuffers.Get().(*[listBuffer]byte)
+// release frees the listing's buffer. Next reads the rest of the batch again.
+func (l *Listing) release() {
+	if l.buf != nil {
+		listBuffers.Put(l.buf)
+		l.buf, l.left = nil, nil
+	}
 }
 
 // Close closes the listing's descriptor. It has no effect if the listing is already closed.
 func (l *Listing) Close() {
-	if l.buf == nil {
-		return
+	if l.fd >= 0 {
+		unix.Close(l.fd)
+		l.release()
+		l.fd = -1
 	}
-	unix.Close(l.fd)
-	listBuffers.Put(l.buf)
-	l.fd, l.buf, l.left = -1, nil, nil
 }
 
 // Next returns the next name in the directory's order. It omits "." and "..". The error is
@@ -92,6 +92,12 @@ func (l *Listing) fill() error {
 	}
 	if len(l.left) > 0 {
 		return nil
+	}
+	if l.buf == nil {
+		l.buf = listBuffers.Get().(*[listBuffer]byte)
+		if _, err := unix.Seek(l.fd, l.next, io.SeekStart); err != nil {
+			return err
+		}
 	}
 	n, err := unix.Getdents(l.fd, l.buf[:])
 	for err == unix.EINTR {

@@ -11,8 +11,13 @@ import (
 )
 
 // openLevels is the number of parent directories that a walk keeps open. A container can nest
-// directories to any depth, so the use of descriptors and memory must not depend on the depth.
-const openLevels = 64
+// directories to any depth, so the use of descriptors and memory must not depend on the depth. Ordinary
+// trees have fewer levels: a walk of such a tree does not depend on the parents of its directories, which
+// a container can change.
+const openLevels = 128
+
+// bufferedLevels is the number of parent directories of which a walk keeps the listing's buffer.
+const bufferedLevels = 8
 
 // ErrMoved means that a walk cannot return from a deeply nested directory to its parent.
 var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
@@ -39,12 +44,25 @@ type level struct {
 // fileID identifies an open file.
 type fileID struct{ dev, ino, mount uint64 }
 
-// treeWalk walks below a directory. It does not follow symlinks or enter mounts. It ignores
-// entries that disappear during the walk.
-type treeWalk struct {
-	ctx    context.Context
+// Walker walks below a directory. It does not follow symlinks or enter mounts. It ignores entries that
+// disappear during the walk.
+type Walker struct {
 	visit  Visitor
 	levels []level
+}
+
+// NewWalker begins a walk below an open directory. The walk has its own descriptor. The caller must
+// call Close.
+func NewWalker(root int, visit Visitor) (*Walker, error) {
+	w := &Walker{visit: visit}
+	fd, err := unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = w.enter(fd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // Walk visits everything below an open directory, and then the directory itself. It does not enter
@@ -52,27 +70,43 @@ type treeWalk struct {
 // the path of the entry, or the context's cause. The error is ErrMoved if a directory was moved out
 // of the tree.
 func Walk(ctx context.Context, root int, visit Visitor) error {
-	t := &treeWalk{ctx: ctx, visit: visit}
-	defer t.close()
-	fd, err := unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		err = t.enter(fd)
+	w, err := NewWalker(root, visit)
+	if err != nil {
+		return err
 	}
-	for err == nil && len(t.levels) > 0 {
-		err = t.step()
-	}
-	return err
+	defer w.Close()
+	return w.Continue(ctx)
 }
 
-func (t *treeWalk) close() {
+// Continue continues the walk until its end or until ctx ends, which does not end the walk: a later call
+// continues it. Meanwhile, the walk keeps its descriptors, but no buffers. After any other error, the walk
+// cannot be continued. The errors are those of Walk.
+func (t *Walker) Continue(ctx context.Context) error {
+	for len(t.levels) > 0 {
+		if ctx.Err() != nil {
+			for _, l := range t.levels {
+				l.release()
+			}
+			return context.Cause(ctx)
+		}
+		if err := t.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the walk's descriptors.
+func (t *Walker) Close() {
 	for _, l := range t.levels {
 		l.Close()
 	}
+	t.levels = nil
 }
 
 // step visits the next entry of the current directory. If no entry remains, it leaves the
 // directory.
-func (t *treeWalk) step() error {
+func (t *Walker) step() error {
 	at := t.levels[len(t.levels)-1]
 	name, err := at.Next()
 	// Either no entry remains, or the directory was removed.
@@ -82,8 +116,8 @@ func (t *treeWalk) step() error {
 	if err == nil {
 		err = t.entry(at.fd, name)
 	}
-	if err == nil || t.ctx.Err() != nil {
-		return err
+	if err == nil {
+		return nil
 	}
 	return fmt.Errorf("%s: %w", nameOf(at.fd, name), err)
 }
@@ -98,7 +132,7 @@ func nameOf(dir int, name string) string {
 }
 
 // entry enters a directory, or visits a file.
-func (t *treeWalk) entry(dir int, name string) error {
+func (t *Walker) entry(dir int, name string) error {
 	sub, err := OpenSubdir(dir, name)
 	if err == nil {
 		return t.enter(sub)
@@ -113,24 +147,25 @@ func (t *treeWalk) entry(dir int, name string) error {
 }
 
 // enter descends into a directory. It takes ownership of the directory's descriptor.
-func (t *treeWalk) enter(fd int) error {
+func (t *Walker) enter(fd int) error {
 	id, err := identify(fd)
 	if err != nil {
 		unix.Close(fd)
 		return err
 	}
-	names := &Listing{ctx: t.ctx}
-	names.open(fd)
-	t.levels = append(t.levels, level{Listing: names, id: id})
+	t.levels = append(t.levels, level{Listing: &Listing{ctx: context.Background(), fd: fd}, id: id})
+	// When the walk returns, the listing reads the rest of the batch again.
+	if above := len(t.levels) - 1 - bufferedLevels; above >= 0 {
+		t.levels[above].release()
+	}
 	if above := len(t.levels) - 1 - openLevels; above >= 0 {
-		// When the walk returns, reopen reads the rest of the batch again.
 		t.levels[above].Close()
 	}
 	return nil
 }
 
 // leave finishes the current directory and returns to its parent.
-func (t *treeWalk) leave() error {
+func (t *Walker) leave() error {
 	at := t.levels[len(t.levels)-1]
 	if err := t.visit.Leave(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
@@ -147,8 +182,11 @@ func (t *treeWalk) leave() error {
 
 // reopen opens a level again, as the parent of the directory below it, and continues the level's listing. If another
 // process has moved the directory below, its parent is no longer the level's directory, and reopen returns ErrMoved.
-func (t *treeWalk) reopen(l level, below int) error {
+func (t *Walker) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return ErrMoved // the directory below was removed
+	}
 	if err != nil {
 		return err
 	}
@@ -156,14 +194,11 @@ func (t *treeWalk) reopen(l level, below int) error {
 	if err == nil && id != l.id {
 		err = ErrMoved
 	}
-	if err == nil {
-		_, err = unix.Seek(fd, l.next, io.SeekStart)
-	}
 	if err != nil {
 		unix.Close(fd)
 		return err
 	}
-	l.open(fd)
+	l.fd = fd
 	return nil
 }
 

@@ -46,6 +46,90 @@ func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	}
 }
 
+// openRoot opens a directory until the test ends.
+func openRoot(t *testing.T, dir string) int {
+	t.Helper()
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(root) })
+	return root
+}
+
+// TestWalkDoesNotDependOnParents checks that a process cannot end the walk of an ordinary tree by moving
+// or removing its directories: a container did this so that podrun measured only a part of its volume.
+func TestWalkDoesNotDependOnParents(t *testing.T) {
+	const depth = 90
+	for _, how := range []string{"moved out of the tree", "moved inside the tree"} {
+		dir, elsewhere := t.TempDir(), t.TempDir()
+		for at := range depth + 1 {
+			sub := dir + strings.Repeat("/deep", at)
+			if err := os.MkdirAll(sub, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			treetest.Write(t, sub+"/a")
+			treetest.Write(t, sub+"/z")
+		}
+		to := elsewhere + "/deep"
+		if how == "moved inside the tree" {
+			to = dir + "/0"
+		}
+		files, moved := 0, false
+		err := Walk(t.Context(), openRoot(t, dir), Visitor{
+			File: func(int, string) error { files++; return nil },
+			Leave: func(int) error {
+				if moved {
+					return nil
+				}
+				moved = true
+				return os.Rename(dir+strings.Repeat("/deep", depth/9), to)
+			},
+		})
+		if want := 2 * (depth + 1); err != nil || files < want {
+			t.Errorf("%s: %d files, %v; want %d", how, files, err, want)
+		}
+	}
+}
+
+// TestWalkContinues interrupts a walk at each of its steps.
+func TestWalkContinues(t *testing.T) {
+	dir := t.TempDir()
+	treetest.MakeDeep(t, dir, 2*openLevels)
+	defer treetest.Remove(t, dir)
+	for _, at := range []int{0, 1, openLevels / 2} {
+		for i := range 20 {
+			treetest.Write(t, fmt.Sprintf("%s/%d", dir+strings.Repeat("/deep", at), i))
+		}
+	}
+	var ctx context.Context
+	var cancel context.CancelFunc
+	seen := map[string]int{}
+	files, directories := 0, 0
+	w, err := NewWalker(openRoot(t, dir), Visitor{
+		File:  func(dir int, name string) error { files++; seen[nameOf(dir, name)]++; cancel(); return nil },
+		Leave: func(int) error { directories++; cancel(); return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for parts := 0; ; parts++ {
+		ctx, cancel = context.WithCancel(t.Context())
+		err := w.Continue(ctx)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) || parts > 1000 {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if files != 60 || len(seen) != 60 || directories != 2*openLevels+1 {
+		t.Errorf("%d files, %d of them different, %d directories", files, len(seen), directories)
+	}
+}
+
 // TestD10ListingTakesAFixedAmountOfMemory (D10) checks that the use of memory does not depend on
 // the number of files. In an earlier version, every operation on a directory with 600,000 files
 // used 338 MB.
