@@ -23,8 +23,11 @@ const bufferedLevels = 8
 var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
 
 // Visitor contains the functions that Walk calls. If one of them returns an error other than
-// ENOENT, the walk ends. Neither function may be nil.
+// ENOENT, the walk ends. Only Enter may be nil.
 type Visitor struct {
+	// Walk calls Enter for each directory before it visits the directory's entries. A container can
+	// nest directories while podrun walks, so that it calls Leave for none of them.
+	Enter func() error
 	// Walk calls File for each entry that is not a directory. This includes symlinks.
 	File func(dir int, name string) error
 	// Walk calls Leave for each directory after it has visited the directory's entries. The last
@@ -149,6 +152,9 @@ func (t *Walker) entry(dir int, name string) error {
 // enter descends into a directory. It takes ownership of the directory's descriptor.
 func (t *Walker) enter(fd int) error {
 	id, err := identify(fd)
+	if err == nil && t.visit.Enter != nil {
+		err = t.visit.Enter()
+	}
 	if err != nil {
 		unix.Close(fd)
 		return err

@@ -18,12 +18,18 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
 			continue
 		}
+		if u.Prevented[v.Name] {
+			return fmt.Sprintf("Usage of EmptyDir volume %q may exceed the limit %q: %s. ", v.Name, v.EmptyDir.SizeLimit.String(), preventedText), "emptydirfs.limit"
+		}
 		if used, ok := u.Volumes[v.Name]; ok && v.EmptyDir.SizeLimit.CmpInt64(used.Bytes) < 0 {
 			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String()), "emptydirfs.limit"
 		}
 	}
-	limits := resource.PodLimits(pod)
-	if limit, ok := limits[corev1.ResourceEphemeralStorage]; ok && limit.CmpInt64(u.total().Bytes) < 0 {
+	limit, ok := resource.PodLimits(pod)[corev1.ResourceEphemeralStorage]
+	if ok && len(u.Prevented) > 0 {
+		return fmt.Sprintf("Pod ephemeral local storage usage may exceed the total limit of containers %s: %s. ", limit.String(), preventedText), "ephemeralpodfs.limit"
+	}
+	if ok && limit.CmpInt64(u.total().Bytes) < 0 {
 		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit.String()), "ephemeralpodfs.limit"
 	}
 	for _, c := range pod.Spec.Containers {
@@ -39,6 +45,10 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal
 	}
 	return "", ""
 }
+
+// preventedText explains that a pod counts as exceeding its limits: otherwise, a container could use any
+// amount of storage.
+const preventedText = "its containers prevent the measurement by more than 4194304 names, or by deeply nested directories that move"
 
 // total returns a pod's usage of local storage on all disks.
 func (u *Usage) total() Disk {

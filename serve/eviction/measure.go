@@ -10,31 +10,82 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// maxEntries limits the number of files that ReadDisk counts in one directory, because a
-// container can create any number of files.
-const maxEntries = 4 << 20
+// maxNames limits the number of names in a directory, because a container can create any number of
+// names, and can move them ahead of a walk, which then has no end.
+const maxNames = 4 << 20
 
-// errEnough stops the count if a directory has more than maxEntries files.
-var errEnough = errors.New("too many files")
+// ErrPrevented means that the containers of a pod prevent the measurement of a directory.
+var ErrPrevented = errors.New("its containers prevent the measurement")
 
-// ReadDisk measures the disk usage of a directory like du. It counts blocks and inodes,
-// including the inode of the directory. A file with several names counts once. It does not
-// follow symlinks or enter mounts. It counts at most 4,194,304 entries. If the directory does
-// not exist, the usage is zero. The error is that of ctx, or an I/O error.
+// errEnough ends a walk after maxNames names.
+var errEnough = errors.New("too many names")
+
+// Measurement measures the disk usage of a directory, like du. It counts blocks and inodes, including the
+// inode of the directory. A file with several names counts once. It does not follow symlinks or enter
+// mounts. It is not safe for concurrent use.
+type Measurement struct {
+	dir    string
+	walker *safepath.Walker
+	counter
+}
+
+// Measure begins a measurement of a directory. The caller must call Close.
+func Measure(dir string) *Measurement {
+	return &Measurement{dir: dir, counter: counter{most: maxNames}}
+}
+
+// Continue measures until the end of the directory, or until ctx ends; a later call then continues. If
+// the directory does not exist, the usage is zero. The error is that of ctx, or an I/O error, or
+// ErrPrevented: the directory has more than 4,194,304 names, or its subdirectories are nested too deeply
+// and move. After the latter errors, the measurement cannot be continued. With any error, Used is a
+// part of the usage.
+func (m *Measurement) Continue(ctx context.Context) error {
+	err := m.walk(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(err, safepath.ErrMoved) || errors.Is(err, errEnough):
+		err = fmt.Errorf("%w: %w", ErrPrevented, err)
+	}
+	return fmt.Errorf("measure %s: %w", m.dir, err)
+}
+
+func (m *Measurement) walk(ctx context.Context) error {
+	if m.walker == nil {
+		fd, err := unix.Open(m.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		m.linked = map[uint64]bool{}
+		if m.walker, err = safepath.NewWalker(fd, safepath.Visitor{Enter: m.count, File: m.file, Leave: m.leave}); err != nil {
+			return err
+		}
+	}
+	return m.walker.Continue(ctx)
+}
+
+// Used returns the usage that the measurement has found.
+func (m *Measurement) Used() Disk { return m.sum }
+
+// Close releases the measurement's descriptors and memory.
+func (m *Measurement) Close() {
+	if m.walker != nil {
+		m.walker.Close()
+	}
+	m.linked = nil
+}
+
+// ReadDisk measures the disk usage of a directory to which containers cannot add names, as Measure
+// does. The error is that of Continue.
 func ReadDisk(ctx context.Context, dir string) (Disk, error) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return Disk{}, nil
-	}
-	if err != nil {
-		return Disk{}, fmt.Errorf("measure %s: %w", dir, err)
-	}
-	defer unix.Close(fd)
-	c := counter{most: maxEntries, linked: map[uint64]bool{}}
-	if err := safepath.Walk(ctx, fd, safepath.Visitor{File: c.file, Leave: c.leave}); err != nil && !errors.Is(err, errEnough) {
-		return c.sum, fmt.Errorf("measure %s: %w", dir, err)
-	}
-	return c.sum, nil
+	m := Measure(dir)
+	defer m.Close()
+	err := m.Continue(ctx)
+	return m.Used(), err
 }
 
 // ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not follow a
@@ -50,7 +101,8 @@ func ReadFile(path string) Disk {
 // counter sums up the usage of a directory tree.
 type counter struct {
 	sum    Disk
-	most   int64
+	names  int64
+	most   int64           // of names
 	linked map[uint64]bool // inodes of files with several names that have already been counted
 }
 
@@ -61,11 +113,12 @@ func (c *counter) file(dir int, name string) error {
 	}
 	if st.Nlink > 1 {
 		if c.linked[st.Ino] {
-			return nil
+			return c.count()
 		}
 		c.linked[st.Ino] = true
 	}
-	return c.add(&st)
+	c.add(&st)
+	return c.count()
 }
 
 func (c *counter) leave(dir int) error {
@@ -73,12 +126,15 @@ func (c *counter) leave(dir int) error {
 	if err := unix.Fstat(dir, &st); err != nil {
 		return err
 	}
-	return c.add(&st)
+	c.add(&st)
+	return nil
 }
 
-func (c *counter) add(st *unix.Stat_t) error {
-	c.sum = c.sum.Plus(Disk{st.Blocks * 512, 1})
-	if c.sum.Inodes > c.most {
+func (c *counter) add(st *unix.Stat_t) { c.sum = c.sum.Plus(Disk{st.Blocks * 512, 1}) }
+
+// count counts a name.
+func (c *counter) count() error {
+	if c.names++; c.names > c.most {
 		return errEnough
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/safepath"
+	"github.com/podrun/podrun/internal/treetest"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -86,9 +87,89 @@ func TestReadDiskIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	c := counter{most: 10, linked: map[uint64]bool{}}
-	err = safepath.Walk(t.Context(), int(f.Fd()), safepath.Visitor{File: c.file, Leave: c.leave})
-	if !errors.Is(err, errEnough) || c.sum.Inodes != 11 {
-		t.Errorf("%+v, %v; want it to stop after 11", c.sum, err)
+	m := Measure(dir)
+	defer m.Close()
+	m.most = 10
+	if err := m.Continue(t.Context()); !errors.Is(err, ErrPrevented) || m.Used().Inodes != 10 {
+		t.Errorf("%+v, %v; want it to stop after 11 names", m.Used(), err)
 	}
+}
+
+// during is a context that calls act at each step of a walk.
+type during struct {
+	context.Context
+	act func()
+}
+
+func (d during) Err() error { d.act(); return d.Context.Err() }
+
+// TestMeasurementThatContainersPrevent covers containers that change a directory at each step of the walk. In
+// an earlier version, the sum of a walk that had ended early counted as the usage.
+func TestMeasurementThatContainersPrevent(t *testing.T) {
+	const most = 1000
+	for _, tt := range []struct {
+		name string
+		// begin prepares a directory, and returns what happens at each step.
+		begin func(t *testing.T, dir string) func()
+		names int64
+		moved bool
+	}{
+		{"directories that are nested ahead of the walk", func(t *testing.T, dir string) func() {
+			deepest := open(t, dir)
+			return func() {
+				_ = unix.Mkdirat(deepest, "deep", 0o700)
+				if next, err := unix.Openat(deepest, "deep", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == nil {
+					unix.Close(deepest)
+					deepest = next
+				}
+			}
+		}, most + 1, false},
+		{"links to one file that move ahead of the walk", func(t *testing.T, dir string) func() {
+			deepest := open(t, dir)
+			treetest.Write(t, dir+"/first")
+			return func() {
+				for i := range 10 {
+					_ = unix.Linkat(unix.AT_FDCWD, dir+"/first", deepest, fmt.Sprint("link", i), 0)
+				}
+				_ = unix.Mkdirat(deepest, "deep", 0o700)
+				if next, err := unix.Openat(deepest, "deep", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == nil {
+					unix.Close(deepest)
+					deepest = next
+				}
+			}
+		}, most + 1, false},
+		{"deep directories that move", func(t *testing.T, dir string) func() {
+			treetest.MakeDeep(t, dir, 300)
+			steps, elsewhere := 0, treetest.MemoryDir(t)
+			return func() {
+				if steps++; steps == 290 {
+					if err := os.Rename(dir+"/deep/deep", elsewhere+"/deep"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}, 301, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := treetest.MemoryDir(t)
+			defer treetest.Remove(t, dir)
+			m := Measure(dir)
+			defer m.Close()
+			m.most = most
+			err := m.Continue(during{t.Context(), tt.begin(t, dir)})
+			if !errors.Is(err, ErrPrevented) || errors.Is(err, safepath.ErrMoved) != tt.moved || m.names != tt.names || m.Used().Inodes > most {
+				t.Errorf("%d names, %+v, %v; want %d names", m.names, m.Used(), err, tt.names)
+			}
+		})
+	}
+}
+
+// open opens a directory.
+func open(t *testing.T, dir string) int {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
 }

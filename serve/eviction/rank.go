@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,7 +82,8 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 
 // disk returns a pod's usage of the file system of a signal. If images are on a separate file
 // system, that file system contains the layers, and the node's contains logs and volumes.
-// Otherwise, the usage includes all of them.
+// Otherwise, the usage includes all of them. A pod whose containers prevent the measurement uses more than
+// any other pod.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk
@@ -94,6 +96,9 @@ func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 		}
 	}
 	if !images || !dedicatedImages {
+		if len(u.Prevented) > 0 {
+			return Disk{math.MaxInt64 / 2, math.MaxInt64 / 2}
+		}
 		for _, v := range u.Volumes {
 			out = out.Plus(v)
 		}

@@ -58,6 +58,12 @@ func TestRank(t *testing.T) {
 			candidate("known", 0, "", "", memory(gi)), candidate("unknown", 10, "", "", nil)}, "unknown known"},
 		"critical pods are left out": {MemoryAvailable, false, []Candidate{
 			candidate("critical", scheduling.SystemCriticalPriority, "", "", memory(gi)), candidate("high", scheduling.HighestUserDefinablePriority, "1Gi", "", memory(mi))}, "high"},
+		"disk: a pod that prevents the measurement uses most": {NodeFSAvailable, false, []Candidate{
+			candidate("large", 0, "", "", volume(gi)), candidate("hidden", 0, "", "9Gi", &Usage{Volumes: map[string]Disk{"data": {}}, Prevented: map[string]bool{"data": true}})}, "hidden large"},
+		"inodes: a pod that prevents the measurement uses most": {NodeFSInodesFree, true, []Candidate{
+			candidate("large", 0, "", "", volume(gi)), candidate("hidden", 0, "", "", &Usage{Prevented: map[string]bool{"data": true}})}, "hidden large"},
+		"disk of images alone: volumes do not count": {ImageFSAvailable, true, []Candidate{
+			candidate("large", 0, "", "", layer(gi)), candidate("hidden", 0, "", "", &Usage{Prevented: map[string]bool{"data": true}})}, "large hidden"},
 		"process ids: priority, then number": {PIDAvailable, false, []Candidate{
 			candidate("few", 0, "", "", &Usage{Processes: 5}), candidate("many", 0, "", "", &Usage{Processes: 500}), candidate("low", -1, "", "", &Usage{Processes: 1})}, "low many few"},
 		"disk: all that is on one disk counts": {NodeFSAvailable, false, []Candidate{
@@ -141,12 +147,17 @@ func TestOverLimit(t *testing.T) {
 		"its layer is on another disk": {corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}, {Name: "b", Resources: limits("9Mi")}}}, layer(2 * mi), true, ""},
 		"its logs": {corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}, {Name: "b", Resources: limits("9Mi")}}}, logs(2 * mi), true,
 			`Container app exceeded its local ephemeral storage limit "1Mi". `},
+		"an emptyDir whose measurement its containers prevent": {corev1.PodSpec{Volumes: sized("1Mi")}, &Usage{Prevented: map[string]bool{"data": true}}, false,
+			`Usage of EmptyDir volume "data" may exceed the limit "1Mi": ` + preventedText + ". "},
+		"an emptyDir without a limit whose measurement its containers prevent": {corev1.PodSpec{Volumes: sized("0"), Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}}},
+			&Usage{Prevented: map[string]bool{"data": true}}, false, "Pod ephemeral local storage usage may exceed the total limit of containers 1Mi: " + preventedText + ". "},
+		"no limit that the measurement is for": {corev1.PodSpec{Volumes: sized("0")}, &Usage{Prevented: map[string]bool{"data": true}}, false, ""},
 	} {
 		pod := &corev1.Pod{Spec: tc.spec}
 		if got, signal := OverLimit(pod, tc.u, tc.dedicated); got != tc.want || (got == "") != (signal == "") {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
-		if name != "no limits" && name != "emptyDir without a limit" && !Limited(pod) {
+		if name != "no limits" && name != "emptyDir without a limit" && name != "no limit that the measurement is for" && !Limited(pod) {
 			t.Errorf("%s: not measured", name)
 		}
 	}

@@ -15,7 +15,12 @@ type Usage struct {
 	Memory     int64 // working set, in bytes
 	Processes  int64 // processes and threads
 	Containers map[string]ContainerUsage
-	Volumes    map[string]Disk // usage of emptyDirs on disk, by volume name
+	// Volumes is the usage of emptyDirs on disk, by volume name. It omits emptyDirs that have not been
+	// measured yet.
+	Volumes map[string]Disk
+	// Prevented contains the emptyDirs whose measurement the pod's containers prevent: Volumes contains
+	// only a part of their usage.
+	Prevented map[string]bool
 	// Files is the usage of single files on the host to which containers can write: /etc/hosts, as
 	// in the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
 	Files Disk

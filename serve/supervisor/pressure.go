@@ -28,8 +28,11 @@ type Stats interface {
 	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
 	// Pods reads the resource usage of pods, by UID. The result omits pods whose usage cannot be
-	// read.
+	// read. It does not wait for Measure: it contains the sizes of volumes that Measure has found.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
+	// Measure measures the volumes of pods, until all pods had their turn or ctx ends. Only one
+	// goroutine calls it.
+	Measure(ctx context.Context, pods []*corev1.Pod)
 }
 
 // The intervals at which podrun checks the node and the local storage limits of pods, as in the
@@ -42,11 +45,10 @@ const (
 // pressure is the state of the node's resource pressure.
 type pressure struct {
 	// Only one goroutine uses this field and the following ones.
-	state evictions.State
-	// time at which podrun last measured the local storage of pods
-	measured time.Time
-	limited  map[string]bool // whether a pod has local storage limits, by UID
-	reported string          // the resource of the last reported reclaim
+	state    evictions.State
+	enforced time.Time // when podrun last enforced the local storage limits of pods
+	limited  limits
+	reported string // the resource of the last reported reclaim
 
 	mu         sync.Mutex // guards the conditions
 	conditions []corev1.NodeConditionType
@@ -238,25 +240,13 @@ func objectsOf(list []candidate) []*corev1.Pod {
 }
 
 // enforceLimits evicts pods that exceed their local storage limits, and reports whether it
-// evicted any. It measures the usage once a minute.
+// evicted any. It does so after each round of measurements, and once a minute if a round takes longer.
 func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time.Time) (evicted bool) {
-	if now.Sub(s.pressure.measured) < measureEvery {
+	if !s.rounds.takeFresh() && now.Sub(s.pressure.enforced) < measureEvery+examineEvery {
 		return false
 	}
-	s.pressure.measured = now
-	// The limits of a pod do not change, so podrun reads the pod's definition only once.
-	limited := map[string]bool{}
-	due := slices.DeleteFunc(s.candidates(func(uid string) bool {
-		known, ok := s.pressure.limited[uid]
-		if ok {
-			limited[uid] = known
-		}
-		return known || !ok
-	}), func(c candidate) bool {
-		limited[string(c.object.UID)] = evictions.Limited(c.object)
-		return !limited[string(c.object.UID)]
-	})
-	s.pressure.limited = limited
+	s.pressure.enforced = now
+	due := s.pressure.limited.candidates(s)
 	if len(due) == 0 {
 		return false
 	}
@@ -276,6 +266,9 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 // evictOne evicts one pod: the first one in the kubelet's ranking that can be evicted.
 func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
 	list := s.candidates(func(string) bool { return true })
+	if d.Met[0].Signal.Condition() == corev1.NodeDiskPressure {
+		s.awaitSizes(ctx)
+	}
 	usage := s.options.Stats.Pods(ctx, objectsOf(list))
 	ranked := make([]evictions.Candidate, len(list))
 	for i, c := range list {

@@ -28,21 +28,33 @@ import (
 type stats struct {
 	node *node.Node
 
+	volumes volumeSizes
+
 	mu    sync.Mutex
 	files map[string][]string // the results of observe.RuntimeFiles, which never change, by container ID
 }
 
 // NewStats returns the Stats of a node. It reads memory usage and process IDs from cgroups, the
 // sizes of container layers from the runtime, and all other sizes from the disk.
-func NewStats(n *node.Node) Stats { return &stats{node: n} }
+func NewStats(n *node.Node) Stats {
+	s := &stats{node: n}
+	s.volumes.begin = func(uid, name string) measurement {
+		return evictions.Measure(volume.EmptyDirPath(n.Layout(), uid, name))
+	}
+	s.volumes.warn = func(err error) { n.WarnOnce(problem.WarningOf(err)) }
+	return s
+}
+
+// Measure implements Stats.
+func (s *stats) Measure(ctx context.Context, pods []*corev1.Pod) { s.volumes.measure(ctx, pods) }
 
 // Node implements Stats.
 func (s *stats) Node(ctx context.Context) (host.Facts, error) {
 	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
 }
 
-// measureWithin limits the time for measuring the disk usage of one directory. If this time
-// expires, podrun uses the partial result.
+// measureWithin limits the time for measuring a directory to which containers cannot add files. If this
+// time expires, podrun uses the partial result.
 const measureWithin = 30 * time.Second
 
 // Pods implements Stats. The usage of a pod is unknown if neither its cgroup nor the
@@ -115,11 +127,7 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	for _, path := range append(files, layout.EtcHosts(id.UID)) {
 		u.Files = u.Files.Plus(evictions.ReadFile(path))
 	}
-	for _, v := range p.Spec.Volumes {
-		if evictions.OnDisk(v) {
-			u.Volumes[v.Name] = s.disk(ctx, volume.EmptyDirPath(layout, id.UID, v.Name))
-		}
-	}
+	s.volumes.add(id.UID, u)
 	return u
 }
 
@@ -183,7 +191,7 @@ func (s *stats) uncounted(ctx context.Context, p *corev1.Pod, err error) {
 	s.node.WarnOnce(w)
 }
 
-// disk measures the usage of a directory.
+// disk measures the usage of a directory to which containers cannot add files: logs and termination logs.
 func (s *stats) disk(ctx context.Context, dir string) evictions.Disk {
 	bounded, cancel := context.WithTimeout(ctx, measureWithin)
 	defer cancel()

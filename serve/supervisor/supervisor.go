@@ -84,6 +84,7 @@ type Supervisor struct {
 	hub      *observe.Hub
 	workers  sync.WaitGroup
 	pressure pressure
+	rounds   *rounds // of measurements of volumes
 	images   imageUse
 	shutdown shuttingDown
 	turns    turns
@@ -112,7 +113,7 @@ func New(n *node.Node, o Options) *Supervisor {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 10 * time.Second
 	}
-	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1)}
+	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1), rounds: newRounds()}
 	s.shutdown.reloaded = make(chan struct{}, 1)
 	s.hub.Report, s.hub.Listed, s.hub.Turned = s.reportRuntime, o.Listed, s.turns.listed
 	s.Reload(n)
@@ -189,6 +190,7 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	if s.options.Stats != nil {
 		loops.Go(func() { s.watchPressure(ctx) })
+		loops.Go(func() { s.measureVolumes(ctx) })
 	}
 	if s.options.Stats != nil && s.options.Images != nil {
 		loops.Go(func() { s.collectImages(ctx) })

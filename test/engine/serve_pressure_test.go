@@ -26,9 +26,10 @@ const gib = int64(1 << 30)
 
 // usedNode is the resource usage of the host and its pods. The test sets it.
 type usedNode struct {
-	mu    sync.Mutex
-	facts host.Facts
-	pods  map[string]*eviction.Usage // usage of pods, by name
+	mu      sync.Mutex
+	facts   host.Facts
+	pods    map[string]*eviction.Usage // usage of pods, by name
+	endless bool                       // Measure ends only with its context
 	// if it is not nil, it modifies the facts
 	adapt func(host.Facts) host.Facts
 }
@@ -62,6 +63,13 @@ func (u *usedNode) Pods(_ context.Context, pods []*corev1.Pod) map[string]*evict
 		}
 	}
 	return out
+}
+
+// Measure implements supervisor.Stats.
+func (u *usedNode) Measure(ctx context.Context, _ []*corev1.Pod) {
+	if u.endless {
+		<-ctx.Done()
+	}
 }
 
 // change changes the resource usage.
@@ -186,6 +194,45 @@ func TestServeEvictionOutlivesServe(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		s.running("db")
+	})
+}
+
+// TestPressureDoesNotWaitForMeasurements covers pods whose volumes cannot be measured in any time: podrun
+// nevertheless evicts pods for memory, for disk space and for their limits. In an earlier version, evictions
+// waited for the walks of all pods, one after the other.
+func TestPressureDoesNotWaitForMeasurements(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.settings.EvictionHard["nodefs.available"] = "1Gi"
+		s.node.endless = true
+		s.restart()
+		s.files.write(file("web"), servedPod("web"), servedPod("app"),
+			podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Mi}}]"))
+		time.Sleep(5 * time.Second)
+		s.running("db")
+		s.node.change(func(u *usedNode) {
+			u.pods["web"], u.pods["app"], u.pods["db"] = uses(3*gib, "web"), uses(gib, "app"), uses(gib, "db")
+			u.adapt = s.lowWhile("web")
+		})
+		time.Sleep(2 * examine)
+		s.wantEvicted("web", "memory")
+		s.node.change(func(u *usedNode) {
+			u.pods["app"] = &eviction.Usage{Containers: map[string]eviction.ContainerUsage{"app": {Logs: eviction.Disk{Bytes: gib}}}}
+			u.adapt = func(f host.Facts) host.Facts {
+				if _, ok := s.rt.Container("app"); ok {
+					f.NodeFS.AvailableBytes = gib / 2
+				}
+				return f
+			}
+		})
+		time.Sleep(2 * examine)
+		s.wantEvicted("app", "ephemeral-storage")
+		s.running("db")
+		s.node.change(func(u *usedNode) {
+			u.adapt = nil
+			u.pods["db"] = &eviction.Usage{Prevented: map[string]bool{"data": true}}
+		})
+		time.Sleep(time.Minute + 2*examine)
+		s.wantEvicted("db", `Usage of EmptyDir volume "data" may exceed the limit "1Mi"`)
 	})
 }
 
