@@ -23,11 +23,12 @@ const bufferedLevels = 8
 var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
 
 // Visitor contains the functions that Walk calls. If one of them returns an error other than
-// ENOENT, the walk ends. Only Enter may be nil.
+// ENOENT, the walk ends. Enter and Leave may be nil.
 type Visitor struct {
-	// Walk calls Enter for each directory before it visits the directory's entries. A container can
-	// nest directories while podrun walks, so that it calls Leave for none of them.
-	Enter func() error
+	// Walk calls Enter for each directory before it visits the directory's entries. The first call is
+	// for the root of the walk. A container can nest directories while podrun walks, so that it calls
+	// Leave for none of them.
+	Enter func(dir int) error
 	// Walk calls File for each entry that is not a directory. This includes symlinks.
 	File func(dir int, name string) error
 	// Walk calls Leave for each directory after it has visited the directory's entries. The last
@@ -153,7 +154,7 @@ func (t *Walker) entry(dir int, name string) error {
 func (t *Walker) enter(fd int) error {
 	id, err := identify(fd)
 	if err == nil && t.visit.Enter != nil {
-		err = t.visit.Enter()
+		err = t.visit.Enter(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -173,8 +174,10 @@ func (t *Walker) enter(fd int) error {
 // leave finishes the current directory and returns to its parent.
 func (t *Walker) leave() error {
 	at := t.levels[len(t.levels)-1]
-	if err := t.visit.Leave(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
+	if t.visit.Leave != nil {
+		if err := t.visit.Leave(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
 	}
 	if n := len(t.levels) - 2; n >= 0 && t.levels[n].fd < 0 {
 		if err := t.reopen(t.levels[n], at.fd); err != nil {

@@ -61,7 +61,7 @@ func (m *Measurement) walk(ctx context.Context) error {
 		}
 		defer unix.Close(fd)
 		m.linked = map[uint64]bool{}
-		if m.walker, err = safepath.NewWalker(fd, safepath.Visitor{Enter: m.count, File: m.file, Leave: m.leave}); err != nil {
+		if m.walker, err = safepath.NewWalker(fd, safepath.Visitor{Enter: m.enter, File: m.file}); err != nil {
 			return err
 		}
 	}
@@ -121,13 +121,13 @@ func (c *counter) file(dir int, name string) error {
 	return c.count()
 }
 
-func (c *counter) leave(dir int) error {
+func (c *counter) enter(dir int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
 		return err
 	}
 	c.add(&st)
-	return nil
+	return c.count()
 }
 
 func (c *counter) add(st *unix.Stat_t) { c.sum = c.sum.Plus(Disk{st.Blocks * 512, 1}) }

@@ -90,7 +90,7 @@ func TestReadDiskIsBounded(t *testing.T) {
 	m := Measure(dir)
 	defer m.Close()
 	m.most = 10
-	if err := m.Continue(t.Context()); !errors.Is(err, ErrPrevented) || m.Used().Inodes != 10 {
+	if err := m.Continue(t.Context()); !errors.Is(err, ErrPrevented) || m.Used().Inodes != 11 {
 		t.Errorf("%+v, %v; want it to stop after 11 names", m.Used(), err)
 	}
 }
@@ -111,8 +111,9 @@ func TestMeasurementThatContainersPrevent(t *testing.T) {
 		name string
 		// begin prepares a directory, and returns what happens at each step.
 		begin func(t *testing.T, dir string) func()
-		names int64
-		moved bool
+		// names are those that the walk has visited, inodes at least those that it has found.
+		names, inodes int64
+		moved         bool
 	}{
 		{"directories that are nested ahead of the walk", func(t *testing.T, dir string) func() {
 			deepest := open(t, dir)
@@ -123,7 +124,7 @@ func TestMeasurementThatContainersPrevent(t *testing.T) {
 					deepest = next
 				}
 			}
-		}, most + 1, false},
+		}, most + 1, most + 1, false},
 		{"links to one file that move ahead of the walk", func(t *testing.T, dir string) func() {
 			deepest := open(t, dir)
 			treetest.Write(t, dir+"/first")
@@ -137,7 +138,7 @@ func TestMeasurementThatContainersPrevent(t *testing.T) {
 					deepest = next
 				}
 			}
-		}, most + 1, false},
+		}, most + 1, 2, false},
 		{"deep directories that move", func(t *testing.T, dir string) func() {
 			treetest.MakeDeep(t, dir, 300)
 			steps, elsewhere := 0, treetest.MemoryDir(t)
@@ -148,7 +149,7 @@ func TestMeasurementThatContainersPrevent(t *testing.T) {
 					}
 				}
 			}
-		}, 301, true},
+		}, 301, 301, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := treetest.MemoryDir(t)
@@ -157,7 +158,7 @@ func TestMeasurementThatContainersPrevent(t *testing.T) {
 			defer m.Close()
 			m.most = most
 			err := m.Continue(during{t.Context(), tt.begin(t, dir)})
-			if !errors.Is(err, ErrPrevented) || errors.Is(err, safepath.ErrMoved) != tt.moved || m.names != tt.names || m.Used().Inodes > most {
+			if !errors.Is(err, ErrPrevented) || errors.Is(err, safepath.ErrMoved) != tt.moved || m.names != tt.names || m.Used().Inodes < tt.inodes {
 				t.Errorf("%d names, %+v, %v; want %d names", m.names, m.Used(), err, tt.names)
 			}
 		})
