@@ -121,7 +121,9 @@ func (a *app) syncServices(ctx context.Context, r *renderer, e *run.Engine) {
 	}
 	ctx, cancel := wait.CleanupContext(ctx, run.UndoTimeout)
 	defer cancel()
-	if err := e.SyncServices(ctx); err != nil {
+	omitted, err := e.SyncServices(ctx)
+	r.warn(omitted)
+	if err != nil {
 		r.warn(problem.List{problem.WarningOf(err)})
 	}
 }

@@ -67,7 +67,9 @@ func (a *app) updateServices(ctx context.Context, r *renderer, e *run.Engine, ob
 	if len(objects.Services) == 0 || ctx.Err() != nil {
 		return nil // closing the engine updates the Services of other manifests, and those of an interrupted command
 	}
-	if err := e.SyncServices(ctx); err != nil {
+	omitted, err := e.SyncServices(ctx)
+	r.warn(omitted)
+	if err != nil {
 		return err
 	}
 	a.servicesSynced = true

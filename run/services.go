@@ -77,7 +77,11 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	if err != nil {
 		return nil, undo, serviceError("", err)
 	}
-	after, changes, refused := e.assignServices(ctx, services, before, ranges, o.Origins)
+	check := service.CheckLimits
+	if o.Partial {
+		check = service.CheckSize // the synchronization omits the Service, and get shows the reason
+	}
+	after, changes, refused := e.assignServices(ctx, services, before, ranges, o.Origins, check)
 	if refused != nil && !o.Partial {
 		return nil, undo, refused
 	}
@@ -90,12 +94,12 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	if o.RecordsOnly {
 		return changes, undo, refused
 	}
-	return changes, undo, errors.Join(refused, e.syncServices(ctx))
+	return changes, undo, errors.Join(refused, e.syncAndWarn(ctx))
 }
 
 // assignServices returns the records that must be written, and the changes of all Services. The error names
 // the Services that this host cannot provide; the results contain only the others.
-func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string) (after []store.ServiceRecord, changes []ServiceChange, err error) {
+func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string, check func(*corev1.Service) error) (after []store.ServiceRecord, changes []ServiceChange, err error) {
 	records := map[string]store.ServiceRecord{}
 	for _, r := range before {
 		records[service.Key(r.Service)] = r
@@ -129,7 +133,7 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 		}
 		next, err := service.Assign(services[key], previous, others, ranges, used)
 		if err == nil {
-			err = hostPorts.conflict(next)
+			err = cmp.Or(check(next), hostPorts.conflict(next))
 		}
 		if err == nil && !had && len(records) >= service.Max {
 			err = fmt.Errorf("this root directory has %d Services, which is the maximum", service.Max)
@@ -261,13 +265,13 @@ func (e *Engine) restoreServices(ctx context.Context, before, after []store.Serv
 			errs = append(errs, store.RemoveService(e.Layout(), r.Service.Namespace, r.Service.Name))
 		}
 	}
-	return errors.Join(errors.Join(errs...), e.syncServices(ctx))
+	return errors.Join(errors.Join(errs...), e.syncAndWarn(ctx))
 }
 
 // DeleteServices removes Services, and synchronizes names and rules. The result contains only Services
 // that existed.
 func (e *Engine) DeleteServices(ctx context.Context, selected func(*corev1.Service, string) bool) (changes []ServiceChange, err error) {
-	return e.deleteServices(ctx, selected, e.syncServices)
+	return e.deleteServices(ctx, selected, e.syncAndWarn)
 }
 
 // RemoveServiceRecords is DeleteServices without the synchronization: the next synchronization
@@ -317,6 +321,13 @@ func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView,
 	pods, err := e.servicePods(ctx)
 	if err != nil {
 		return nil, err
+	}
+	var all []*corev1.Service
+	for _, r := range records {
+		all = append(all, r.Service)
+	}
+	for _, p := range e.omitted(all, pods) {
+		e.WarnOnce(p)
 	}
 	var out []ServiceView
 	for _, r := range records {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -21,62 +22,87 @@ import (
 )
 
 // SyncServices updates the names in the pods' hosts files and the network's rules to match the
-// Services and the pods. It is idempotent. On a host without Services, it does nothing.
-func (e *Engine) SyncServices(ctx context.Context) error {
+// Services and the pods. It is idempotent. On a host without Services, it does nothing. The problems are
+// those of Services that this host cannot provide, which do not affect the others.
+func (e *Engine) SyncServices(ctx context.Context) (problem.List, error) {
 	if !store.HasServices(e.Layout()) {
-		return nil
+		return nil, nil
 	}
 	lock, err := e.lockServices(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer lock.Unlock()
 	return e.syncServices(ctx)
 }
 
+// syncAndWarn is syncServices for a command: it warns about the Services that this host cannot provide.
+func (e *Engine) syncAndWarn(ctx context.Context) error {
+	problems, err := e.syncServices(ctx)
+	for _, p := range problems {
+		e.WarnOnce(p)
+	}
+	return err
+}
+
 // syncServices implements SyncServices. The lock of lockServices must be held. It reads its input
 // under the lock, so that an older synchronization cannot overwrite a newer one.
-func (e *Engine) syncServices(ctx context.Context) error {
+func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 	records, corrupt, err := store.ReadServices(e.Layout())
 	if err != nil {
-		return serviceError("", err)
+		return nil, serviceError("", err)
 	}
 	views, err := e.Pods(ctx, Selector{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pods := e.endpointPods(views)
-	services, err := e.currentServices(ctx, records)
+	services, problems, err := e.currentServices(ctx, records)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	problems = append(problems, e.omitted(services, pods)...)
 	faultpoint.At("services/names")
 	err = e.syncNames(ctx, service.Names(services, pods), views)
 	answered := faultpoint.Call("services/rules")
 	err = errors.Join(err, e.syncRules(ctx, services, pods))
 	answered()
 	if err != nil || len(records) > 0 || corrupt != nil {
-		return err
+		return problems, err
 	}
 	// This must be the last step, because podrun synchronizes again as long as one of the files exists.
 	if err := store.RemoveServiceState(e.Layout()); err != nil {
-		return serviceError("", err)
+		return nil, serviceError("", err)
 	}
-	return nil
+	return nil, nil
+}
+
+// omitted returns the problems of Services that exceed the limits of the network, if it belongs to podrun.
+func (e *Engine) omitted(services []*corev1.Service, pods []service.Pod) (out problem.List) {
+	if !e.ownsNetwork() {
+		return nil
+	}
+	for key, why := range service.Omitted(services, pods) {
+		out = append(out, problem.Problem{Object: "service " + key, Warning: true, Message: why + ": podrun does not forward its ports",
+			Hint: "reduce its ports, or delete other Services"})
+	}
+	slices.SortFunc(out, func(a, b problem.Problem) int { return strings.Compare(a.Object, b.Object) })
+	return out
 }
 
 // currentServices returns the Services with the virtual IPs of the current network. It assigns virtual
-// IPs to Services that were applied while the pods used the network of another runtime.
-func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) ([]*corev1.Service, error) {
+// IPs to Services that were applied while the pods used the network of another runtime. The problems are
+// those of Services that get no virtual IP.
+func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) (all []*corev1.Service, problems problem.List, err error) {
 	if len(records) == 0 {
 		// Another synchronization has removed the ranges; they must not be recorded again.
-		return nil, nil
+		return nil, nil, nil
 	}
 	ranges, err := e.serviceRanges(ctx)
 	if err != nil {
-		return nil, serviceError("", err)
+		return nil, nil, serviceError("", err)
 	}
-	all := make([]*corev1.Service, len(records))
+	all = make([]*corev1.Service, len(records))
 	for i, r := range records {
 		all[i] = r.Service
 	}
@@ -92,12 +118,13 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 				err = store.WriteService(e.Layout(), store.ServiceRecord{Service: next, Origin: records[i].Origin})
 			}
 			if err != nil {
-				return nil, serviceError(service.Key(s), err)
+				problems = append(problems, problem.WarningOf(serviceError(service.Key(s), err)))
+				continue
 			}
 			all[i] = next
 		}
 	}
-	return all, nil
+	return all, problems, nil
 }
 
 // servicePods returns the facts about all pods that are needed to compute endpoints.

@@ -48,6 +48,8 @@ type api struct {
 	usage   usageReader
 	loops   sync.WaitGroup
 	runtime func() RuntimeState // see Options.Runtime
+	// services describes the Services that do not work
+	services func() string
 
 	mu    sync.Mutex
 	super *supervisor.Supervisor // nil until supervised sets it

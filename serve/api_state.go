@@ -86,7 +86,7 @@ func (a *api) health() []nodeapi.Check {
 	if summary.Late != "" {
 		workers.Reason = summary.Late + " has made no progress for 10 minutes"
 	}
-	checks = append(checks, runtime, workers)
+	checks = append(checks, runtime, workers, nodeapi.Check{Name: "services", Reason: a.services()})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for address, why := range a.deaf {

@@ -81,7 +81,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		o.API.Authorize, o.API.LocalName = o.Cluster.Authorize, o.Cluster.LocalName
 	}
 	api := newAPI(e, o.API)
-	api.runtime = o.Runtime
+	api.runtime, api.services = o.Runtime, services.problem
 	api.observe(ctx, &options)
 	defer api.close()
 	defer cancel()

@@ -3,7 +3,10 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +38,10 @@ type services struct {
 	changed chan struct{}
 
 	mu       sync.Mutex
-	reported string // the last reported error, so that the same error is reported only once
+	reported string       // the last reported error, so that the same error is reported only once
+	refused  problem.List // the Services of files that this host refuses
+	omitted  problem.List // the Services that the network cannot provide
+	failed   error        // of the last synchronization
 }
 
 func newServices(e *run.Engine) *services {
@@ -66,7 +72,49 @@ func (s *services) apply(ctx context.Context, snapshot *source.Snapshot, want *s
 		may, _ := snapshot.MayDefine(origin)
 		return !may
 	})
+	s.mu.Lock()
+	s.refused = nil
+	if joined, ok := refused.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			s.refused = append(s.refused, problem.WarningOf(one))
+		}
+	} else if refused != nil {
+		s.refused = problem.List{problem.WarningOf(refused)}
+	}
+	s.mu.Unlock()
 	s.report(ctx, errors.Join(refused, err))
+}
+
+// synchronized records the result of a synchronization, and prints each problem once.
+func (s *services) synchronized(ctx context.Context, omitted problem.List, err error) {
+	for _, p := range omitted {
+		s.engine.WarnOnce(p)
+	}
+	s.mu.Lock()
+	if s.failed = err; err == nil {
+		s.omitted = omitted
+	}
+	s.mu.Unlock()
+	s.report(ctx, err)
+}
+
+// problem describes the Services that do not work, for /readyz; "" if there are none. The check of the
+// runtime reports that the runtime does not respond.
+func (s *services) problem() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Concat(s.refused, s.omitted)
+	var parts []string
+	for _, p := range all[:min(len(all), maxServiceNotes)] {
+		parts = append(parts, p.String())
+	}
+	if n := len(all) - len(parts); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more Services", n))
+	}
+	if s.failed != nil && !observe.IsUnavailable(s.failed) {
+		parts = append(parts, s.failed.Error())
+	}
+	return strings.Join(parts, "; ")
 }
 
 // maxServiceNotes is the maximum number of warnings for one read of the directories.
@@ -77,8 +125,8 @@ func (s *services) run(ctx context.Context) {
 	defer s.watch(ctx)()
 	for {
 		every := servicesEvery
-		err := s.engine.SyncServices(ctx)
-		if s.report(ctx, err); err != nil {
+		omitted, err := s.engine.SyncServices(ctx)
+		if s.synchronized(ctx, omitted, err); err != nil {
 			every = servicesRetry // a pod may have changed while it was read
 		}
 		select {

@@ -2,10 +2,12 @@ package service
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -376,5 +378,64 @@ func TestIsTopLevelDomain(t *testing.T) {
 		if got := IsTopLevelDomain(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
+	}
+}
+
+// TestOmitted checks that a Service that exceeds a limit of the network does not affect the others. podrun-net
+// refuses a table that exceeds a limit, so one Service of 4,001 ports stopped the synchronization of all.
+func TestOmitted(t *testing.T) {
+	many := func(name string, n int, age time.Duration) *corev1.Service {
+		s := assign(t, object(name), dual)
+		s.Spec.Ports = nil
+		for i := range n {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: int32(i + 1), Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(80)})
+		}
+		s.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0).Add(-age))
+		return s
+	}
+	twice := many("twice", 2, 0)
+	twice.Spec.Ports[1] = twice.Spec.Ports[0]
+	headless := many("headless", 5000, 0)
+	headless.Spec.ClusterIP, headless.Spec.ClusterIPs = "None", []string{"None"}
+	var pods []Pod
+	for i := range 11 {
+		pods = append(pods, pod(fmt.Sprint("old", i), "old", fmt.Sprint("10.64.0.", i+2)))
+	}
+	for _, tt := range []struct {
+		name     string
+		services []*corev1.Service
+		pods     []Pod
+		want     string // the omitted Services
+		reason   string
+	}{
+		{"one with too many ports", []*corev1.Service{many("a", 4001, time.Hour), many("b", 2, 0)}, nil, "[default/a]", "has 4001 ports at its virtual IPs, but a Service may have at most 1000"},
+		{"a port twice", []*corev1.Service{twice, many("b", 2, 0)}, nil, "[default/twice]", "has a port twice"},
+		{"many Services", []*corev1.Service{many("a", 1000, 1), many("b", 1000, 2), many("c", 1000, 3), many("d", 999, 4), many("e", 1, 5), many("young", 1, 0)}, nil,
+			"[default/young]", "has 1 ports at its virtual IPs, but older Services have 4000 of the 4000 ports"},
+		{"the smaller one fits", []*corev1.Service{many("a", 1000, 1), many("b", 1000, 2), many("c", 1000, 3), many("d", 1000, -1), many("e", 999, 5)}, nil, "[default/d]", "older Services have 3999"},
+		{"endpoints", []*corev1.Service{many("old", 900, time.Hour), many("other", 10, 0), many("more", 1000, -1)}, append(slices.Clone(pods), pod("m", "more", "10.64.1.1")),
+			"[default/more]", "has 1000 endpoints of its ports, but older Services have 9900 of the 10000 endpoints"},
+		{"headless Services have no ports", []*corev1.Service{headless}, nil, "[]", ""},
+	} {
+		omitted := Omitted(tt.services, tt.pods)
+		keys := slices.Sorted(maps.Keys(omitted))
+		if got := fmt.Sprint(keys); got != tt.want || len(keys) > 0 && !strings.HasPrefix(omitted[keys[0]], tt.reason) && !strings.Contains(omitted[keys[0]], tt.reason) {
+			t.Errorf("%s: %v, want %s, %q", tt.name, omitted, tt.want, tt.reason)
+		}
+		table := NewTable("podrun0", dual, nil, tt.services, tt.pods)
+		if len(table.Ports) > maxPorts {
+			t.Errorf("%s: the table has %d ports", tt.name, len(table.Ports))
+		}
+		for _, s := range tt.services {
+			_, omit := omitted[Key(s)]
+			if in := slices.ContainsFunc(table.Ports, func(p Port) bool { return p.Service == Key(s) }); in == (omit || IsHeadless(s)) {
+				t.Errorf("%s: Service %s in the table: %v", tt.name, s.Name, in)
+			}
+		}
+	}
+	large := many("large", 1, 0)
+	large.Annotations = map[string]string{"a": strings.Repeat("x", maxObject)}
+	if err := CheckSize(large); err == nil || CheckLimits(large) == nil {
+		t.Error("a Service whose record cannot be read is not refused")
 	}
 }

@@ -31,11 +31,13 @@ type Port struct {
 }
 
 // NewTable returns the table for Services (records that Assign returned). The table is empty if no
-// Service has a virtual IP. Its order depends only on the content of the arguments.
+// Service has a virtual IP. It omits the Services that Omitted returns. Its order depends only on the
+// content of the arguments.
 func NewTable(bridge string, ranges, subnets []netip.Prefix, services []*corev1.Service, pods []Pod) Table {
 	t := Table{Bridge: bridge, Ranges: ranges, Subnets: subnets, Ports: []Port{}}
+	omitted := Omitted(services, pods)
 	for _, s := range services {
-		if !HasVirtualIP(s) {
+		if _, omit := omitted[Key(s)]; omit || !HasVirtualIP(s) {
 			continue
 		}
 		for _, text := range s.Spec.ClusterIPs {

@@ -43,7 +43,7 @@ type servicePort struct {
 	Endpoints []netip.AddrPort `json:"endpoints"`
 }
 
-// The limits of the input. The kernel receives all rules in one transaction, and the size of the
+// The limits of the input. podrun omits Services that exceed them (service/limits.go). The kernel receives all rules in one transaction, and the size of the
 // socket's buffer limits this transaction.
 const (
 	maxServiceInput     = 8 << 20
