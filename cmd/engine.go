@@ -102,8 +102,8 @@ func (a *app) syncWhileStopping(ctx context.Context, e *run.Engine) (end func())
 			case <-signals:
 			}
 			if !e.Supervised() {
-				// The synchronization at the end of the command reports an error.
-				_ = e.SyncServices(ctx)
+				// The synchronization at the end of the command reports errors and omitted Services.
+				_, _ = e.SyncServices(ctx)
 			}
 		}
 	}()
