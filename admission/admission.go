@@ -51,6 +51,7 @@ type question struct {
 // the Object of its problems empty, and verdict sets it.
 var checks = []func(question) problem.List{
 	checkUID,
+	checkNames,
 	checkUIDOwner,
 	checkPathLengths,
 	checkName,

@@ -56,6 +56,19 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 	return out
 }
 
+// PrivatePaths returns the paths that no volume may expose to a container. It returns nil if no Pod Security Standard is
+// set: podrun then only warns.
+func PrivatePaths(facts host.Facts, s nodeconfig.Settings) []string {
+	if !(question{settings: s}).enforces() {
+		return nil
+	}
+	var out []string
+	for _, d := range privateDirs(facts, s) {
+		out = append(out, d.path)
+	}
+	return out
+}
+
 // checkManifestVolumes refuses a PersistentVolume of a manifest that is a path of this host, if a Pod Security Standard
 // is set. The standards forbid hostPath volumes but allow claims, because in a cluster an administrator defines the
 // volumes behind claims. Here, these are the volumes of the settings and of an API server.
@@ -103,6 +116,10 @@ func checkHostPaths(q question) problem.List {
 	var out problem.List
 	for _, v := range q.hostPaths {
 		what := q.reaches(v.Path, private)
+		if why := q.facts.UnresolvedPaths[path.Clean(v.Path)]; refuses && what == "" && why != "" {
+			out = append(out, problem.Problem{Field: v.Field, Reason: "HostPathOfPodrun", Message: fmt.Sprintf("%s cannot be resolved: %s", v.Path, why),
+				Hint: "remove the symlink, or use another path"})
+		}
 		if what == "" {
 			continue
 		}

@@ -62,6 +62,22 @@ func TestHostPaths(t *testing.T) {
 	}
 }
 
+// TestUnresolvedHostPath checks that a path with symlinks that podrun cannot resolve is refused under a
+// pod security level.
+func TestUnresolvedHostPath(t *testing.T) {
+	for level, want := range map[string]bool{"": false, "baseline": true} {
+		s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
+		s.settings.PodSecurity, s.facts.UnresolvedPaths = level, map[string]string{"/srv/loop": "too many links"}
+		var got []string
+		for _, p := range CheckAll([]Pod{{Pod: s.pod, HostPaths: []HostPath{{Field: "a", Path: "/srv/loop/"}}}}, s.facts, s.settings, s.options)[0].Problems.Errors() {
+			got = append(got, p.Message)
+		}
+		if strings.Contains(strings.Join(got, "; "), "/srv/loop/ cannot be resolved: too many links") != want {
+			t.Errorf("under %q: %q", level, got)
+		}
+	}
+}
+
 // TestManifestVolumes covers PersistentVolumes of the host that a manifest defines, together with the
 // pod. The Pod Security Standards allow claims.
 func TestManifestVolumes(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -22,6 +25,25 @@ func checkUID(q question) problem.List {
 		Message: fmt.Sprintf("%q is not safe in a path", q.pod.UID),
 		Hint:    "use at most 128 letters, digits and dashes, or remove the uid",
 	})
+}
+
+// checkNames refuses names that the API does not allow. podrun validates the pods of manifests, but not those of an API
+// server, which may be hostile.
+func checkNames(q question) problem.List {
+	var out problem.List
+	check := func(field, name string, valid bool) {
+		if !valid {
+			out = append(out, problem.Problem{Field: field, Reason: "FieldValueInvalid", Kind: problem.Manifest, Message: fmt.Sprintf("%q is not a valid name", name)})
+		}
+	}
+	label := func(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+	check("metadata.namespace", q.pod.Namespace, label(q.pod.Namespace))
+	check("metadata.name", q.pod.Name, identity.SafeName(q.pod.Name))
+	eachContainer(q.pod, func(field string, c *corev1.Container) { check(field+".name", c.Name, label(c.Name)) })
+	for i, v := range q.pod.Spec.Volumes {
+		check(fmt.Sprintf("spec.volumes[%d].name", i), v.Name, label(v.Name))
+	}
+	return out
 }
 
 // checkUIDOwner refuses the UID of another pod. The other pod may be podrun's, another program's,

@@ -77,6 +77,8 @@ type Facts struct {
 	// RealPaths maps paths in pods' volumes, and the paths of podrun's directories, to the paths
 	// without symlinks. It omits paths that have none.
 	RealPaths map[string]string `json:"realPaths,omitempty"`
+	// UnresolvedPaths contains those of these paths whose symlinks podrun could not resolve, with the reasons.
+	UnresolvedPaths map[string]string `json:"unresolvedPaths,omitempty"`
 	// Paths describes the host paths in pods' volumes.
 	Paths   map[string]Path `json:"paths,omitempty"`
 	Runtime Runtime         `json:"runtime"`

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"path/filepath"
-	"strconv"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/observe"
@@ -28,7 +28,7 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 		Ended: func(ctx context.Context, id string) bool { return ended(ctx, e.Client, id) }}
 	logs, uids := make([]podlog.Running, 0, len(running)), make(map[string]string, len(running))
 	for _, c := range running {
-		logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
+		logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), identity.LogPath(c.Container, c.Attempt))})
 		uids[c.ID] = c.Pod.UID
 	}
 	// The containers of other programs have no checkpoint.

@@ -66,8 +66,8 @@ func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.
 func (v Volume) problem(paths map[string]Path) string {
 	switch v.Setup.Kind {
 	case SetupHostPath:
-		if found, known := paths[v.HostPath]; known {
-			return v.Setup.HostPath.problem(v.HostPath, found)
+		if found, known := paths[v.Setup.HostPath.path(v)]; known {
+			return v.Setup.HostPath.problem(v.Setup.HostPath.path(v), found)
 		}
 	case SetupLocal:
 		return v.Setup.Local.problem(paths)
@@ -84,7 +84,7 @@ func (v Volume) hint(paths map[string]Path) string {
 	case v.Setup.Kind == SetupLocal && !v.Setup.Local.Create:
 		path = v.Setup.Local.Path
 	case v.Setup.Kind == SetupHostPath && v.Setup.HostPath.Type == corev1.HostPathDirectory:
-		path = v.HostPath
+		path = v.Setup.HostPath.path(v)
 	}
 	if path == "" || !paths[path].Missing {
 		return ""

@@ -59,10 +59,18 @@ func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, 
 	case s.Local != nil && block:
 		return Volume{Device: s.Local.Path, Setup: checkHostPath(corev1.HostPathBlockDev), HostPath: s.Local.Path}, nil
 	case s.HostPath != nil:
-		return hostPathVolume(s.HostPath), nil
+		v := hostPathVolume(s.HostPath)
+		if len(in.Private) > 0 {
+			v.Setup.HostPath.Source, v.Setup.HostPath.Private = v.HostPath, in.Private
+			v.Plugin, v.HostPath = hostPathPlugin, in.Layout.Volume(in.ID.UID, hostPathPlugin, pv.Name)
+		}
+		return v, nil
 	case s.Local != nil:
 		v := Volume{Plugin: localPlugin, HostPath: in.Layout.Volume(in.ID.UID, localPlugin, pv.Name)}
-		v.Setup = Setup{Kind: SetupLocal, Local: &Local{Path: s.Local.Path, Create: ProvisionedPath(pv) != "", ReadOnly: readOnly, Options: pv.Spec.MountOptions}}
+		v.Setup = Setup{Kind: SetupLocal, Local: &Local{Path: s.Local.Path, Create: ProvisionedPath(pv) != "", ReadOnly: readOnly, Options: pv.Spec.MountOptions, Private: in.Private}}
+		if v.Setup.Local.Create {
+			v.Setup.Local.Private = in.privateFor(s.Local.Path)
+		}
 		if sc := in.Pod.Spec.SecurityContext; sc != nil && !readOnly {
 			v.FSGroup = sc.FSGroup
 			if sc.FSGroupChangePolicy != nil {
@@ -97,8 +105,9 @@ func (in Input) wrongNode(pv *corev1.PersistentVolume) *problem.Problem {
 }
 
 const (
-	localPlugin = "kubernetes.io~local-volume"
-	nfsPlugin   = "kubernetes.io~nfs"
+	localPlugin    = "kubernetes.io~local-volume"
+	nfsPlugin      = "kubernetes.io~nfs"
+	hostPathPlugin = "kubernetes.io~host-path"
 )
 
 // Local bind-mounts a directory of this host into the pod's directory. The bind mount is necessary
@@ -109,6 +118,7 @@ type Local struct {
 	Create   bool     `json:"create,omitempty"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
 	Options  []string `json:"options,omitempty"` // mount options of the PersistentVolume
+	Private  []string `json:"private,omitempty"` // Input.Private
 }
 
 // NFS mounts an NFS export.

@@ -69,6 +69,9 @@ func (l *Local) bindClaim(ctx context.Context, target string) error {
 		return err
 	}
 	defer unix.Close(dir)
+	if err := refusePrivate(ctx, dir, l.Path, l.Private); err != nil {
+		return err
+	}
 	return l.bind(fmt.Sprintf("/proc/self/fd/%d", dir), target)
 }
 

@@ -24,7 +24,7 @@ type EmptyDir struct {
 }
 
 func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
-	dir := &EmptyDir{MetaDir: in.Layout.Plugins(in.ID.UID) + "/" + emptyDirPlugin + "/" + spec.Name}
+	dir := &EmptyDir{MetaDir: in.Layout.PluginData(in.ID.UID, emptyDirPlugin, spec.Name)}
 	var limit *resource.Quantity
 	if e := spec.EmptyDir; e != nil {
 		dir.Medium, limit = e.Medium, e.SizeLimit

@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/problem"
@@ -10,7 +12,15 @@ import (
 // is removed, the path remains.
 type HostPath struct {
 	Type corev1.HostPathType `json:"type"` // if it is "", podrun neither checks nor creates the path
+	// Source is the path that podrun binds at the volume's directory; "" if the runtime mounts the path itself. podrun
+	// binds it if it must not expose the paths in Private: the runtime would resolve the path again at each start of a
+	// container.
+	Source  string   `json:"source,omitempty"`
+	Private []string `json:"private,omitempty"` // Input.Private
 }
+
+// path returns the path of the host, for a volume with this setup.
+func (h *HostPath) path(v Volume) string { return cmp.Or(h.Source, v.HostPath) }
 
 func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {
 	return hostPathVolume(spec.HostPath), nil

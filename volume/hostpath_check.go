@@ -38,13 +38,44 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 // makeHostPath checks the path's type. It follows symlinks, as the kubelet does. It creates the
 // path if the type requires this.
 func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
-	err := h.check(ctx, v.HostPath)
+	if h.Source != "" {
+		return bindHostPath(ctx, v, h)
+	}
+	return h.make(ctx, v.HostPath)
+}
+
+func (h *HostPath) make(ctx context.Context, path string) error {
+	err := h.check(ctx, path)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
-		if _, err := safepath.Stat(ctx, v.HostPath); errors.Is(err, fs.ErrNotExist) {
-			return make(v.HostPath)
+		if _, err := safepath.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
+			return make(path)
 		}
 	}
 	return err
+}
+
+// bindHostPath binds the path at the volume's directory, unless it is already mounted, and if it exposes no private
+// path.
+func bindHostPath(ctx context.Context, v Volume, h *HostPath) error {
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
+	if err != nil || mounted {
+		return err
+	}
+	if err := h.make(ctx, h.Source); err != nil {
+		return err
+	}
+	source, err := openSource(ctx, h.Source, h.Private)
+	if h.Type == corev1.HostPathUnset && errors.Is(err, fs.ErrNotExist) {
+		// The runtime creates a missing path.
+		if err = makeHostDir(h.Source); err == nil {
+			source, err = openSource(ctx, h.Source, h.Private)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return safepath.BindTree(source, v.HostPath)
 }
 
 // check returns an error if the path does not have the required type and cannot be created.

@@ -28,7 +28,7 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	if l.Create {
 		err = l.bindClaim(ctx, v.HostPath)
 	} else {
-		err = l.bind(l.Path, v.HostPath)
+		err = l.bindPath(ctx, v.HostPath)
 	}
 	if err != nil {
 		return fmt.Errorf("bind %s: %w", l.Path, err)
@@ -58,6 +58,15 @@ func (l *Local) check(ctx context.Context) error {
 		}
 	}
 	return checkError(l.problem(paths))
+}
+
+func (l *Local) bindPath(ctx context.Context, target string) error {
+	source, err := openSource(ctx, l.Path, l.Private)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return l.bind(descriptor(source), target)
 }
 
 // bind mounts a directory with the volume's options, which check has accepted.

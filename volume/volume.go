@@ -40,6 +40,9 @@ type Input struct {
 	// ClaimDir is the parent of the directories of claims without a volume. If it is "", podrun
 	// creates no such directories.
 	ClaimDir string
+	// Private are the paths that no volume may expose, whatever the paths of the volumes mean when podrun mounts
+	// them. If Private is empty, podrun does not check this.
+	Private []string
 
 	// the files of each ConfigMap, which New converts once for all volumes
 	read  map[*corev1.ConfigMap]map[string][]byte
@@ -91,7 +94,7 @@ func (p Plan) Sources() map[string]Source {
 	out := make(map[string]Source, len(p.Volumes))
 	for _, v := range p.Volumes {
 		out[v.Name] = Source{Kind: v.Kind, HostPath: v.HostPath, ReadOnly: v.ReadOnly, Image: v.Image, Device: v.Device,
-			Labeled: v.Plugin != "" && v.Plugin != nfsPlugin}
+			Labeled: v.Plugin != "" && v.Plugin != nfsPlugin && v.Plugin != hostPathPlugin}
 	}
 	return out
 }
@@ -171,7 +174,7 @@ func (p Plan) DependsOnHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {
 		case SetupHostPath:
-			return v.Setup.HostPath.Type != ""
+			return v.Setup.HostPath.Type != "" || v.Setup.HostPath.Source != ""
 		case SetupLocal, SetupNFS:
 			return true
 		}

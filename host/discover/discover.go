@@ -129,7 +129,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	unread = append(unread, a.unread...)
 	facts.Pressure, facts.ShuttingDown, facts.Images, facts.Listeners, facts.SCTP = locked.Pressure, locked.ShuttingDown, locked.Images, locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
-	facts.RealPaths = m.volumePaths(o.HostPaths, s)
+	facts.RealPaths, facts.UnresolvedPaths = m.volumePaths(o.HostPaths, s)
 	var pathsErr error
 	if facts.Paths, pathsErr = m.readPaths(o.HostPaths, o.Mounts); pathsErr != nil {
 		unread = append(unread, pathsErr)

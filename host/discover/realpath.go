@@ -2,7 +2,9 @@ package discover
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -11,30 +13,36 @@ import (
 
 // volumePaths resolves the symlinks in the paths of volumes. If there are any such paths, it
 // also resolves those with which admission compares them.
-func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) map[string]string {
+func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) (real, unresolved map[string]string) {
 	if len(volumes) == 0 {
-		return nil
+		return nil, nil
 	}
 	return m.realPaths(slices.Concat(volumes, s.Layout().Private(), s.SourcesOrDefault()))
 }
 
 // realPaths resolves the symlinks in absolute paths. It returns the paths for which the result
-// differs. If a path does not exist yet, it resolves the existing part.
-func (m machine) realPaths(paths []string) map[string]string {
-	var out map[string]string
+// differs, and those that it could not resolve, with the reasons. If a path does not exist yet, it
+// resolves the existing part.
+func (m machine) realPaths(paths []string) (real, unresolved map[string]string) {
+	add := func(to *map[string]string, path, text string) {
+		if *to == nil {
+			*to = map[string]string{}
+		}
+		(*to)[path] = text
+	}
 	for _, p := range paths {
 		p = filepath.Clean(p)
 		if !filepath.IsAbs(p) {
 			continue
 		}
-		if resolved := m.realPath(p); resolved != p {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[p] = resolved
+		switch resolved, err := m.resolve(p); {
+		case err != nil:
+			add(&unresolved, p, err.Error())
+		case resolved != p:
+			add(&real, p, resolved)
 		}
 	}
-	return out
+	return real, unresolved
 }
 
 // rootDir returns podrun's root directory in the form that is hashed into UIDs: absolute and
@@ -51,18 +59,30 @@ func (m machine) rootDir(path string) string {
 	return path
 }
 
+// realPath resolves the symlinks in a path. It returns the path itself if it cannot resolve them.
 func (m machine) realPath(p string) string {
+	if resolved, err := m.resolve(p); err == nil {
+		return resolved
+	}
+	return p
+}
+
+// resolve resolves the symlinks in the existing part of a path. A symlink without a target is an
+// error, because the target may be created later.
+func (m machine) resolve(p string) (string, error) {
 	for dir, rest := p, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
 		resolved, err := filepath.EvalSymlinks(m.path(dir))
-		switch {
-		case err == nil:
+		if err == nil {
 			if under, err := filepath.Rel(m.root, resolved); err == nil {
 				resolved = filepath.Join("/", under)
 			}
-			return filepath.Join(resolved, rest)
-		case !errors.Is(err, fs.ErrNotExist) || dir == "/":
-			// podrun reports the error when it sets up the volume.
-			return p
+			return filepath.Join(resolved, rest), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
+			return "", err
+		}
+		if _, err := os.Lstat(m.path(dir)); err == nil {
+			return "", fmt.Errorf("%s is a symlink whose target does not exist", dir)
 		}
 	}
 }

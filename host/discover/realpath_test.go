@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -14,15 +15,18 @@ func TestRealPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"srv/run": "../run", "srv/loop": "loop"} {
+	for link, to := range map[string]string{"srv/run": "../run", "srv/loop": "loop", "srv/dangling": "/run/none"} {
 		if err := os.Symlink(to, filepath.Join(m.root, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := m.realPaths([]string{"/run/podrun", "/srv/run", "/srv/run/podrun/", "/srv/run/none/none", "/none", "/srv/loop", "relative", "/"})
+	got, unresolved := m.realPaths([]string{"/run/podrun", "/srv/run", "/srv/run/podrun/", "/srv/run/none/none", "/none", "/srv/loop", "/srv/loop/x", "/srv/dangling", "/srv/dangling/x", "relative", "/"})
 	want := map[string]string{"/srv/run": "/run", "/srv/run/podrun": "/run/podrun", "/srv/run/none/none": "/run/none/none"}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	if names := slices.Sorted(maps.Keys(unresolved)); !slices.Equal(names, []string{"/srv/dangling", "/srv/dangling/x", "/srv/loop", "/srv/loop/x"}) {
+		t.Errorf("unresolved: %v", unresolved)
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Layout contains the paths of pods on this host. Their structure is the kubelet's
-// (pkg/kubelet/kubelet_getters.go).
+// (pkg/kubelet/kubelet_getters.go). A path never leaves its directory, whatever the names are (pathName).
 type Layout struct {
 	RootDir          string // --root-dir, e.g. /var/lib/podrun
 	PodLogsDir       string // --pod-logs-dir, e.g. /var/log/pods
@@ -20,7 +21,7 @@ type Layout struct {
 func (l Layout) PodsDir() string { return filepath.Join(l.RootDir, "pods") }
 
 // Pod is the pod's directory.
-func (l Layout) Pod(uid string) string { return filepath.Join(l.PodsDir(), uid) }
+func (l Layout) Pod(uid string) string { return filepath.Join(l.PodsDir(), pathName(uid)) }
 
 // Checkpoint is the file with the pod and the objects that the pod uses. Its mode is 0600.
 func (l Layout) Checkpoint(uid string) string { return filepath.Join(l.Pod(uid), "pod.yaml") }
@@ -93,25 +94,32 @@ func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "v
 // Volume is the directory of one volume. plugin is the kubelet's name of the kind, such as
 // kubernetes.io~empty-dir.
 func (l Layout) Volume(uid, plugin, name string) string {
-	return filepath.Join(l.Volumes(uid), plugin, name)
+	return filepath.Join(l.Volumes(uid), pathName(plugin), pathName(name))
 }
 
 // Plugins is the directory of the plugins' own data about the pod.
 func (l Layout) Plugins(uid string) string { return filepath.Join(l.Pod(uid), "plugins") }
+
+// PluginData is a plugin's own data about one volume.
+func (l Layout) PluginData(uid, plugin, name string) string {
+	return filepath.Join(l.Plugins(uid), pathName(plugin), pathName(name))
+}
 
 // Subpaths is the directory of the bind mounts for volumeMounts with a subPath.
 func (l Layout) Subpaths(uid string) string { return filepath.Join(l.Pod(uid), "volume-subpaths") }
 
 // Subpath is the path of the bind mount for the volumeMount with the given index in a container.
 func (l Layout) Subpath(uid, volume, container string, index int) string {
-	return filepath.Join(l.Subpaths(uid), volume, container, strconv.Itoa(index))
+	return filepath.Join(l.Subpaths(uid), pathName(volume), pathName(container), strconv.Itoa(index))
 }
 
 // Containers is the directory that contains one directory per container of the pod.
 func (l Layout) Containers(uid string) string { return filepath.Join(l.Pod(uid), "containers") }
 
 // Container is the directory with the termination logs of a container.
-func (l Layout) Container(uid, name string) string { return filepath.Join(l.Containers(uid), name) }
+func (l Layout) Container(uid, name string) string {
+	return filepath.Join(l.Containers(uid), pathName(name))
+}
 
 // Locks is the directory of the locks of pods and of the node.
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
@@ -126,14 +134,16 @@ func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }
 
 // Owner is the file that records the owner of a pod. podrun writes it only while it holds the
 // pod's lock.
-func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), p.Namespace+"_"+p.Name) }
+func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), pairName(p.Namespace, p.Name)) }
 
 // Services is the directory of the Services, one file per namespace/name. It exists if podrun has
 // ever stored a Service.
 func (l Layout) Services() string { return filepath.Join(l.RootDir, "services") }
 
 // Service is the file with a Service, its virtual IPs and its node ports.
-func (l Layout) Service(id Pod) string { return filepath.Join(l.Services(), id.Namespace+"_"+id.Name) }
+func (l Layout) Service(id Pod) string {
+	return filepath.Join(l.Services(), pairName(id.Namespace, id.Name))
+}
 
 // ServiceRanges is the file with the ranges of virtual IPs.
 func (l Layout) ServiceRanges() string { return filepath.Join(l.Services(), "ranges.json") }
@@ -155,7 +165,7 @@ func (l Layout) Workloads() string { return filepath.Join(l.RootDir, "workloads"
 
 // Workload is the file with the number of replicas of a workload, and the definition of its pods.
 func (l Layout) Workload(id Pod) string {
-	return filepath.Join(l.Workloads(), id.Namespace+"_"+id.Name)
+	return filepath.Join(l.Workloads(), pairName(id.Namespace, id.Name))
 }
 
 // WorkloadsLock is the lock that podrun holds while it changes a file of Workloads.
@@ -166,14 +176,16 @@ func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") 
 
 // History is the file with the earlier definitions of a pod. It is not in the pod's directory,
 // because podrun creates a new pod directory when it replaces the pod.
-func (l Layout) History(p Pod) string { return filepath.Join(l.Histories(), p.Namespace+"_"+p.Name) }
+func (l Layout) History(p Pod) string {
+	return filepath.Join(l.Histories(), pairName(p.Namespace, p.Name))
+}
 
 // Jobs is the directory of the records of Jobs, one file per namespace/name.
 func (l Layout) Jobs() string { return filepath.Join(l.RootDir, "jobs") }
 
 // Job is the record of a Job.
 func (l Layout) Job(namespace, name string) string {
-	return filepath.Join(l.Jobs(), namespace+"_"+name)
+	return filepath.Join(l.Jobs(), pairName(namespace, name))
 }
 
 // CronJobs is the directory of the records of CronJobs, one file per namespace/name.
@@ -181,7 +193,7 @@ func (l Layout) CronJobs() string { return filepath.Join(l.RootDir, "cronjobs") 
 
 // CronJob is the record of a CronJob.
 func (l Layout) CronJob(namespace, name string) string {
-	return filepath.Join(l.CronJobs(), namespace+"_"+name)
+	return filepath.Join(l.CronJobs(), pairName(namespace, name))
 }
 
 // Claims is a directory with a file for each command that works on a pod. The command holds the
@@ -220,7 +232,7 @@ func (l Layout) ServeLock() string { return filepath.Join(l.Serve(), "lock") }
 
 // Source is the file that records which file in a supervisor's manifest directories defines a pod.
 func (l Layout) Source(p Pod) string {
-	return filepath.Join(l.Sources(), p.Namespace+"_"+p.Name)
+	return filepath.Join(l.Sources(), pairName(p.Namespace, p.Name))
 }
 
 // Sources is the directory of the Source files.
@@ -253,7 +265,7 @@ func (l Layout) ImageRecords() string { return filepath.Join(l.RootDir, "image_m
 
 // PodLock is the file that podrun locks while it changes one pod.
 func (l Layout) PodLock(p Pod) string {
-	return filepath.Join(l.Locks(), p.Namespace+"_"+p.Name)
+	return filepath.Join(l.Locks(), pairName(p.Namespace, p.Name))
 }
 
 // HoldersMark is an empty file. It exists if no lock file and no owner record contains the arguments of
@@ -266,29 +278,40 @@ func (l Layout) NodeLock() string { return filepath.Join(l.Locks(), "node") }
 
 // Logs is the pod's log directory (log_directory in the sandbox's configuration).
 func (l Layout) Logs(p Pod) string {
-	return filepath.Join(l.PodLogsDir, p.Namespace+"_"+p.Name+"_"+p.UID)
+	return filepath.Join(l.PodLogsDir, pairName(p.Namespace, p.Name)+"_"+pathName(p.UID))
+}
+
+// ContainerLogs is the directory of a container's logs.
+func (l Layout) ContainerLogs(p Pod, container string) string {
+	return filepath.Join(l.Logs(p), pathName(container))
 }
 
 // LogPath is the path of a container's log relative to Logs (log_path in the container's
 // configuration).
 func LogPath(container string, attempt uint32) string {
-	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
+	return filepath.Join(pathName(container), strconv.FormatUint(uint64(attempt), 10)+".log")
 }
 
 // LegacyLog is a symlink to a container's log. Log collectors look for it. A name that is too long
 // for a file system is truncated (logSymlink in pkg/kubelet/kuberuntime). Therefore, several
 // containers of a pod may share a link.
 func (l Layout) LegacyLog(p Pod, container, containerID string) string {
-	return filepath.Join(l.ContainerLogsDir, cutLink(p.Name+"_"+p.Namespace+"_"+container+"-"+containerID)+linkSuffix)
+	return filepath.Join(l.ContainerLogsDir, cutLink(linkName(p)+pathName(container)+"-"+pathName(containerID))+linkSuffix)
 }
 
 // LegacyLogs is a pattern (path/filepath.Glob) that matches the links of a pod's containers. It
 // may also match links of other pods.
 func (l Layout) LegacyLogs(p Pod) string {
-	return filepath.Join(l.ContainerLogsDir, cutLink(p.Name+"_"+p.Namespace+"_")+"*"+linkSuffix)
+	return filepath.Join(l.ContainerLogsDir, globEscape.Replace(cutLink(linkName(p)))+"*"+linkSuffix)
 }
 
 const linkSuffix = ".log"
+
+// linkName is the beginning of the names of a pod's links.
+func linkName(p Pod) string { return pairName(p.Name, p.Namespace) + "_" }
+
+// globEscape escapes the characters that have a meaning in a pattern.
+var globEscape = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 // cutLink truncates the name of a link so that, with its suffix, it has at most 255 characters.
 func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffix))] }
@@ -325,7 +348,7 @@ func (l Layout) SecretPods() string { return filepath.Join(l.SecretsDir(), "pods
 
 // SecretPod is the directory with the file of a pod's complete checkpoint. The checkpoint on disk contains the name
 // of this file.
-func (l Layout) SecretPod(uid string) string { return filepath.Join(l.SecretPods(), uid) }
+func (l Layout) SecretPod(uid string) string { return filepath.Join(l.SecretPods(), pathName(uid)) }
 
 // SecretCopies is the directory in memory that corresponds to RemoteCopies.
 func (l Layout) SecretCopies() string { return filepath.Join(l.SecretsDir(), "remote") }

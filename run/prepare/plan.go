@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/dns"
@@ -136,6 +137,7 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 		NodeName: in.Facts.NodeName, NodeLabels: in.Facts.NodeLabels,
 		ConfigMaps: ofNamespace(in.Objects.ConfigMaps, namespace), Secrets: ofNamespace(in.Objects.Secrets, namespace),
 		Claims: ofNamespace(in.Objects.Claims, namespace), PersistentVolumes: in.Objects.Volumes, ClaimDir: in.Settings.ClaimDir,
+		Private: admission.PrivatePaths(in.Facts, in.Settings),
 	}
 	if limit, ok := resource.PodLimits(p.Pod)[corev1.ResourceMemory]; ok {
 		vin.MemoryLimit = limit.Value()

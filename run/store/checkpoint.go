@@ -310,7 +310,7 @@ func sweepLocks(layout identity.Layout, count int) error {
 		return err
 	}
 	for _, id := range pods {
-		delete(names, id.Namespace+"_"+id.Name)
+		delete(names, filepath.Base(layout.PodLock(id)))
 	}
 	for name := range names {
 		if id, ok := lockedPod(name); ok {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -208,6 +209,6 @@ func removeHistory(layout identity.Layout, id identity.Pod) error {
 	if err := os.Remove(layout.History(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod %s: remove its history: %w", id, err)
 	}
-	removeTemporary(layout.Histories(), "."+id.Namespace+"_"+id.Name+".")
+	removeTemporary(layout.Histories(), "."+filepath.Base(layout.History(id))+".")
 	return nil
 }

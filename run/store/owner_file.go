@@ -242,7 +242,7 @@ const claimMaxBytes = 128
 
 // claimPrefix returns the prefix of the names of a pod's claim files. These prefixes are
 // unambiguous, because pod names never contain an underscore.
-func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
+func claimPrefix(id identity.Pod) string { return filepath.Base(identity.Layout{}.Owner(id)) + "_" }
 
 // claimed reports whether another running command has a claim on the pod. The argument mine is the
 // claim of this command, or nil.

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -119,7 +118,7 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			one := u.Containers[list[i].Name]
-			one.Logs = s.disk(ctx, filepath.Join(layout.Logs(id), list[i].Name))
+			one.Logs = s.disk(ctx, layout.ContainerLogs(id, list[i].Name))
 			u.Containers[list[i].Name] = one
 		}
 	}
