@@ -34,6 +34,9 @@ const (
 	Disconnected Class = "Disconnected"
 	// Stalled means that no data arrived for too long. Classify never returns it.
 	Stalled Class = "Stalled"
+	// TooLarge means that the registry sent more data than the manifest declares. Classify never
+	// returns it.
+	TooLarge Class = "TooLarge"
 )
 
 // Fatal reports whether the error is permanent: a retry would fail again.
@@ -170,6 +173,8 @@ func (c Class) Hint() string {
 		return "the server is not a registry: check the host and port in the image's name"
 	case Disconnected:
 		return "check that the container runtime is running ('podrun doctor'), then run the command again"
+	case TooLarge:
+		return "check the registry, or the proxy in front of it: it does not serve the image that the manifest describes"
 	case Stalled:
 		return "check the network connection to the registry, or increase --pull-stall-timeout"
 	case Overdue:

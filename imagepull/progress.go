@@ -118,6 +118,8 @@ type transfer struct {
 	moved time.Time
 	// offsets of the ingests of all candidates, by ref
 	offsets map[string]int64
+	// an ingest that is larger than the manifest declares; nil if there is none
+	excess  *excess
 	samples []sample
 }
 
@@ -204,6 +206,9 @@ func (t *transfer) see(l look, present []string) {
 		if size, mine := t.sizes[digest]; mine {
 			t.open++
 			t.here[digest] = min(i.offset, size)
+			if i.offset > size {
+				t.excess = &excess{ingest: i, limit: size}
+			}
 		}
 	}
 	for _, digest := range present {
@@ -235,6 +240,10 @@ func (t *transfer) follow(l look) {
 	for ref, i := range l.ingests {
 		if mine[i.digest()] || len(t.candidates) == 0 && i.ofImage() {
 			now[ref] = i.offset
+			// An interrupted pull may have left an ingest that does not grow.
+			if before, known := t.offsets[ref]; i.ofImage() && known && before < i.offset && i.offset > maxManifestIngest {
+				t.excess = &excess{ingest: i, limit: maxManifestIngest}
+			}
 		}
 	}
 	if !maps.Equal(now, t.offsets) {

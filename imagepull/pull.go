@@ -151,14 +151,17 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	for _, c := range candidates {
 		watched, end := p.watch.begin(ctx, plan, image)
 		id, err := p.client.PullImage(watched, spec, c.Auth, plan.Sandbox)
-		stalled := end()
+		canceled := end()
 		switch {
 		case err == nil:
 			return id, c, nil
 		case ctx.Err() != nil:
 			return "", c, failed
-		case stalled != nil:
-			failed.Reason, failed.Class, failed.Err = ReasonPull, Stalled, stalled
+		case canceled != nil:
+			failed.Reason, failed.Class, failed.Err = ReasonPull, Stalled, canceled
+			if _, tooLarge := errors.AsType[excess](canceled); tooLarge {
+				failed.Class = TooLarge
+			}
 			return "", c, failed
 		}
 		if failed.Err == nil || Classify(err) != Unauthorized || failed.Class == Unauthorized {

@@ -28,7 +28,11 @@ const lookEvery = 250 * time.Millisecond
 // errStalled is the cause if podrun cancels a pull because no data arrives.
 var errStalled = errors.New("the pull has stalled")
 
-// watcher reports the progress of pulls, and cancels pulls that stall. It reads containerd's
+// errExcess is the cause if podrun cancels a pull because of too much data.
+var errExcess = errors.New("the registry sends more data than the image has")
+
+// watcher reports the progress of pulls, and cancels pulls that stall or that receive more data than
+// the image has. It reads containerd's
 // content service, which is available on the same socket as the CRI. If a runtime does not have
 // this service, watcher reports only the elapsed time.
 type watcher struct {
@@ -69,7 +73,7 @@ func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watch
 // begin watches a pull until the returned function is called. The returned function returns the
 // reason for which the watcher canceled the pull, or nil if it did not cancel it.
 func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
-	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
+	if w.tell == nil && w.content == nil {
 		return ctx, func() error { return nil }
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -100,6 +104,7 @@ func (w *watcher) end(p *watched) error {
 	if stopped != nil {
 		<-stopped
 	}
+	w.discard(failed)
 	return failed
 }
 
@@ -150,6 +155,7 @@ func (w *watcher) round(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		w.giveUp(ctx, p, l)
+		w.refuseExcess(p, pulls)
 	}
 }
 
