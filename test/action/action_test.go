@@ -1,4 +1,5 @@
-// Package action tests the GitHub action: action.yml and its script, hack/action.
+// Package action tests the GitHub action (action.yml and its script, hack/action), and the commands of
+// SECURITY.md that verify a release.
 package action
 
 import (
@@ -6,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -200,8 +202,15 @@ func TestAction(t *testing.T) {
 	}
 	releases := t.TempDir()
 	digest := release(t, releases)
-	server := httptest.NewServer(http.FileServer(http.Dir(releases)))
+	plain := httptest.NewServer(http.FileServer(http.Dir(releases)))
+	defer plain.Close()
+	files := http.NewServeMux()
+	files.Handle("/", http.FileServer(http.Dir(releases)))
+	files.Handle("/redirected/", http.RedirectHandler(plain.URL+"/v"+version+"/SHA256SUMS", http.StatusFound))
+	server := httptest.NewTLSServer(files)
 	defer server.Close()
+	certificate := filepath.Join(t.TempDir(), "ca.pem")
+	write(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	wrong := t.TempDir()
 	release(t, wrong)
 	write(t, filepath.Join(wrong, "v"+version, "SHA256SUMS"), strings.Repeat("0", 64)+"  podrun-bundle_"+version+"_linux_"+runtime.GOARCH+".tar.gz\n")
@@ -232,7 +241,10 @@ func TestAction(t *testing.T) {
 		"bad version":   {map[string]string{"version": "../1%\nx"}, 120, `::error title=podrun::version '../1%25%0Ax' is not a version of podrun: .*`, ""},
 		"no directory":  {map[string]string{"working-directory": "none"}, 120, `::error title=podrun::working-directory none is not a directory`, ""},
 		"quotes":        {map[string]string{"path": own, "args": "'a"}, 120, `::error title=podrun::'a: the quotes are not balanced`, own},
-		"no release":    {map[string]string{"version": "9.9.9"}, 125, `::error title=podrun::download http://.*/v9.9.9/SHA256SUMS: .*404.*`, ""},
+		"no release":    {map[string]string{"version": "9.9.9"}, 125, `::error title=podrun::download https://.*/v9.9.9/SHA256SUMS: .*404.*`, ""},
+		"http":          {map[string]string{"version": version, "release-url": plain.URL}, 120, `::error title=podrun::release-url http://.* is not an https or file URL`, ""},
+		"http, as file": {map[string]string{"version": version, "release-url": "file://x/../" + plain.URL}, 125, `::error title=podrun::download file://.*`, ""},
+		"to http":       {map[string]string{"version": version, "release-url": server.URL + "/redirected"}, 125, `::error title=podrun::download https://.*/redirected/v` + version + `/SHA256SUMS: .*[Pp]rotocol.*`, ""},
 		"wrong archive": {map[string]string{"version": version, "release-url": "file://" + wrong}, 125, `::error title=podrun::file://.* has the digest ` + digest + `, not 0{64}: it is not installed`, ""},
 		"wrong digest":  {map[string]string{"version": version, "sha256": strings.Repeat("1", 64)}, 125, `::error title=podrun::.* has the digest ` + digest + `, not 1{64}: it is not installed`, ""},
 		"no digest":     {map[string]string{"version": version, "release-url": "file://" + missing}, 125, `::error title=podrun::file://.*/SHA256SUMS has no digest of podrun-bundle_.*`, ""},
@@ -246,6 +258,7 @@ func TestAction(t *testing.T) {
 				inputs[name] = value
 			}
 			s := newStep(t, checkout(t), inputs)
+			s.Env = append(s.Env, "CURL_CA_BUNDLE="+certificate)
 			err := s.Run()
 			outputs := s.end(t)
 			if s.ProcessState.ExitCode() != c.code || outputs["path"] != c.path || !regexp.MustCompile(`^`+c.want+`\n?$`).MatchString(s.out.String()) {
