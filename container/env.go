@@ -117,7 +117,7 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 			problems = append(problems, p.reference(field, err))
 			continue
 		}
-		more, fits := p.addFrom(&env, field, from.Prefix, data)
+		more, fits := p.addFrom(&env, field, from, data)
 		problems = append(problems, more...)
 		if !fits {
 			return env, append(problems, p.tooLong(field))
@@ -132,6 +132,10 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 				problems = append(problems, p.reference(fmt.Sprintf("env[%d].valueFrom", i), err))
 				continue
 			}
+		}
+		if set && hasNUL(value) {
+			problems = append(problems, p.nul(fmt.Sprintf("env[%d]", i), v.Name, keyOf(v.ValueFrom)))
+			continue
 		}
 		if fits && set {
 			fits = env.set(v.Name, value)
@@ -174,25 +178,31 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 // the limit. It skips a key that cannot be the name of a variable, with a warning. Since Kubernetes
 // 1.34, the only invalid names are those that would corrupt the environment: an empty name, and
 // names with =, or with bytes that are not printable (KEP-4369).
-func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {
+//
+// It also returns the problems of values with a NUL byte.
+func (p Plan) addFrom(env *environ, field string, from corev1.EnvFromSource, data map[string]string) (problems problem.List, fits bool) {
 	var invalid []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		name := prefix + key
+		name := from.Prefix + key
 		if len(validation.IsRelaxedEnvVarName(name)) > 0 {
 			invalid = append(invalid, name)
 			continue
 		}
+		if hasNUL(data[key]) {
+			problems = append(problems, p.nul(field, name, keyFrom(from, key)))
+			continue
+		}
 		if !env.set(name, data[key]) {
-			return nil, false
+			return problems, false
 		}
 	}
 	if len(invalid) == 0 {
-		return nil, true
+		return problems, true
 	}
 	w := p.problem(field, "InvalidEnvironmentVariableNames",
 		"keys %q were skipped since they are invalid environment variable names", invalid)
 	w.Warning = true
-	return problem.List{w}, true
+	return append(problems, w), true
 }
 
 // missing is the error for a ConfigMap or Secret that the input does not contain.

@@ -231,7 +231,7 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 		FinishedAt:  unixNano(st.GetFinishedAt()),
 		ExitCode:    st.GetExitCode(),
 		Reason:      st.GetReason(),
-		Message:     st.GetMessage(),
+		Message:     cri.CutEnvironment(st.GetMessage()),
 		LogPath:     st.GetLogPath(),
 		PID:         pidOf(resp.GetInfo()),
 		User:        userOf(st.GetUser()),
