@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/google/nftables"
@@ -349,37 +348,3 @@ func removeServiceRoutes(bridge string) error {
 
 // isServicesCall reports whether podrun calls the program, rather than a container runtime.
 func isServicesCall() bool { return len(os.Args) == 2 && os.Args[1] == servicesCommand }
-
-// staleService matches UDP flows to virtual IPs and node ports that were translated to an address
-// that is no longer an endpoint of the Service. If they were not deleted, a client that keeps
-// sending would never reach a new pod.
-type staleService struct{ ports []servicePort }
-
-// MatchConntrackFlow implements netlink.CustomConntrackFilter.
-func (s staleService) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
-	if flow.Forward.Protocol != unix.IPPROTO_UDP {
-		return false
-	}
-	to, _ := netip.AddrFromSlice(flow.Forward.DstIP)
-	at, _ := netip.AddrFromSlice(flow.Reverse.SrcIP)
-	to, at = to.Unmap(), at.Unmap()
-	for _, p := range s.ports {
-		if p.Protocol != "udp" || !(to == p.Address && flow.Forward.DstPort == p.Port || p.NodePort > 0 && flow.Forward.DstPort == p.NodePort && to.BitLen() == p.Address.BitLen()) {
-			continue
-		}
-		return !slices.ContainsFunc(p.Endpoints, func(e netip.AddrPort) bool { return e.Addr() == at })
-	}
-	return false
-}
-
-// removeStaleServices ignores errors, as removeStale does.
-func removeStaleServices(t *serviceTable) {
-	if !slices.ContainsFunc(t.Ports, func(p servicePort) bool { return p.Protocol == "udp" }) {
-		return
-	}
-	for _, inet := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, inet, staleService{t.Ports}); err != nil && !strings.Contains(err.Error(), "not supported") {
-			warn("delete the connection tracking entries of UDP Services: %v: UDP clients of a previous endpoint may not reach a new one for some minutes", err)
-		}
-	}
-}
