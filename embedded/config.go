@@ -20,7 +20,7 @@ const PauseImage = "pause.podrun.invalid/pause:1"
 type Traits struct {
 	Overlay       bool // overlayfs works in the root directory
 	SystemdCgroup bool // runc creates cgroups through systemd
-	// the daemon has CAP_SYS_RESOURCE and may lower OOM scores
+	// the daemon may lower OOM scores (oomscore.MayLower)
 	LowersOOM bool
 	Handlers  []Handler // the runtime handlers in addition to runc
 }

@@ -3,7 +3,6 @@ package embedded
 import (
 	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -19,22 +18,6 @@ func rootfsIn(mountinfo string) bool {
 		}
 	}
 	return is
-}
-
-// capSysResource is the bit of CAP_SYS_RESOURCE.
-const capSysResource = 24
-
-// lowersOOM reports whether a process with this /proc/self/status may lower OOM scores. The
-// kernel requires the capability in the initial user namespace. A process in another user
-// namespace never has it there.
-func lowersOOM(status string) bool {
-	for line := range strings.Lines(status) {
-		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			set, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			return err == nil && set&(1<<capSysResource) != 0
-		}
-	}
-	return false
 }
 
 func prefixOf(n *net.IPNet) (netip.Prefix, bool) {

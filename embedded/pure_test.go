@@ -375,9 +375,3 @@ func TestLastLines(t *testing.T) {
 		t.Errorf("without an end: %q", got)
 	}
 }
-
-func TestCapability(t *testing.T) {
-	if lowersOOM("Name:\tx\nCapEff:\t000001fffeffffff\n") || !lowersOOM("CapEff:\t000001ffffffffff\n") || lowersOOM("") {
-		t.Error("CAP_SYS_RESOURCE is bit 24 of CapEff")
-	}
-}

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/netdump"
+	"github.com/podrun/podrun/internal/oomscore"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -213,7 +214,12 @@ func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	if err != nil {
 		return t, err
 	}
-	t.LowersOOM = lowersOOM(string(data))
+	userNS, err := os.Readlink("/proc/self/ns/user")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	may := oomscore.MayLower(string(data), userNS)
+	t.LowersOOM = may != nil && *may
 	t.Handlers = readHandlers()
 	t.Overlay, err = overlayWorks(l.Dir())
 	return t, err

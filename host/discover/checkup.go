@@ -2,7 +2,9 @@ package discover
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/oomscore"
 )
 
 // Examination contains all data about a host that podrun could read.
@@ -177,9 +180,6 @@ func (m machine) criDisabledIn(path string) string {
 	return path
 }
 
-// capSysResource is the bit of CAP_SYS_RESOURCE in capability sets.
-const capSysResource = 24
-
 // behindSocket examines the process that serves a socket. If the process is in another PID
 // namespace, behindSocket cannot find it.
 func (m machine) behindSocket(c *host.Checkup, endpoint string) {
@@ -192,20 +192,9 @@ func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	if err != nil {
 		return
 	}
-	c.RuntimeLowersOOM = hasCapability(string(data), capSysResource)
-}
-
-// hasCapability parses the effective set in /proc/<pid>/status.
-func hasCapability(status string, bit uint) *bool {
-	for line := range strings.Lines(status) {
-		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			set, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			if err != nil {
-				return nil
-			}
-			has := set&(1<<bit) != 0
-			return &has
-		}
+	userNS, err := os.Readlink(filepath.Join(m.root, "proc", strconv.Itoa(c.RuntimePID), "ns", "user"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
 	}
-	return nil
+	c.RuntimeLowersOOM = oomscore.MayLower(string(data), userNS)
 }

@@ -70,20 +70,6 @@ func TestCRIDisabledIn(t *testing.T) {
 	}
 }
 
-func TestHasCapability(t *testing.T) {
-	for status, want := range map[string]string{
-		"Name:\tx\nCapEff:\t000001ffffffffff\n": "yes", "CapEff:\t000001fffeffffff\n": "no", "CapEff:\tx\n": "unknown", "": "unknown",
-	} {
-		got := "unknown"
-		if has := hasCapability(status, capSysResource); has != nil {
-			got = map[bool]string{true: "yes", false: "no"}[*has]
-		}
-		if got != want {
-			t.Errorf("%q: %s, want %s", status, got, want)
-		}
-	}
-}
-
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
