@@ -38,7 +38,7 @@ func TestPreStopBesideServe(t *testing.T) {
 		for second, doSecond := range drainChanges {
 			for _, after := range []time.Duration{2 * time.Second, drainFor + time.Second} {
 				t.Run(fmt.Sprintf("%s, %s after %s", first, second, after), func(t *testing.T) {
-					serveTest(t, func(t *testing.T, s *serving) {
+					serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
 						drainScripts(s.rig)
 						s.files.write(file("web"), drainPod("v1"))
 						time.Sleep(time.Minute)
@@ -67,7 +67,7 @@ func TestPreStopBesideServe(t *testing.T) {
 // TestPreStopOfLivenessProbe checks that a delete waits for the preStop hook of a container that the
 // supervisor kills because of its liveness probe, although the supervisor never ends.
 func TestPreStopOfLivenessProbe(t *testing.T) {
-	serveTest(t, func(t *testing.T, s *serving) {
+	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
 		drainScripts(s.rig)
 		s.rt.ScriptExec("app", func(cmd []string) *critest.Exec {
 			if slices.Equal(cmd, []string{"drain"}) {

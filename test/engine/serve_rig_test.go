@@ -180,11 +180,24 @@ func file(name string) string { return filepath.Join(served, name+".yaml") }
 func serveTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &serving{rig: newRig(t, opts...), files: newManifests(t, served)}
-		s.start()
-		test(t, s)
-		s.finish()
+		(&serving{rig: newRig(t, opts...), files: newManifests(t, served)}).run(t, test)
 	})
+}
+
+// serveTestWithoutGroups is serveTest without cgroups, which take most of the time of a test.
+func serveTestWithoutGroups(t *testing.T, test func(t *testing.T, s *serving)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &serving{rig: newRig(t), files: newManifests(t, served)}
+		s.settings.CgroupsPerQOS = false
+		s.run(t, test)
+	})
+}
+
+func (s *serving) run(t *testing.T, test func(t *testing.T, s *serving)) {
+	s.start()
+	test(t, s)
+	s.finish()
 }
 
 // start starts a supervisor, which acts like a separate process.
