@@ -282,11 +282,18 @@ func TestMirror(t *testing.T) {
 			t.Fatal(problems)
 		}
 		const dir = "/etc/podrun/manifests"
+		time.Sleep(time.Second / 3) // the times of the status have fractions, which JSON does not have
 		r.file(&source.Snapshot{Dirs: []source.Dir{{Path: dir, State: source.Present, Files: []source.File{{Path: dir + "/web.yaml", State: source.Good, Objects: objects}}}}})
 		time.Sleep(time.Minute)
 		p := r.wantPhase("web-"+nodeA, corev1.PodRunning)
 		if p.Spec.NodeName != nodeA || p.Annotations[corev1.MirrorPodAnnotationKey] == "" || r.cluster.LocalName("shop", p.Name) != "web" {
 			t.Errorf("mirror %+v", p.ObjectMeta)
+		}
+		if p.UID == "" {
+			t.Error("the API server gave the mirror no UID")
+		}
+		if n := r.patches("web-" + nodeA); n == 0 || n > 10 {
+			t.Errorf("podrun patched the status of the mirror %d times in a minute", n)
 		}
 		r.file(&source.Snapshot{Dirs: []source.Dir{{Path: dir, State: source.Present}}})
 		time.Sleep(time.Minute)

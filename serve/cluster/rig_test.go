@@ -17,9 +17,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -98,12 +100,29 @@ type rig struct {
 
 const nodeA = "node-a"
 
+// apiServer returns a fake API server. It gives objects UIDs, as an API server does: podrun
+// recognizes an empty patch, and another object of the same name, by the UID.
+func apiServer() *fake.Clientset {
+	c := fake.NewSimpleClientset()
+	c.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		create := a.(clienttesting.CreateAction)
+		object := create.GetObject().DeepCopyObject()
+		of, err := meta.Accessor(object)
+		if err != nil || of.GetUID() != "" || create.GetSubresource() != "" || of.GetName() == "" {
+			return false, nil, nil
+		}
+		of.SetUID(uuid.NewUUID())
+		return true, object, c.Tracker().Create(a.GetResource(), object, a.GetNamespace())
+	})
+	return c
+}
+
 // clusterTest runs a test in a bubble, with a supervisor that is a node of a cluster.
 func clusterTest(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	ring.RequireRoot(t)
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, rt: critest.ForTest(t), client: fake.NewSimpleClientset(), settings: nodeconfig.Default(), files: &source.Snapshot{}}
+		r := &rig{t: t, rt: critest.ForTest(t), client: apiServer(), settings: nodeconfig.Default(), files: &source.Snapshot{}}
 		dir := t.TempDir()
 		r.settings.RootDir, r.settings.PodLogsDir, r.settings.ContainerLogsDir = filepath.Join(dir, "root"), filepath.Join(dir, "logs"), filepath.Join(dir, "links")
 		r.settings.EvictionHard, r.settings.HostnameOverride, r.settings.RegistryPullQPS = nil, nodeA, 0
@@ -291,6 +310,16 @@ func (r *rig) pod(name string) *corev1.Pod {
 		return nil
 	}
 	return p
+}
+
+// patches counts the patches of a pod's status.
+func (r *rig) patches(name string) (n int) {
+	for _, a := range r.client.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == name && p.GetSubresource() == "status" {
+			n++
+		}
+	}
+	return n
 }
 
 // deleting does what the API server does with a graceful deletion.
