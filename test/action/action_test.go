@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/internal/workflow/workflowtest"
+	"github.com/podrun/podrun/test/inherited"
 )
 
 const version = "0.1.2"
@@ -74,6 +75,11 @@ func write(t *testing.T, file, text string) {
 	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestMain(m *testing.M) {
+	inherited.Reset()
+	os.Exit(m.Run())
 }
 
 // step is one run of the action.

@@ -7,12 +7,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/podrun/podrun/test/inherited"
 )
 
 // Main is the TestMain of a package below test. It builds podrun at *path with the given flags of
 // go build, and runs the tests. If there is no container runtime, it does not build podrun, and
 // *path remains empty.
 func Main(m *testing.M, path *string, flags ...string) {
+	inherited.Reset()
 	dir, err := os.MkdirTemp("", "podrun-test-")
 	if err == nil && os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
 		*path = filepath.Join(dir, "podrun")

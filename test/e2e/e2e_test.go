@@ -7,15 +7,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/podrun/podrun/test/binary"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // program is podrun, built with fault points, at which a test can kill it.
@@ -75,14 +74,11 @@ func (r *rig) write(name, text string) string {
 	return path
 }
 
-// patience is the time limit of each command and of each wait. It only ends a test that hangs.
-const patience = 10 * time.Minute
-
 // podrun runs a command and returns its output.
 func (r *rig) podrun(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, args...)
+	c := patience.Command(ctx, program, args...)
 	c.Env = r.env()
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -96,7 +92,7 @@ func (r *rig) path() string { return program }
 // env returns the environment of podrun processes.
 func (r *rig) env() []string {
 	return append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
-		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e")
+		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e", "HOME="+r.dir+"/home")
 }
 
 func (r *rig) must(args ...string) string {
@@ -111,15 +107,12 @@ func (r *rig) must(args ...string) string {
 // until repeatedly reads the logs of a pod until they contain a text.
 func (r *rig) until(pod, text string) string {
 	r.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		out, _ := r.podrun("logs", pod, "--all-containers")
-		if strings.Contains(out, text) {
-			return out
-		}
-		if time.Now().After(deadline) {
-			r.Fatalf("no %q in the logs:\n%s", text, out)
-		}
-	}
+	var out string
+	patience.Wait(r, patience.OnRuntime, fmt.Sprintf("no %q in the logs", text), func() bool {
+		out, _ = r.podrun("logs", pod, "--all-containers")
+		return strings.Contains(out, text)
+	})
+	return out
 }
 
 // pod writes a manifest. It replaces IMAGE and HOST in the text, and returns the path of the file.

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -195,9 +195,9 @@ func TestUserNamespaces(t *testing.T) {
 
 // run runs podrun and returns stdout and stderr separately.
 func (r *rig) run(args ...string) (out, said string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, args...)
+	c := patience.Command(ctx, program, args...)
 	c.Env = r.env()
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr

@@ -11,13 +11,14 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestAnothersPod covers a pod of another program on this runtime. podrun must not use the pod's
 // name, and delete must not affect the pod.
 func TestAnothersPod(t *testing.T) {
 	r := newRig(t)
-	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)
+	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestAnothersPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
 		defer cancel()
 		if err := client.StopPodSandbox(ctx, box); err != nil {
 			t.Error(err)

@@ -1,14 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -123,13 +124,10 @@ func (w *terminal) keys(keys ...string) {
 func (w *terminal) await(pattern string) string {
 	w.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		text := strings.TrimRight(w.tmux("capture-pane", "-t", "x", "-p"), "\n ") + " "
-		if re.MatchString(text) || re.MatchString(strings.TrimRight(text, " ")) {
-			return text
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("no %q on the terminal:\n%s", pattern, text)
-		}
-	}
+	var text string
+	patience.Wait(w, patience.OnRuntime, fmt.Sprintf("no %q on the terminal", pattern), func() bool {
+		text = strings.TrimRight(w.tmux("capture-pane", "-t", "x", "-p"), "\n ") + " "
+		return re.MatchString(text) || re.MatchString(strings.TrimRight(text, " "))
+	})
+	return text
 }

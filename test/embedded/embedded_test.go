@@ -10,9 +10,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -25,9 +25,7 @@ func (r *rig) kill() {
 	if err := syscall.Kill(d.PID, syscall.SIGKILL); err != nil {
 		r.Fatal(err)
 	}
-	for d.Alive() {
-		time.Sleep(time.Millisecond)
-	}
+	r.until("the killed daemon has ended", func() bool { return !d.Alive() })
 }
 
 func TestAPodFromNothing(t *testing.T) {
@@ -147,11 +145,7 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 
 func (r *rig) until(what string, holds func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.Fatalf("not so after %s: %s", patience, what)
-		}
-	}
+	patience.Wait(r, patience.OnRuntime, "not so: "+what, holds)
 }
 
 // reboot simulates a reboot: it kills all processes of the runtime, and empties /run.

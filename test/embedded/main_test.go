@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -28,6 +26,8 @@ import (
 
 	embed "github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/binary"
+	"github.com/podrun/podrun/test/inherited"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -35,6 +35,7 @@ import (
 var bundle, plain, image string
 
 func TestMain(m *testing.M) {
+	inherited.Reset()
 	if bundle = os.Getenv("PODRUN_TEST_BUNDLE"); bundle == "" || os.Geteuid() != 0 {
 		os.Exit(m.Run())
 	}
@@ -183,15 +184,12 @@ func (r *rig) command(program string, args ...string) *exec.Cmd {
 
 func (r *rig) cgroup() string { return "/podrunembedded" + r.layout.ID() }
 
-// patience is the time limit of each command and of each wait. It only ends a test that hangs.
-const patience = 10 * time.Minute
-
-// run runs a command with a timeout, and returns its complete output.
+// run runs a command until it ends or hangs, and returns its complete output.
 func (r *rig) run(program string, args ...string) (string, error) {
 	c := r.command(program, args...)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
 	defer cancel()
-	bounded := exec.CommandContext(ctx, c.Path, args...)
+	bounded := patience.Command(ctx, c.Path, args...)
 	bounded.Dir, bounded.Env = c.Dir, c.Env
 	out, err := bounded.CombinedOutput()
 	return string(out), err
@@ -237,21 +235,10 @@ func (r *rig) daemon() *embed.Daemon {
 // answers checks that the pod responds to a request to its host port.
 func (r *rig) answers() {
 	r.Helper()
-	var last error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		c := http.Client{Timeout: 10 * time.Second}
-		answer, err := c.Get("http://127.0.0.1:" + strconv.Itoa(r.port) + "/")
-		if last = err; err != nil {
-			continue
-		}
-		body, err := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if string(body) == "hello\n" {
-			return
-		}
-		last = fmt.Errorf("%q, %v", body, err)
-	}
-	r.Fatalf("the pod does not answer: %v", last)
+	patience.Wait(r, patience.OnRuntime, "the pod does not answer", func() bool {
+		answer, err := get("127.0.0.1:" + strconv.Itoa(r.port))
+		return err == nil && answer == "hello"
+	})
 }
 
 // leavesNothing removes the runtime, and checks for leftovers.

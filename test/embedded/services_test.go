@@ -14,6 +14,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -49,9 +50,9 @@ spec:
   containers: [{name: client, image: %[1]s, command: [sleep, "100000"]}]
 `
 
-// syncLimit is less than the interval at which podrun serve checks the rules even without a change, so
-// that the test fails if serve does not detect a change.
-const syncLimit = 20 * time.Second
+// syncTicks is less than the interval at which podrun serve checks the rules even without a change, so
+// that the test fails, on a quiet machine, if serve does not detect a change.
+const syncTicks = 20
 
 // TestServices runs a Service and its pods under podrun serve, which must update the endpoints when the
 // pod changes. After the deletion, no leftovers of the Service may remain.
@@ -185,7 +186,7 @@ func get(address string) (string, error) {
 }
 
 // isReady waits until the condition Ready of the pod web has the given status. On a busy machine, a probe may
-// take longer than syncLimit.
+// take longer.
 func (r *rig) isReady(status string) {
 	r.Helper()
 	r.until("Ready of the pod is "+status, func() bool {
@@ -207,14 +208,12 @@ func (r *rig) refuses(address string) {
 
 func (r *rig) eventually(address, want string, holds func(string, error) bool) {
 	r.Helper()
-	for deadline := time.Now().Add(syncLimit); ; time.Sleep(50 * time.Millisecond) {
-		answer, err := get(address)
-		if holds(answer, err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.Fatalf("%s: %q, %v after %s: %s", address, answer, err, syncLimit, want)
-		}
+	ctx, cancel := patience.Context(r.Context(), syncTicks)
+	defer cancel()
+	var answer string
+	var err error
+	if late := patience.Until(ctx, func() bool { answer, err = get(address); return holds(answer, err) }); late != nil {
+		r.Fatalf("%s: %q, %v: %s: %v", address, answer, err, want, late)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestServicesUnderKills(t *testing.T) {
 	}
 	r.write("config.yaml", shop.Settings)
 	r.write("manifests/shop.yaml", shop.Manifest(imageName, dir, 20*time.Millisecond))
-	s := shop.Shop{Layout: r.layout, Dir: dir, Patience: patience, Log: t.Logf,
+	s := shop.Shop{Layout: r.layout, Dir: dir, Patience: 10 * time.Minute, Log: t.Logf,
 		Podrun: func(args ...string) (string, error) {
 			out, err := r.command(bundle, args...).Output()
 			return string(out), err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/inherited"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now()))
 	}
 	ring.Package(2)
+	inherited.Reset()
 	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TEST_RING" && !strings.HasPrefix(name, "PODRUN_FAULT_") || name == "CONTAINER_RUNTIME_ENDPOINT" {

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
 	_ "github.com/podrun/podrun/internal/heap"
+	"github.com/podrun/podrun/test/inherited"
 	"github.com/podrun/podrun/test/ring"
 	// The podrun binary imports this package, so the import makes the test use the same heap
 	// settings.
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	ring.Package(2)
+	inherited.Reset()
 	// The variables of the real runtime of the tests are dropped.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TEST_RING" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {

@@ -2,6 +2,8 @@ package script
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -51,7 +53,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	b := &background{cmd: c, done: make(chan error, 1)}
 	c.Stdout, c.Stderr = &b.stdout, &b.stderr
-	c.WaitDelay = patience // a child that survives the command keeps the pipe of its output open
+	c.WaitDelay = time.Minute // a child that survives the command keeps the pipe of its output open
 	ts.Check(c.Start())
 	of(ts).background[args[0]] = b
 	go func() { b.done <- c.Wait(); close(b.done) }()
@@ -71,15 +73,19 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	b := started(ts, args[0])
 	pattern, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	var text string
+	matches := false
+	err = of(ts).until(func() bool {
 		ended := len(b.done) > 0 // before the output is read, which is then complete
-		text := b.stdout.String() + b.stderr.String()
-		switch {
-		case pattern.MatchString(text):
-			return
-		case ended || time.Now().After(deadline):
-			ts.Fatalf("%s did not write %q:\n%s", args[0], args[1], text)
-		}
+		text = b.stdout.String() + b.stderr.String()
+		matches = pattern.MatchString(text)
+		return matches || ended
+	})
+	if err == nil && !matches {
+		err = errors.New("it ended")
+	}
+	if err != nil {
+		ts.Fatalf("%s did not write %q: %v:\n%s", args[0], args[1], err, text)
 	}
 }
 
@@ -96,15 +102,14 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 func finish(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
 	b := started(ts, args[0])
-	select {
-	case err := <-b.done:
-		delete(of(ts).background, args[0])
-		fmt.Fprint(ts.Stdout(), b.stdout.String())
-		fmt.Fprint(ts.Stderr(), b.stderr.String())
-		checkCode(ts, args[1], err)
-	case <-time.After(patience):
-		ts.Fatalf("%s did not end:\n%s%s", args[0], b.stdout.String(), b.stderr.String())
+	err := <-b.done // after the limit, the harness ends the command
+	delete(of(ts).background, args[0])
+	fmt.Fprint(ts.Stdout(), b.stdout.String())
+	fmt.Fprint(ts.Stderr(), b.stderr.String())
+	if of(ts).hangs() {
+		ts.Fatalf("%s did not end: %v:\n%s%s", args[0], context.Cause(of(ts).ctx), b.stdout.String(), b.stderr.String())
 	}
+	checkCode(ts, args[1], err)
 }
 
 // until PATTERN COMMAND [ARG...] repeats a command until its output matches. The intervals
@@ -113,18 +118,16 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	pause := 20 * time.Millisecond
-	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
-		pause = min(pause*3/2, 200*time.Millisecond)
+	var out []byte
+	var failed error
+	err = of(ts).until(func() bool {
 		c, err := commandOf(ts, args[1], args[2:])
 		ts.Check(err)
-		out, err := c.CombinedOutput()
-		if pattern.Match(out) {
-			fmt.Fprint(ts.Stdout(), string(out))
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("no %q in:\n%s(%v)", args[0], out, err)
-		}
+		out, failed = c.CombinedOutput()
+		return pattern.Match(out)
+	})
+	if err != nil {
+		ts.Fatalf("no %q: %v:\n%s(%v)", args[0], err, out, failed)
 	}
+	fmt.Fprint(ts.Stdout(), string(out))
 }

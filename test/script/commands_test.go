@@ -33,18 +33,6 @@ import (
 	"github.com/podrun/podrun/internal/workflow/workflowtest"
 )
 
-// patience is the time limit for an event that a test expects. The guest (test/guest) is an
-// emulated machine, which is slower and specifies a factor.
-var patience = 5 * time.Minute * slowness
-
-var slowness = func() time.Duration {
-	n, err := strconv.Atoi(os.Getenv("PODRUN_TEST_SLOWNESS"))
-	if err != nil {
-		return 1
-	}
-	return time.Duration(max(n, 1))
-}()
-
 // commands are the commands of scripts that this package adds to those of testscript.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"exits":       exits,
@@ -197,10 +185,8 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 // awaitcall METHOD waits until podrun calls METHOD of the fake runtime.
 func awaitCall(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "awaitcall METHOD")
-	for deadline := time.Now().Add(patience); len(of(ts).fake.CallNames(args[0])) == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s was not called", args[0])
-		}
+	if err := of(ts).until(func() bool { return len(of(ts).fake.CallNames(args[0])) > 0 }); err != nil {
+		ts.Fatalf("%s was not called: %v", args[0], err)
 	}
 }
 
@@ -228,10 +214,12 @@ func sandboxID(ts *testscript.TestScript, neg bool, args []string) {
 func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 1, "httpget URL")
 	client := &http.Client{Timeout: 5 * time.Second}
-	resp, err := client.Get(args[0])
-	for late := time.Now().Add(patience); err != nil && !neg && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+	var resp *http.Response
+	var err error
+	_ = of(ts).until(func() bool {
 		resp, err = client.Get(args[0])
-	}
+		return err == nil || neg
+	})
 	if neg {
 		if err == nil {
 			resp.Body.Close()

@@ -8,21 +8,25 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // checkLeaks fails a script that leaves objects of its pods behind. It removes these objects, so
 // that they do not affect the next run.
 func (s *script) checkLeaks(t testscript.T) {
+	s.over.Store(true)
+	if s.hangs() {
+		s.logHang(t)
+	}
 	for _, b := range s.background {
 		b.kill()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := patience.Context(context.Background(), patience.OnFake)
 	defer cancel()
 	sandboxes, left := s.leftOnRuntime(ctx)
 	left = append(left, s.leftInDirs()...)
@@ -38,7 +42,7 @@ func (s *script) checkLeaks(t testscript.T) {
 	s.clean(ctx, sandboxes, mounts, groups)
 	s.client.Close()
 	failed, ok := t.(interface{ Failed() bool })
-	if len(left) == 0 || ok && failed.Failed() {
+	if len(left) == 0 && !s.hangs() || ok && failed.Failed() {
 		// a failed script may have leftovers
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -85,20 +85,14 @@ func TestWatchWithoutTerminal(t *testing.T) {
 		"get -w": `^NAME   READY   STATUS    RESTARTS   AGE\nweb    2/2     Running   0          (\d+m(\d+s)?|\d+s)\n$`,
 		"top -w": `^NAME   CPU\(cores\)   MEMORY\(bytes\)\n(web    \d+m           \d+Mi\n){2,}$`,
 	} {
-		c := exec.Command(w.race.program, strings.Fields(command)...)
+		c := patience.Command(t.Context(), w.race.program, strings.Fields(command)...)
 		var out buffer
 		c.Env, c.Stdout, c.Stderr = w.race.env, &out, &out
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		pattern := regexp.MustCompile(want)
-		late := time.Now().Add(patience)
-		for !pattern.MatchString(out.String()) && time.Now().Before(late) {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if text := out.String(); !pattern.MatchString(text) {
-			t.Errorf("podrun %s: no %q in:\n%q", command, want, text)
-		}
+		patience.Wait(t, patience.OnFake, fmt.Sprintf("podrun %s: no %q", command, want), func() bool { return pattern.MatchString(out.String()) })
 		// the process may have already exited
 		_ = c.Process.Signal(syscall.SIGINT)
 		if err := c.Wait(); c.ProcessState.ExitCode() != 130 {

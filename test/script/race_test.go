@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -195,14 +196,10 @@ func (r *race) apply(i int, container string, flags []string) (output string, co
 
 // run runs podrun as a separate process.
 func (r *race) run(stdin string, args ...string) (output string, code int) {
-	// a multiple of patience, because many processes share the CPUs
-	const limit = 4
-	ctx, cancel := context.WithTimeout(r.t.Context(), limit*patience)
-	if r.t.Context().Err() != nil { // a cleanup function calls run
-		ctx, cancel = context.WithTimeout(context.Background(), limit*patience)
-	}
+	// A cleanup function calls run, when the context of the test has ended.
+	ctx, cancel := patience.Context(context.WithoutCancel(r.t.Context()), patience.OnFake)
 	defer cancel()
-	c := exec.CommandContext(ctx, r.program, args...)
+	c := patience.Command(ctx, r.program, args...)
 	c.Env, c.Stdin = r.env, strings.NewReader(stdin)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,12 +24,17 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/heap"
+	"github.com/podrun/podrun/test/inherited"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
 // TestMain lets scripts run podrun as a separate process: if the test binary is started under the
 // name podrun, it acts as podrun.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "podrun" {
+		inherited.Reset()
+	}
 	// In a guest, testdata is in the directory of the test binary.
 	if _, err := os.Stat("../../go.mod"); err == nil && filepath.Base(os.Args[0]) != "podrun" {
 		if err := os.Chdir("../.."); err != nil {
@@ -45,7 +52,7 @@ func TestMain(m *testing.M) {
 // scripts mostly wait. On an emulated machine, scripts use the CPU most of the time, so the
 // default remains one per CPU.
 func runAtOnce() {
-	if slowness > 1 {
+	if patience.Slowness > 1 {
 		return
 	}
 	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
@@ -63,23 +70,34 @@ func TestScripts(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			ring.Require(t, 1+i)
 			t.Parallel()
-			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
-			// This must not happen after each script, because another script may be creating a cgroup
-			// below it.
-			t.Cleanup(func() {
-				for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
-					dirs, err := filepath.Glob(pattern + h.cgroupRoot)
-					for _, dir := range dirs {
-						err = errors.Join(err, os.Remove(dir))
-					}
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
+			h := newFakeHarness(t, p)
 			testscript.Run(t, h.params())
 		})
 	}
+}
+
+// newFakeHarness returns a harness in which each script gets a fake runtime.
+func newFakeHarness(t *testing.T, p critest.Profile) *harness {
+	h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s%x", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""), rand.Uint32())}
+	// This must not happen after each script, because another script may be creating a cgroup
+	// below it.
+	t.Cleanup(func() {
+		for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
+			dirs, err := filepath.Glob(pattern + h.cgroupRoot)
+			for _, dir := range dirs {
+				err = errors.Join(err, os.Remove(dir))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return h
+}
+
+// only selects one script of testdata/harness.
+func (h *harness) only(name string) testscript.Params {
+	return testscript.Params{Files: []string{filepath.Join("testdata", "harness", name+".txtar")}, Setup: h.setup, Condition: h.condition, Cmds: commands}
 }
 
 // TestScriptsOnRuntime runs the same scripts with a real runtime, containerd or CRI-O. `make test`,
@@ -144,6 +162,7 @@ type harness struct {
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 	embedded                   bool
+	ticks                      int // the limit of a script; 0 means that of the runtime
 }
 
 // onRuntime are the scripts that run on a real runtime in ring 1: the parts of a pod's life that the fake
@@ -225,6 +244,8 @@ type script struct {
 	// a client that only the harness uses
 	client     *cri.Client
 	background map[string]*background
+	ctx        context.Context // ends when the script exceeds its limit
+	over       atomic.Bool     // the script's commands have ended
 	// functions that end the faults, by method
 	faults map[string][]func()
 	words  *strings.Replacer // replaces ${NAME} in the script's files
@@ -260,9 +281,11 @@ func (h *harness) setup(env *testscript.Env) error {
 	if err := h.privateRegistries(env, s, vars); err != nil {
 		return err
 	}
-	if s.client, err = cri.Dial(endpoint, "", time.Minute); err != nil {
+	// The contexts of the calls count ticks.
+	if s.client, err = cri.Dial(endpoint, "", time.Hour); err != nil {
 		return err
 	}
+	s.limit(env, h.ticks)
 	env.Defer(func() { s.checkLeaks(env.T()) })
 	for name, value := range vars {
 		env.Setenv(name, value)
@@ -289,8 +312,8 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 	// Each limit is sufficient, even on a busy machine: LIMIT for starting the first container of a pod and
 	// for a command in a container, PULL_LIMIT for a failing pull. PULL_LIMIT is less than the first back-off
 	// of a pull, except on an emulated machine.
-	vars["LIMIT"] = max(30*time.Second, 4*time.Second*slowness).String()
-	vars["PULL_LIMIT"] = max(9*time.Second, 4*time.Second*slowness).String()
+	slow := 4 * time.Second * time.Duration(patience.Slowness)
+	vars["LIMIT"], vars["PULL_LIMIT"] = max(30*time.Second, slow).String(), max(9*time.Second, slow).String()
 	// No registry listens at DOWN.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
 		port, err := freePort()

@@ -8,10 +8,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -167,20 +167,17 @@ func (w *terminal) run(line, until string) string {
 		w.last = line
 	}
 	pattern := regexp.MustCompile(until)
-	for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		text := w.capture("-J")
-		if pattern.MatchString(text) {
-			for l := range strings.Lines(text) {
-				if n := utf8.RuneCountInString(strings.TrimRight(l, " \n")); n > w.width {
-					w.t.Errorf("podrun %s: a line of %d in %d columns: %s", line, n, w.width, l)
-				}
-			}
-			return text
-		}
-		if time.Now().After(late) {
-			w.t.Fatalf("podrun %s: no %q in:\n%s", line, until, text)
+	var text string
+	patience.Wait(w.t, patience.OnFake, fmt.Sprintf("podrun %s: no %q", line, until), func() bool {
+		text = w.capture("-J")
+		return pattern.MatchString(text)
+	})
+	for l := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimRight(l, " \n")); n > w.width {
+			w.t.Errorf("podrun %s: a line of %d in %d columns: %s", line, n, w.width, l)
 		}
 	}
+	return text
 }
 
 // capture returns the screen and the scrollback of the terminal.
