@@ -15,6 +15,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -78,11 +79,7 @@ func readAPI(socket, path string) (code int, body string) {
 // until waits for a condition, which is checked often.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
+	patience.Wait(t, patience.OnFake, what, holds)
 }
 
 // TestServeWithoutARuntime: while no runtime can be chosen, serve is ready for systemd, sends STATUS and

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 func TestSignals(t *testing.T) {
@@ -114,11 +116,7 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	case <-time.After(2 * duplicateInterval):
 	}
 	send()
-	select {
-	case <-abandoned:
-	case <-time.After(2 * time.Minute):
-		t.Error("a later signal does not abandon the work")
-	}
+	patience.Receive(t, "a later signal abandons the work", abandoned)
 	// The goroutine remains blocked in restore.
 	stop()
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // streamServer is a runtime that implements only Exec, which returns a URL.
@@ -123,13 +124,8 @@ func TestExecInputUnread(t *testing.T) {
 		_, _, err := execAt(t.Context(), server.URL, endless{})
 		done <- err
 	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("Exec does not return")
+	if err := patience.Receive(t, "Exec returns", done); err != nil {
+		t.Error(err)
 	}
 }
 

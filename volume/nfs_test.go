@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -40,33 +40,22 @@ func TestNFSMountEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	interrupted := errors.New("interrupted")
-	child, start := 0, time.Time{}
-	go func() {
-		for range 12000 {
-			data, _ := os.ReadFile(dir + "/child")
-			if child, _ = strconv.Atoi(strings.TrimSpace(string(data))); child > 0 {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		start = time.Now()
-		cancel(interrupted)
-	}()
-	err := mountByProgram(ctx, "nfs.example:/export", t.TempDir(), "nfs", nil)
-	if !errors.Is(err, interrupted) || time.Since(start) > 30*time.Second {
-		t.Errorf("%v after %v, want the cause of the context", err, time.Since(start))
+	to, done := t.TempDir(), make(chan error, 1)
+	go func() { done <- mountByProgram(ctx, "nfs.example:/export", to, "nfs", nil) }()
+	child := 0
+	patience.Wait(t, patience.OnFake, "the program starts its child", func() bool {
+		data, _ := os.ReadFile(dir + "/child")
+		child, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+		return child > 0
+	})
+	t.Cleanup(func() { unix.Kill(child, unix.SIGKILL) })
+	cancel(interrupted)
+	if err := patience.Receive(t, "the mount ends with its context", done); !errors.Is(err, interrupted) {
+		t.Errorf("%v, want the cause of the context", err)
 	}
-	if child == 0 {
-		t.Fatal("the program did not start its child")
-	}
-	for range 200 {
-		if err := unix.Kill(child, 0); errors.Is(err, unix.ESRCH) || zombie(child) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("process %d is left", child)
-	unix.Kill(child, unix.SIGKILL)
+	patience.Wait(t, patience.OnFake, "the child has ended", func() bool {
+		return errors.Is(unix.Kill(child, 0), unix.ESRCH) || zombie(child)
+	})
 }
 
 // zombie reports whether a process has exited and its parent has not reaped it.

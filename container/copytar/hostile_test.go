@@ -16,20 +16,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
-// within20s fails the test if call takes longer than 20 s.
-func within20s(t *testing.T, what string, call func() error) error {
+// mustReturn calls a function, and fails the test if the call hangs.
+func mustReturn(t *testing.T, what string, call func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- call() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%s hangs", what)
-		return nil
-	}
+	return patience.Receive(t, what+" returns", done)
 }
 
 // swapAgainAndAgain repeatedly swaps two files until stop is called. The function stop fails the
@@ -81,7 +77,7 @@ func TestS4PackSwapped(t *testing.T) {
 			const enough = 10
 			for begun := time.Now(); time.Since(begun) < 3*time.Second || copied < enough && time.Since(begun) < 2*time.Minute; {
 				var out bytes.Buffer
-				err := within20s(t, "Pack", func() error { return Pack(t.Context(), &out, at("d"), "./d", func(string) {}) })
+				err := mustReturn(t, "Pack", func() error { return Pack(t.Context(), &out, at("d"), "./d", func(string) {}) })
 				if strings.Contains(out.String(), secret) {
 					t.Fatal("the secret is in the archive")
 				}
@@ -178,7 +174,7 @@ func TestS3Sparse(t *testing.T) {
 		}
 		to := filepath.Join(t.TempDir(), "f")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		err := within20s(t, "Unpack", func() error {
+		err := mustReturn(t, "Unpack", func() error {
 			// The limit on file sizes protects the disk if Unpack writes the hole.
 			var before, limit unix.Rlimit
 			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
@@ -224,7 +220,7 @@ func TestS3EndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stopped := errors.New("stopped")
 		time.AfterFunc(50*time.Millisecond, func() { cancel(stopped) })
-		err := within20s(t, "Unpack", func() error {
+		err := mustReturn(t, "Unpack", func() error {
 			return Unpack(ctx, endless{bytes.NewReader(head.Bytes())}, top, filepath.Join(t.TempDir(), "f"), func(string) {})
 		})
 		if top == "f" && !errors.Is(err, stopped) || err == nil {
@@ -296,7 +292,7 @@ func TestUnpackOntoPipe(t *testing.T) {
 	stop := swapAgainAndAgain(t, file, pipe)
 	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
 		// Unpack may succeed, or report that the FIFO is not a regular file.
-		_ = within20s(t, "Unpack", func() error {
+		_ = mustReturn(t, "Unpack", func() error {
 			return Unpack(t.Context(), archive(t, tar.Header{Name: "./f"}), "f", file, func(string) {})
 		})
 	}

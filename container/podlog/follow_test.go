@@ -14,7 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // screen is an output; a test can wait for its content.
@@ -46,12 +47,13 @@ func (s *screen) text() string {
 // await waits until the output equals want.
 func (s *screen) await(t *testing.T, want string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	ctx, cancel := patience.Context(t.Context(), patience.OnFake)
+	defer cancel()
 	for s.text() != want {
 		select {
 		case <-s.changed:
-		case <-deadline:
-			t.Fatalf("screen shows %q, want %q", s.text(), want)
+		case <-ctx.Done():
+			t.Fatalf("screen shows %q, want %q: %v", s.text(), want, context.Cause(ctx))
 		}
 	}
 }

@@ -2,11 +2,11 @@ package critest_test
 
 import (
 	"testing"
-	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestCloseEndsUnusedStreams checks Close after an interrupted client did not connect to the URL of
@@ -25,9 +25,5 @@ func TestCloseEndsUnusedStreams(t *testing.T) {
 		rt.Close()
 		close(closed)
 	}()
-	select {
-	case <-closed:
-	case <-time.After(time.Minute):
-		t.Fatal("Close did not return")
-	}
+	patience.Receive(t, "Close returns", closed)
 }

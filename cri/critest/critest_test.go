@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/patience"
 )
 
 const image = "registry.example/busybox:1.36"
@@ -81,10 +82,10 @@ func TestSuiteOnRuntime(t *testing.T) {
 				t.Error(err)
 			}
 			for _, d := range dirs {
-				err := os.Remove(d)
-				for end := time.Now().Add(time.Minute); errors.Is(err, unix.EBUSY) && time.Now().Before(end); err = os.Remove(d) {
-					time.Sleep(10 * time.Millisecond)
-				}
+				patience.Wait(t, patience.OnRuntime, "the runtime has removed the cgroups below "+d, func() bool {
+					err = os.Remove(d)
+					return !errors.Is(err, unix.EBUSY)
+				})
 				if err != nil && !os.IsNotExist(err) {
 					t.Error(err)
 				}

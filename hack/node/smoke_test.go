@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	ticks "github.com/podrun/podrun/test/patience"
 )
 
 // TestSmoke runs a pod on the runtime of hack/runtime without podrun. If another test fails, it
@@ -141,16 +143,15 @@ func (p *pod) start(t *testing.T, name, image string, args ...string) string {
 func (p *pod) waitLog(t *testing.T, name string, texts ...string) {
 	t.Helper()
 	path := filepath.Join(p.config.LogDirectory, name+".log")
-	deadline := time.Now().Add(patience)
-	for {
-		content, err := os.ReadFile(path)
-		if err == nil && holdsAll(string(content), texts) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("log of %s: %q (%v), want %q", name, content, err, texts)
-		}
-		time.Sleep(10 * time.Millisecond)
+	var content []byte
+	ctx, cancel := ticks.Context(t.Context(), ticks.OnRuntime)
+	defer cancel()
+	err := ticks.Until(ctx, func() bool {
+		content, _ = os.ReadFile(path)
+		return holdsAll(string(content), texts)
+	})
+	if err != nil {
+		t.Fatalf("log of %s: %q, want %q: %v", name, content, texts, err)
 	}
 }
 

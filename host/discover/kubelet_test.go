@@ -12,15 +12,21 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/test/inherited"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
+
+func TestMain(m *testing.M) {
+	inherited.Reset()
+	os.Exit(m.Run())
+}
 
 // startKubelet runs a process named kubelet until the test ends, and returns its PID. The
 // program is a script, so that the process gets this name and accepts any arguments.
@@ -116,7 +122,7 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			if tc.want != nil {
 				tc.want.PID = pid
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := patience.Context(t.Context(), patience.OnFake)
 			defer cancel()
 			done := make(chan struct{})
 			var facts host.Facts
@@ -130,12 +136,12 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			}()
 			select {
 			case <-done:
-			case <-time.After(10 * time.Second):
+			case <-ctx.Done():
 				if w, werr := os.OpenFile(fifo, os.O_RDWR|unix.O_NONBLOCK, 0); werr == nil {
 					// This unblocks a process that waits for a writer.
 					w.Close()
 				}
-				t.Fatal("the facts were not read within 10 s")
+				t.Fatal("the facts were not read: ", context.Cause(ctx))
 			}
 			if err != nil {
 				t.Fatal(err)

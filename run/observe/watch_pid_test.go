@@ -3,7 +3,8 @@ package observe
 import (
 	"os/exec"
 	"testing"
-	"time"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestWatchPID uses "/" as the container ID, because watchPID watches a process only if the name of
@@ -40,11 +41,7 @@ func TestWatchPID(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-own.exited:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the exit of the process was not reported")
-	}
+	patience.Receive(t, "the exit of the process is reported", own.exited)
 	own.stop()
 	select {
 	case <-told:
@@ -96,9 +93,7 @@ func TestExitedPID(t *testing.T) {
 	}
 	stdin.Close()
 	// The process is a zombie, because cmd.Wait has not been called.
-	for !exitedPID(cmd.Process.Pid) {
-		time.Sleep(time.Millisecond)
-	}
+	patience.Wait(t, patience.OnFake, "the process has exited", func() bool { return exitedPID(cmd.Process.Pid) })
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}

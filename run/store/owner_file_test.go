@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestOwnerIsReadAfterEachChange covers two changes within a tick of the kernel's clock, which have the
@@ -51,12 +52,12 @@ func TestOwnerIsNotReadAgain(t *testing.T) {
 			t.Fatalf("a new record: %+v, %v; recorded as %+v", first, err, d.file)
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); d.file == (ownerFile{}) && time.Now().Before(deadline); {
-		time.Sleep(settledOwner / 10)
+	patience.Wait(t, patience.OnFake, "the record is settled", func() bool {
 		if _, err := d.read(layout, id); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return d.file != (ownerFile{})
+	})
 	// The file does not contain this token, so the test detects a second read of the file.
 	d.record.Token = "kept"
 	if got, err := d.read(layout, id); err != nil || got == nil || got.Token != "kept" {

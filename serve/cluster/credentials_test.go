@@ -24,6 +24,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // clientPair returns a client certificate of a user, and its key.
@@ -120,10 +121,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 	config("client-certificate: " + certFile + ", client-key: " + keyFile)
 	want("third")
 	files("fourth")
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && sees() != "fourth"; {
-		time.Sleep(50 * time.Millisecond)
-	}
-	want("fourth")
+	patience.Wait(t, patience.OnFake, "the server sees user fourth", func() bool { return sees() == "fourth" })
 	pair := func(user string) {
 		cert, key := clientPair(t, user)
 		write(certFile, append(cert, key...))

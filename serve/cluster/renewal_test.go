@@ -29,6 +29,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve/cluster/certificate"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // signer is an API server with a CA for client certificates. It authenticates clients by their certificates.
@@ -231,11 +232,7 @@ func renewal(t *testing.T, kubeconfig, warning string) (serial string) {
 		read()
 		return "100"
 	}
-	for deadline := time.Now().Add(time.Minute); linked(t, kubeconfig) == before; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the certificate was not renewed within a minute")
-		}
-	}
+	patience.Wait(t, patience.OnFake, "the certificate is renewed", func() bool { return linked(t, kubeconfig) != before })
 	read()
 	if len(warnings) > 0 {
 		t.Errorf("warning %v", <-warnings)

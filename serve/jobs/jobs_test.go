@@ -26,6 +26,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/schedule"
 	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // host is a root directory with a controller whose pods end when the test says so.
@@ -521,7 +522,7 @@ func TestChangeAfterPass(t *testing.T) {
 	other := h.want.Jobs[0].DeepCopy()
 	other.Name, other.UID = "other", "other"
 	var once sync.Once
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := patience.Context(t.Context(), patience.OnFake)
 	defer cancel()
 	h.c.options.Changed = func() {
 		once.Do(func() {

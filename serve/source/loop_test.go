@@ -1,12 +1,15 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestLoop runs the loop of a supervisor: wait for a signal, read, merge, compare.
@@ -20,12 +23,14 @@ func TestLoop(t *testing.T) {
 	// broken.
 	until := func(what string, isBroken bool) []string {
 		var again <-chan time.Time
-		for deadline := time.After(10 * time.Second); ; {
+		ctx, cancel := patience.Context(t.Context(), patience.OnFake)
+		defer cancel()
+		for {
 			select {
 			case <-changed:
 			case <-again:
-			case <-deadline:
-				t.Fatalf("%s: nothing changed", what)
+			case <-ctx.Done():
+				t.Fatalf("%s: nothing changed: %v", what, context.Cause(ctx))
 			}
 			s := read(t, r)
 			if again = nil; s.ReadAgain > 0 {

@@ -37,6 +37,7 @@ var rules = []rule{
 	{"programs", checkPrograms},
 	{"names", checkNames},
 	{"docs", checkDocs},
+	{"sleeps", checkSleeps},
 }
 
 func TestArchitecture(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // killLate runs a job in a separate process, and kills the process while the runtime executes a
@@ -45,9 +46,7 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 	if err := child.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	for end := time.Now().Add(3 * time.Minute); r.callsTo(method) == 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	patience.Wait(r.t, patience.OnRuntime, "the child calls "+method, func() bool { return r.callsTo(method) > 0 })
 	// the test checks the exit state of the process
 	_ = child.Process.Kill()
 	if err := child.Wait(); err == nil || r.callsTo(method) == 0 {
@@ -200,9 +199,7 @@ func TestTaskOfALateSandbox(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
-			for end := time.Now().Add(3 * time.Minute); len(r.rt.Sandboxes()) == 0 && time.Now().Before(end); {
-				time.Sleep(time.Millisecond)
-			}
+			patience.Wait(t, patience.OnFake, "a sandbox exists", func() bool { return len(r.rt.Sandboxes()) > 0 })
 			for _, sb := range r.rt.Sandboxes() {
 				r.rt.LeaveSandboxTask(sb.ID)
 			}

@@ -7,6 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestApplyOfLateStart covers a podrun process that was killed while it started a container. The
@@ -33,10 +34,11 @@ func TestApplyOfLateStart(t *testing.T) {
 				t.Errorf("the next apply: %v", result.Err)
 			}
 			<-late
-			all := r.rt.Containers()
-			for end := time.Now().Add(time.Minute); len(all) == 1 && all[0].State != tc.want && time.Now().Before(end); all = r.rt.Containers() {
-				time.Sleep(10 * time.Millisecond)
-			}
+			var all []critest.Container
+			patience.Wait(t, patience.OnFake, "the container has started", func() bool {
+				all = r.rt.Containers()
+				return len(all) != 1 || all[0].State == tc.want
+			})
 			if len(all) != 1 || all[0].State != tc.want {
 				t.Errorf("%d containers: %v", len(all), all)
 			}

@@ -23,6 +23,8 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/test/inherited"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -30,6 +32,7 @@ import (
 // host's firewall rules, and a process that one test starts inherits the locks of the other tests
 // until it executes its program.
 func TestMain(m *testing.M) {
+	inherited.Reset()
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())
 }
@@ -277,18 +280,10 @@ func (r *rig) noLockHeld() {
 			r.t.Error(err)
 			continue
 		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 		// The kernel may close the files of a killed process some time after its exit.
-		for range 200 {
-			if err == nil {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-			err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		}
-		if err != nil {
-			r.t.Errorf("lock %s is held: %v", e.Name(), err)
-		}
+		patience.Wait(r.t, patience.OnFake, "lock "+e.Name()+" is free", func() bool {
+			return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil
+		})
 		f.Close()
 	}
 }

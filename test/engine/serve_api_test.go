@@ -24,6 +24,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/nodeapi"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestServeAPISocketIsOutsideRootDir covers a volume that contains the root directory. The volume
@@ -170,15 +171,10 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 	}
 }
 
-// eventually waits up to three minutes for a condition.
+// eventually waits for a condition.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within three minutes: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	patience.Wait(t, patience.OnRuntime, what, holds)
 }
 
 const apiPod = `apiVersion: v1
