@@ -33,6 +33,7 @@ var realTime = map[string]string{
 	"serve/source.save":                        "a program that writes a file slowly",
 	"serve/source.settled":                     "waits as long as the reader requests",
 	"serve/source.writersOf":                   "editors that pause between their steps",
+	"serve/supervisor.Continue":                "runs in a bubble, in a method",
 	"test/crash.harmAt":                        "ring 3: waits for a call of podrun, which has a limit",
 	"test/crash.runs":                          "ring 3: at least the interval in which a leftover may disappear",
 	"test/crash.stays":                         "ring 3: at least the interval in which a leftover may disappear",

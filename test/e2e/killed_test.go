@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestKilled kills podrun between two steps. The next command must succeed, and leave one pod or nothing.
@@ -51,9 +52,9 @@ spec:
 // killedAt runs a command that kills itself with SIGKILL at a step (internal/faultpoint).
 func (r *rig) killedAt(step string, args ...string) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, args...)
+	c := patience.Command(ctx, program, args...)
 	c.Env = append(r.env(), "PODRUN_FAULTPOINT="+step)
 	out, err := c.CombinedOutput()
 	exit, ok := errors.AsType[*exec.ExitError](err)
