@@ -66,7 +66,7 @@ func (r *rig) killedAt(step string, args ...string) {
 // sandboxes returns the number of a pod's sandboxes on the runtime.
 func (r *rig) sandboxes(pod string) int {
 	r.Helper()
-	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)
+	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Hour)
 	if err != nil {
 		r.Fatal(err)
 	}

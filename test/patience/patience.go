@@ -3,7 +3,7 @@
 //
 // A tick is a second in which the test process ran and the machine had a CPU for each runnable
 // process. A machine that was paused has had one tick. If twice as many processes can run as the
-// machine has CPUs, a tick takes two seconds.
+// machine has CPUs, a tick takes two seconds; it takes at most eight.
 package patience
 
 import (
@@ -75,6 +75,10 @@ func share() float64 {
 	return shareOf(string(data), runtime.NumCPU())
 }
 
+// leastShare bounds the duration of a tick, so that a limit ends before that of go test, after which
+// nothing reports the output of the processes.
+const leastShare = 1. / 8
+
 func shareOf(loadavg string, cpus int) float64 {
 	fields := strings.Fields(loadavg)
 	if len(fields) < 4 {
@@ -85,7 +89,7 @@ func shareOf(loadavg string, cpus int) float64 {
 	if err != nil || n <= cpus {
 		return 1
 	}
-	return float64(cpus) / float64(n)
+	return max(float64(cpus)/float64(n), leastShare)
 }
 
 // Until waits until a condition holds, which it checks at increasing intervals. If ctx ends before,

@@ -64,7 +64,7 @@ func TestPause(t *testing.T) {
 
 func TestShareOf(t *testing.T) {
 	for text, want := range map[string]float64{
-		"0.20 0.18 0.12 1/80 11206\n": 1, "9.20 8.18 7.12 8/80 11206\n": 0.25, "": 1, "0 0 0 x/y 1": 1,
+		"0.20 0.18 0.12 1/80 11206\n": 1, "9.20 8.18 7.12 8/80 11206\n": 0.25, "99 9 9 99/200 11206\n": 0.125, "": 1, "0 0 0 x/y 1": 1,
 	} {
 		if got := shareOf(text, 2); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
