@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // readRunning lists the processes that run a program of an unpacked archive, and the shims of
@@ -85,14 +87,11 @@ func isHostShim(l Layout, pid int, exe string) bool {
 // readShimDigests lists the archives whose shims containers use. containerd requires the
 // program of a shim to clean up after the shim has exited.
 func readShimDigests(l Layout) []string {
-	files, err := filepath.Glob(filepath.Join(l.Tasks(), "io.containerd.runtime.v2.task", "k8s.io", "*", "shim-binary-path"))
-	if err != nil {
-		// The pattern is valid.
-		return nil
-	}
+	// After an error, podrun uses the tasks that were read.
+	tasks, _ := hostfile.Entries(filepath.Join(l.Tasks(), "io.containerd.runtime.v2.task", "k8s.io"), "", "")
 	var out []string
-	for _, f := range files {
-		if data, err := os.ReadFile(f); err == nil {
+	for _, dir := range tasks {
+		if data, err := os.ReadFile(filepath.Join(dir, "shim-binary-path")); err == nil {
 			if digest := digestIn(l.Dir(), strings.TrimSpace(string(data))); digest != "" {
 				out = append(out, digest)
 			}

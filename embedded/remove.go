@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/cniplugin"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -160,7 +161,7 @@ func removeBridge(l Layout) error {
 // removeResults removes the results that libcni has cached for the network's attachments. If
 // its directories are empty, it also removes these.
 func removeResults(l Layout) error {
-	cached, err := filepath.Glob("/var/lib/cni/results/" + l.Bridge() + "-*")
+	cached, err := hostfile.Entries("/var/lib/cni/results", l.Bridge()+"-", "")
 	for _, path := range cached {
 		err = errors.Join(err, os.Remove(path))
 	}

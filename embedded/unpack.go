@@ -48,7 +48,7 @@ const sumsFile = "SHA256SUMS"
 // verified all digests and all files are on disk. Unpack also removes the temporary directories
 // of podrun processes that were killed.
 func Unpack(ctx context.Context, l Layout, a Archive) error {
-	old, err := filepath.Glob(filepath.Join(l.Dir(), ".unpack-*"))
+	old, err := hostfile.Entries(l.Dir(), ".unpack-", "")
 	for _, dir := range old {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}

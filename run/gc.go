@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/observe"
@@ -341,10 +342,8 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 
 // leftLinks finds links to logs that no longer exist.
 func (e *Engine) leftLinks() []Leftover {
-	links, err := filepath.Glob(filepath.Join(e.Layout().ContainerLogsDir, "*.log"))
-	if err != nil {
-		return nil // the pattern is invalid because the directory's name contains brackets
-	}
+	// After an error, podrun uses the links that were read.
+	links, _ := hostfile.Entries(e.Layout().ContainerLogsDir, "", ".log")
 	var out []Leftover
 	for _, link := range links {
 		target, err := os.Readlink(link)

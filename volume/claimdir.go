@@ -191,7 +191,7 @@ func discardClaim(claims *os.File, path string) error {
 // discardedClaims returns the directories that this process, or a killed one, renamed in order to
 // delete them.
 func discardedClaims(claims *os.File) (names []string, err error) {
-	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
+	paths, err := hostfile.Entries(claims.Name(), deletedClaimName, "")
 	for _, path := range paths {
 		names = append(names, filepath.Base(path))
 	}

@@ -67,12 +67,14 @@ func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []
 // repeated. It returns an error that joins the errors of the individual files.
 func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
 	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
-	logs, err := filepath.Glob(filepath.Join(layout.Containers(uid), "*", "*"))
-	if err != nil {
+	containers, err := hostfile.Entries(layout.Containers(uid), "", "")
+	errs = append(errs, err)
+	for _, dir := range containers {
+		logs, err := hostfile.Entries(dir, "", "")
 		errs = append(errs, err)
-	}
-	for _, path := range logs {
-		errs = append(errs, keepTail(path, keep))
+		for _, path := range logs {
+			errs = append(errs, keepTail(path, keep))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // namedSystemd is systemd's own hierarchy of cgroup v1. It has no controller.
@@ -58,8 +59,11 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	slices.Sort(c.Controllers)
 	c.MountPoints = map[string]string{"": mount}
 	// Every cgroup except the root has the file memory.swap.max.
-	swap, err := filepath.Glob(m.path(mount, "*", "memory.swap.max"))
-	c.SwapLimits = len(swap) > 0
+	groups, err := hostfile.Entries(m.path(mount), "", "")
+	c.SwapLimits = slices.ContainsFunc(groups, func(group string) bool {
+		_, err := os.Lstat(filepath.Join(group, "memory.swap.max"))
+		return err == nil
+	})
 	return err
 }
 

@@ -26,11 +26,14 @@ func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id iden
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return id, err == nil
 	}
-	// The pattern is well-formed, so there is no error.
-	logs, _ := filepath.Glob(filepath.Join(layout.PodLogsDir, "*_*_"+uid))
+	// Without the log directory, the pod's name remains unknown.
+	logs, _ := hostfile.Entries(layout.PodLogsDir, "", "_"+uid)
 	for _, dir := range logs {
 		parts := strings.Split(filepath.Base(dir), "_")
-		if id, ok := named(parts[0], parts[1], uid); ok && len(parts) == 3 && layout.PodLogsDir != "" {
+		if len(parts) != 3 || layout.PodLogsDir == "" {
+			continue
+		}
+		if id, ok := named(parts[0], parts[1], uid); ok {
 			return id, true
 		}
 	}

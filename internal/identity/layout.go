@@ -299,19 +299,16 @@ func (l Layout) LegacyLog(p Pod, container, containerID string) string {
 	return filepath.Join(l.ContainerLogsDir, cutLink(linkName(p)+pathName(container)+"-"+pathName(containerID))+linkSuffix)
 }
 
-// LegacyLogs is a pattern (path/filepath.Glob) that matches the links of a pod's containers. It
-// may also match links of other pods.
-func (l Layout) LegacyLogs(p Pod) string {
-	return filepath.Join(l.ContainerLogsDir, globEscape.Replace(cutLink(linkName(p)))+"*"+linkSuffix)
+// LegacyLogs returns the prefix and the suffix of the names of the links of a pod's containers in
+// ContainerLogsDir. Links of other pods may also have them.
+func LegacyLogs(p Pod) (prefix, suffix string) {
+	return cutLink(linkName(p)), linkSuffix
 }
 
 const linkSuffix = ".log"
 
 // linkName is the beginning of the names of a pod's links.
 func linkName(p Pod) string { return pairName(p.Name, p.Namespace) + "_" }
-
-// globEscape escapes the characters that have a meaning in a pattern.
-var globEscape = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 // cutLink truncates the name of a link so that, with its suffix, it has at most 255 characters.
 func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffix))] }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lease"
@@ -309,7 +309,8 @@ func (r *Remover) removeSandboxes(ctx context.Context) error {
 
 // Logs removes the pod's logs and the links to them.
 func (r *Remover) Logs() error {
-	links, err := filepath.Glob(r.Pod.Plan.Layout.LegacyLogs(r.Pod.Plan.ID))
+	prefix, suffix := identity.LegacyLogs(r.Pod.Plan.ID)
+	links, err := hostfile.Entries(r.Pod.Plan.Layout.ContainerLogsDir, prefix, suffix)
 	if err != nil {
 		return fmt.Errorf("list links to logs: %w", err)
 	}

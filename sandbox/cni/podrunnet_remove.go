@@ -4,16 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/podrun/podrun/internal/cniplugin"
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // The paths of podrun's own runtime below a root directory (embedded.Layout): the plugin that creates the rules,
 // which is in each unpacked archive, and the directory in which host-local stores allocated addresses.
 const (
-	ownPlugin = "runtime/*/cni/" + cniplugin.Own
-	ownLeases = "runtime/cni/addresses/*"
+	ownRuntime = "runtime"
+	ownPlugin  = "cni/" + cniplugin.Own
+	ownLeases  = "runtime/cni/addresses"
 )
+
+// ownPlugins returns the paths of podrun's own plugin in all unpacked archives of a root directory.
+func ownPlugins(rootDir string) ([]string, error) {
+	archives, err := hostfile.Entries(filepath.Join(rootDir, ownRuntime), "", "")
+	var plugins []string
+	for _, dir := range archives {
+		path := filepath.Join(dir, ownPlugin)
+		if _, err := os.Lstat(path); err == nil {
+			plugins = append(plugins, path)
+		}
+	}
+	return plugins, err
+}
 
 // ownInterface is the name that containerd gives to the interface of a sandbox.
 const ownInterface = "eth0"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/vishvananda/netlink/nl"
@@ -19,7 +18,7 @@ import (
 // readOwn reads the attachments to a network. It skips sandboxes without a network namespace, such
 // as those that existed before a reboot.
 func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) {
-	files, err := filepath.Glob(filepath.Join(dir, network+"-*"))
+	files, err := hostfile.Entries(dir, network+"-", "")
 	if err != nil {
 		return nil, err
 	}

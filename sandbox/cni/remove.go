@@ -44,8 +44,8 @@ func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandb
 	}
 	errs = append(errs, removeNft(ctx, sandboxes), removeOwn(ctx, rootDir, sandboxes))
 	var dirs []string
-	for _, pattern := range []string{defaultLeases + "/*", filepath.Join(rootDir, ownLeases)} {
-		found, err := filepath.Glob(pattern)
+	for _, leases := range []string{defaultLeases, filepath.Join(rootDir, ownLeases)} {
+		found, err := hostfile.Entries(leases, "", "")
 		dirs, errs = append(dirs, found...), append(errs, err)
 	}
 	for _, a := range attachments {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/podrun/podrun/internal/cniplugin"
 )
@@ -51,7 +50,7 @@ var errNoPlugin = errors.New("no " + cniplugin.Own + " is unpacked")
 // ownPluginOf finds podrun-net in any unpacked version, because all versions have the same format
 // of rules.
 func ownPluginOf(rootDir string) (string, error) {
-	plugins, err := filepath.Glob(filepath.Join(rootDir, ownPlugin))
+	plugins, err := ownPlugins(rootDir)
 	if err != nil {
 		return "", err
 	}

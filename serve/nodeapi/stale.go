@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 const (
@@ -34,7 +36,7 @@ func removeStale(ctx context.Context, parent string) {
 	names, _ := d.Readdirnames(maxStale)
 	for _, name := range names {
 		dir := filepath.Join(parent, name)
-		sockets, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
+		sockets, _ := hostfile.Entries(dir, "", ".sock")
 		for _, path := range sockets {
 			info, err := os.Lstat(path)
 			if err != nil || info.Mode()&os.ModeSocket == 0 || time.Since(info.ModTime()) < staleAfter {

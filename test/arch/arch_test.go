@@ -35,6 +35,7 @@ var rules = []rule{
 	{"imports", checkImports},
 	{"quantities", checkQuantities},
 	{"programs", checkPrograms},
+	{"globs", checkGlobs},
 	{"names", checkNames},
 	{"docs", checkDocs},
 	{"sleeps", checkSleeps},

@@ -108,6 +108,12 @@ func TestArchitectureBites(t *testing.T) {
 			"a/a_test.go":                `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
 			"internal/resource/parse.go": `package resource; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
 		}, []string{"a/b.go:1: parses a quantity", "a/c.go:1:", "a/d.go:1:"}},
+		{"globs", checkGlobs, map[string]string{
+			"a/a.go":       `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
+			"a/b.go":       `package a; import ("io/fs"; fp "path/filepath"); var f, g, h = fs.Glob, fp.Glob, fp.Match`,
+			"a/a_test.go":  `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
+			"cmd/input.go": `package cmd; import "path/filepath"; var names, err = filepath.Glob(typed)`,
+		}, []string{"a/a.go:1: uses a path as a pattern", "a/b.go:1:"}},
 		{"a module for tests", checkImports, map[string]string{
 			"cri/critest/ash/ash.go": `package ash; import "mvdan.cc/sh/v3/syntax"`,
 			"container/hook/hook.go": `package hook; import "mvdan.cc/sh/v3/syntax"`,
