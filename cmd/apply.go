@@ -175,20 +175,21 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	f.invalid = errors.Join(f.invalid, err)
 	a.services = services
 	f.explainInterrupt(objects, results, named, engine.Remaining)
+	removed := surplus
 	if f.prune {
 		pruned, err := f.pruneRest(a, c, engine, objects, results)
 		if err != nil {
-			return errors.Join(a.report(c.Context(), results), err)
+			return errors.Join(a.report(c.Context(), slices.Concat(results, surplus)), err)
 		}
-		results = append(results, pruned...)
-		if err := f.pruneServices(a, c, engine, objects, results); err != nil {
-			return errors.Join(a.report(c.Context(), results), err)
+		removed = append(pruned, surplus...)
+		if err := f.pruneServices(a, c, engine, objects, slices.Concat(results, pruned)); err != nil {
+			return errors.Join(a.report(c.Context(), slices.Concat(results, removed)), err)
 		}
 	}
 	if f.Wait == lifecycle.GoalCompleted {
-		return a.reportCompleted(f, objects, results)
+		return a.reportCompleted(f, objects, results, removed)
 	}
-	results = append(results, surplus...)
+	results = append(results, removed...)
 	if !engine.Supervised() && !f.quiet {
 		a.warnUnwatched(r, objects, results)
 		a.warnServicesKept(r, services)
@@ -235,16 +236,18 @@ func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects 
 	return e.Prune(c.Context(), objects, a.namespaceOrDefault("default"), match, run.DeleteOptions{})
 }
 
-// reportCompleted prints the exit codes of the pods, and returns an error with the exit
-// code of the command.
-func (a *app) reportCompleted(f *applyFlags, objects *manifest.Objects, results []run.Result) error {
+// reportCompleted prints the exit codes of the pods of the manifest, and the outcomes of the removed
+// pods. It returns an error with the exit code of the command.
+func (a *app) reportCompleted(f *applyFlags, objects *manifest.Objects, results, removed []run.Result) error {
 	ended := make([]run.RunResult, len(results))
 	for i, res := range results {
 		res.Containers = lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)
 		ended[i] = run.RunResult{Result: res}
 	}
+	a.printLines(summary{Services: serviceResults(a.services)})
 	a.printCompleted(results)
-	return a.reportRun(ended, &runFlags{inputFlags: f.inputFlags, policy: string(lifecycle.ExitAny)})
+	a.printLines(summary{Pods: resultsOf(removed)})
+	return a.reportRun(ended, &runFlags{inputFlags: f.inputFlags, policy: string(lifecycle.ExitAny)}, removed...)
 }
 
 // printCompleted prints a line for each pod that has completed, unless the output is the
@@ -345,16 +348,20 @@ func resultOf(r run.Result) podResult {
 	return p
 }
 
+func resultsOf(results []run.Result) []podResult {
+	out := make([]podResult, len(results))
+	for i, r := range results {
+		out[i] = resultOf(r)
+	}
+	return out
+}
+
 // report prints the outcomes of the pods, and returns their errors joined with others.
 func (a *app) report(ctx context.Context, results []run.Result, others ...error) error {
 	errs := others
-	sum := summary{Pods: []podResult{}, Services: serviceResults(a.services)}
+	sum := summary{Pods: resultsOf(results), Services: serviceResults(a.services)}
 	for _, r := range results {
-		p := resultOf(r)
-		if r.Err != nil {
-			errs = append(errs, r.Err)
-		}
-		sum.Pods = append(sum.Pods, p)
+		errs = append(errs, r.Err)
 	}
 	err := errors.Join(errs...)
 	sum.ExitCode = exitCode(err)
@@ -367,9 +374,18 @@ func (a *app) report(ctx context.Context, results []run.Result, others ...error)
 
 func (a *app) printResults(sum summary) error {
 	a.summaryDue = false
+	if a.output == "json" || a.output == "yaml" {
+		return printData(a.raw.Out, a.output, sum)
+	}
+	a.printLines(sum)
+	return nil
+}
+
+// printLines prints a line for each Service and pod, unless the output is JSON or YAML.
+func (a *app) printLines(sum summary) {
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.raw.Out, a.output, sum)
+		return
 	case "name":
 		for _, s := range sum.Services {
 			fmt.Fprintf(a.streams.Out, "service/%s\n", s.Name)
@@ -379,7 +395,7 @@ func (a *app) printResults(sum summary) error {
 				fmt.Fprintf(a.streams.Out, "pod/%s\n", p.Name)
 			}
 		}
-		return nil
+		return
 	}
 	for _, s := range sum.Services {
 		fmt.Fprintf(a.streams.Out, "service/%s %s\n", s.Name, s.Outcome)
@@ -389,7 +405,6 @@ func (a *app) printResults(sum summary) error {
 			fmt.Fprintln(a.streams.Out, a.screenOf(a.outTerminal).wrap(escape("pod/"+p.Name+" "+outcomeText(p))))
 		}
 	}
-	return nil
 }
 
 // reasonsOf returns the distinct reasons of problems.

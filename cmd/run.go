@@ -323,16 +323,18 @@ type runPod struct {
 }
 
 type runSummary struct {
-	Pods     []runPod `json:"pods"`
-	ExitCode int      `json:"exitCode"`
-	Reason   string   `json:"reason"`
+	Pods     []runPod        `json:"pods"`
+	Services []serviceResult `json:"services,omitempty"`
+	ExitCode int             `json:"exitCode"`
+	Reason   string          `json:"reason"`
 }
 
-// reportRun prints the results of the pods, and returns an error with the exit code of
-// the command.
-func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
+// reportRun prints the results of the pods that have ended and of those that the command has removed.
+// It returns an error with the exit code of the command, which does not depend on the containers of
+// the removed pods.
+func (a *app) reportRun(results []run.RunResult, f *runFlags, removed ...run.Result) error {
 	a.summaryDue = false
-	sum := runSummary{Pods: []runPod{}}
+	sum := runSummary{Pods: []runPod{}, Services: serviceResults(a.services)}
 	var errs []error
 	for _, r := range results {
 		code, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.ExitFrom)
@@ -342,6 +344,11 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		p := runPod{podResult: resultOf(r.Result), ExitCode: code, Containers: r.Containers}
 		sum.Pods = append(sum.Pods, p)
 		sum.ExitCode = worseCode(sum.ExitCode, code)
+	}
+	for _, r := range removed {
+		errs = append(errs, r.Err)
+		sum.Pods = append(sum.Pods, runPod{podResult: resultOf(r), ExitCode: exitCode(r.Err), Containers: r.Containers})
+		sum.ExitCode = worseCode(sum.ExitCode, exitCode(r.Err))
 	}
 	if f.invalid != nil { // the errors of the files that podrun skipped because of --continue
 		errs = append(errs, f.invalid)

@@ -88,7 +88,7 @@ func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.
 // converge starts the missing pods and removes the surplus ones, until the workload has n pods or
 // another command changes the requested number.
 func (e *Engine) converge(ctx context.Context, w *workload, change string, n int32, o ScaleOptions) (results []Result, err error) {
-	for range scaleAttempts {
+	for attempt := 1; ; attempt++ {
 		if w, err = e.readWorkload(w.kind, w.id); err != nil {
 			return results, err
 		}
@@ -101,23 +101,26 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 			return results, err
 		}
 		_ = e.serveClaims(objects, o.Claims) // Scale has reported the claims that no pod uses
-		again := false
+		var superseded []Result // the next attempt reports these pods, if they still need a change
 		if objects = w.missing(objects, true); len(objects.Pods) > 0 {
 			started, err := e.Apply(ctx, objects, o.ApplyOptions)
 			if err != nil {
 				return results, err
 			}
 			for _, r := range started {
-				again = again || reconcile.IsSuperseded(r.Err)
+				if reconcile.IsSuperseded(r.Err) {
+					superseded = append(superseded, r)
+				} else {
+					results = append(results, r)
+				}
 			}
-			results = append(results, started...)
 		}
 		removed, err := e.removeSurplus(ctx, w.kind, w.id)
-		if results = append(results, removed...); err != nil || !again {
-			return results, err
+		results = append(results, removed...)
+		if err != nil || len(superseded) == 0 || attempt == scaleAttempts {
+			return append(results, superseded...), err
 		}
 	}
-	return results, nil
 }
 
 // serveClaims assigns directories to the claims of replicas, and returns the names in claims that no pod

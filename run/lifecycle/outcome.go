@@ -40,8 +40,12 @@ type Ended struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 }
 
-// EndedContainers lists the terminated containers of a pod in the order of the spec.
+// EndedContainers lists the terminated containers of a pod in the order of the spec. It returns nil if
+// the pod has no definition (nil).
 func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
+	if pod == nil {
+		return nil
+	}
 	byName := map[string]corev1.ContainerStatus{}
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for _, c := range list {

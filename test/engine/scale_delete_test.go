@@ -10,6 +10,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/store"
 )
@@ -67,5 +68,53 @@ func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
 			t.Errorf("the record of the workload: %v, %v", w, err)
 		}
 		r.nothingLeft()
+	})
+}
+
+// TestScaleSuperseded changes a new replica while Scale starts it. The change takes effect, and Scale does
+// not report the attempt that the other command superseded.
+func TestScaleSuperseded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.apply("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [echo]}}}}]}}}\n")
+		// A command does not hold the pod's lock during a hook.
+		clear := r.rt.Fault("ExecSync", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1})
+		defer clear()
+		type scaled struct {
+			results []run.Result
+			err     error
+		}
+		done := make(chan scaled, 1)
+		go func() {
+			results, err := r.engine().Scale(t.Context(), "Deployment", identity.Pod{Namespace: "default", Name: "web"}, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			done <- scaled{results, err}
+		}()
+		time.Sleep(5 * time.Second)
+		e := r.engine()
+		replica, err := e.Find(t.Context(), run.Selector{Names: []string{"web-1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err := e.Change(t.Context(), replica, func(_ identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
+			pod := c.Pod.DeepCopy()
+			pod.Spec.Hostname = "other"
+			return &manifest.Objects{Pods: []manifest.Pod{{Object: pod, Definition: c.Definition}}}, nil
+		}, run.ApplyOptions{AllowKubelet: true})
+		if err != nil || len(changed) != 1 || changed[0].Err != nil {
+			t.Errorf("change: %v, %+v", err, changed)
+		}
+		got := <-done
+		if got.err != nil {
+			t.Error(got.err)
+		}
+		for _, result := range got.results {
+			if result.Err != nil {
+				t.Errorf("scale reports %s: %v", result.ID, result.Err)
+			}
+		}
+		if all := r.known(); len(all) != 2 || all[1].Pod.Spec.Hostname != "other" {
+			t.Errorf("the pods are %+v", all)
+		}
+		r.mustDelete()
 	})
 }
