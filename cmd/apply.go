@@ -179,11 +179,11 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.prune {
 		pruned, err := f.pruneRest(a, c, engine, objects, results)
 		if err != nil {
-			return errors.Join(a.report(c.Context(), slices.Concat(results, surplus)), err)
+			return a.report(c.Context(), slices.Concat(results, surplus), err)
 		}
 		removed = append(pruned, surplus...)
 		if err := f.pruneServices(a, c, engine, objects, slices.Concat(results, pruned)); err != nil {
-			return errors.Join(a.report(c.Context(), slices.Concat(results, removed)), err)
+			return a.report(c.Context(), slices.Concat(results, removed), err)
 		}
 	}
 	if f.Wait == lifecycle.GoalCompleted {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,8 +54,9 @@ directories of claims in --pvc-dir unless --delete-volumes is set.
 
 Select pods by name, by manifest (-f), by labels (-l), or all pods (--all). To select
 the pod of a workload, name the workload, as in deploy/web or 'job db'. 'delete deploy
---all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods
-and Services. With -f, delete also deletes the Services of the files. 'delete svc
+--all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods,
+Services, Jobs and CronJobs. 'delete --all' deletes only pods, and warns about the
+Services, Jobs and CronJobs that remain. With -f, delete also deletes the Services of the files. 'delete svc
 NAME' deletes only a Service.
 
 For a Job or CronJob that 'podrun serve' runs, delete also deletes its pods and Jobs. If
@@ -133,18 +135,18 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	}
 	named, jobs, err := a.deleteJobs(ctx, r, engine, f, kinds, named, match)
 	if err != nil {
-		return errors.Join(a.report(c.Context(), jobs), err)
+		return a.reportFailed(c.Context(), f, jobs, err)
 	}
 	var forget func() error
 	f.deleted, forget, err = a.deleteWorkloads(ctx, engine, f, kinds, named, match)
 	if err != nil {
-		return errors.Join(a.report(c.Context(), jobs), err)
+		return a.reportFailed(c.Context(), f, jobs, err)
 	}
 	replicas, missing := f.replicas(a, engine, named)
 	selectors = append(selectors, replicas...)
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
 	if err != nil {
-		return err
+		return a.reportFailed(c.Context(), f, jobs, err)
 	}
 	if f.all || f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return !kinds.selects(k, f.labels, match) })
@@ -160,7 +162,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	a.trackWork(r, engine, idsOf(pods), 0)
 	results, err := engine.Delete(ctx, pods, f.DeleteOptions)
 	if err != nil {
-		return err
+		return a.reportFailed(c.Context(), f, jobs, err)
 	}
 	if err := forget(); err != nil {
 		missing = errors.Join(missing, err)
@@ -176,11 +178,26 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}
 	}
+	if f.all && len(kinds) == 0 {
+		a.warnRemaining(c.Context(), r, engine, f)
+	}
 	results = append(jobs, results...)
 	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0 || f.foundWorkloads || len(f.deleted) > 0) {
 		return missing
 	}
 	return a.report(c.Context(), results, missing)
+}
+
+// reportFailed reports a delete that has failed before it deleted the selected pods: the pods of Jobs that
+// it has deleted, and the workloads whose pods podrun serve no longer starts.
+func (a *app) reportFailed(ctx context.Context, f *deleteFlags, jobs []run.Result, err error) error {
+	for _, w := range f.deleted {
+		fmt.Fprintf(a.streams.Err, "%s/%s is marked as deleted, but its pods may remain\n", resourceOf(w.Kind), w.ID.Name)
+	}
+	if len(jobs) == 0 {
+		return err
+	}
+	return a.report(ctx, jobs, err)
 }
 
 // missing reports pods that were not found, as an error unless --ignore-not-found is set.

@@ -54,21 +54,26 @@ func (a *app) deleteJobs(ctx context.Context, r *renderer, e *run.Engine, f *del
 		}
 		deleted, of, err := e.DeleteJobs(ctx, namespace, refs, f.DeleteOptions)
 		results = append(results, of...)
-		if err != nil {
-			return named, results, err
-		}
 		for _, ref := range deleted {
 			f.foundJobs[jobRef{namespace, ref}] = true
-			switch {
-			case a.output == "name":
-				fmt.Fprintln(a.streams.Out, resourceOf(ref.Kind)+"/"+ref.Name)
-			case a.output == "" && !a.quiet:
-				r.note(resourceOf(ref.Kind) + "/" + ref.Name + " deleted")
-			}
+			a.printDeleted(r, resourceOf(ref.Kind)+"/"+ref.Name)
+		}
+		if err != nil {
+			return named, results, err
 		}
 	}
 	rest = slices.DeleteFunc(slices.Clone(named), func(ref run.Ref) bool { return f.foundJobs[jobRef{own, ref}] })
 	return rest, results, nil
+}
+
+// printDeleted prints a deleted object that the summary of -o json and yaml does not contain, because the
+// object is neither a pod nor a Service. It is a result, which --quiet does not omit.
+func (a *app) printDeleted(r *renderer, name string) {
+	if a.output == "name" {
+		fmt.Fprintln(a.streams.Out, name)
+		return
+	}
+	r.print(name + " deleted")
 }
 
 // printDryJobs prints and returns the references to existing Jobs and CronJobs of podrun serve.

@@ -84,12 +84,7 @@ func (a *app) noteWorkloads(r *renderer, marked []run.WorkloadRecord, pods []run
 		if slices.ContainsFunc(pods, func(k run.Known) bool { return isReplica(w, k.ID.Namespace, k.ID.Name) }) {
 			continue
 		}
-		switch {
-		case a.output == "name":
-			fmt.Fprintln(a.streams.Out, resourceOf(w.Kind)+"/"+w.ID.Name)
-		case a.output == "" && !a.quiet:
-			r.note(resourceOf(w.Kind) + "/" + w.ID.Name + " deleted")
-		}
+		a.printDeleted(r, resourceOf(w.Kind)+"/"+w.ID.Name)
 	}
 }
 

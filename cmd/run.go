@@ -287,7 +287,7 @@ func (f *runFlags) endedPods(objects *manifest.Objects, results []run.RunResult)
 func (r *renderer) noteKept(results []run.RunResult) {
 	for _, result := range results {
 		if result.Status.Phase != "" {
-			r.note(fmt.Sprintf("pod/%s is kept: run 'podrun delete %s%s' to remove it", result.ID.Name, namespaceFlag(result.ID.Namespace), result.ID.Name))
+			r.print(fmt.Sprintf("pod/%s is kept: run 'podrun delete %s%s' to remove it", result.ID.Name, namespaceFlag(result.ID.Namespace), result.ID.Name))
 		}
 	}
 }

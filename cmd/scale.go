@@ -212,10 +212,13 @@ func (a *app) scale(ctx context.Context, f *scaleFlags, r *renderer, e *run.Engi
 	for _, res := range results {
 		err = errors.Join(err, res.Err)
 	}
+	name := resourceOf(t.kind) + "/" + t.id.Name
 	if err != nil {
+		if len(results) > 0 {
+			r.print(fmt.Sprintf("%s: the number of replicas is now %d, but not all pods have been started or removed: run the command again to complete the change", name, f.replicas))
+		}
 		return err
 	}
-	name := resourceOf(t.kind) + "/" + t.id.Name
 	switch {
 	case a.output == "name":
 		fmt.Fprintln(a.streams.Out, name)

@@ -219,7 +219,7 @@ file has not changed since 'podrun service install' wrote it.`,
 			if service.Exists(nodeconfig.DefaultFile) {
 				fmt.Fprintf(a.streams.Out, "%s is kept\n", nodeconfig.DefaultFile)
 			}
-			fmt.Fprintf(a.streams.Out, "%s removed; its pods keep running: run 'podrun delete --all -A' to delete them\n", systemd.UnitName)
+			fmt.Fprintf(a.streams.Out, "%s removed; its pods keep running: run 'podrun delete all --all -A' to delete them\n", systemd.UnitName)
 			return nil
 		},
 	}

@@ -203,13 +203,13 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o
 			if c.Deleted || !names("CronJob", c.CronJob) {
 				continue
 			}
-			out.CronJobs, found = append(out.CronJobs, c), append(found, Ref{Kind: "CronJob", Name: c.CronJob.Name})
 			if c.CronJob.DeletionTimestamp == nil {
 				c.CronJob.DeletionTimestamp = &now
 				if err := store.WriteCronJob(e.Layout(), c); err != nil {
 					return out, err
 				}
 			}
+			out.CronJobs, found = append(out.CronJobs, c), append(found, Ref{Kind: "CronJob", Name: c.CronJob.Name})
 		}
 		for _, j := range records.Jobs {
 			owned := slices.ContainsFunc(out.CronJobs, func(c *store.CronJobRecord) bool { return j.OwnedBy(c.CronJob) })

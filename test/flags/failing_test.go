@@ -1,0 +1,76 @@
+package flags
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// changing are the commands that change objects, in the order of their names.
+var changing = []string{"apply", "create", "debug", "delete", "edit", "gc", "label", "patch", "restart", "rollout restart", "rollout undo", "run", "scale",
+	"set env", "set image", "set resources", "start", "stop", "wait"}
+
+// callsOfChanging are the calls of the commands that change objects, without flags and with values of -o.
+func callsOfChanging(t *testing.T) (all []call) {
+	known := map[string]command{}
+	for _, c := range commands() {
+		known[c.path] = c
+	}
+	for _, name := range changing {
+		c, ok := known["podrun "+name]
+		if !ok {
+			t.Fatalf("there is no command %s", name)
+		}
+		bare, _, _ := calls(c)
+		all = append(all, bare...)
+	}
+	return all
+}
+
+// TestFlagsFailing calls commands while a call of the runtime fails. A command that fails also reports the
+// objects that it has changed.
+func TestFlagsFailing(t *testing.T) {
+	needsRoot(t)
+	for _, method := range []string{"ListPodSandbox", "CreateContainer", "RemovePodSandbox"} {
+		t.Run(method, func(t *testing.T) {
+			rigs := newRigs(t)
+			for _, r := range rigs {
+				r.during = func(h *host) (end func()) { return h.rt.Fault(method, critest.Fault{When: critest.Before}) }
+			}
+			tryAll(t, rigs, callsOfChanging(t))
+		})
+	}
+}
+
+// TestFlagsWithoutCheckpoint calls commands after the checkpoints of all pods were lost, so that podrun
+// knows the pods only from the runtime.
+func TestFlagsWithoutCheckpoint(t *testing.T) {
+	needsRoot(t)
+	rigs := newRigs(t)
+	for _, r := range rigs {
+		r.also = func(h *host) error {
+			pods, err := os.ReadDir(h.layout.PodsDir())
+			for _, p := range pods {
+				if rerr := os.Remove(h.layout.Checkpoint(p.Name())); !errors.Is(rerr, fs.ErrNotExist) {
+					err = errors.Join(err, rerr)
+				}
+			}
+			return err
+		}
+	}
+	var all []call
+	for _, c := range commands() {
+		bare, single, _ := calls(c)
+		all = append(all, bare...)
+		for _, call := range single {
+			if strings.HasPrefix(call.args[0], "wait") {
+				all = append(all, call)
+			}
+		}
+	}
+	tryAll(t, rigs, all)
+}
