@@ -14,11 +14,9 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
-)
 
-// ringEnv is an environment variable. If it is 2 or more, TestFlags tries all pairs of flags, and the
-// global flags.
-const ringEnv = "PODRUN_TEST_RING"
+	"github.com/podrun/podrun/test/ring"
+)
 
 const (
 	staysSpec = `{dnsPolicy: Default, terminationGracePeriodSeconds: 1, containers: [{name: stays, image: "registry.example/app:1"}]}`
@@ -178,7 +176,8 @@ func unreported(args []string, object string, changed []string) bool {
 	case kind == "workload" && slices.ContainsFunc(changed, func(o string) bool { return isReplica(o, name) }): // its pods are in the output
 	case args[0] == "image" && args[1] == "rm": // prints nothing, like rm
 	case args[0] == "debug": // prints the new container of the pod that the user named
-	case quiet && slices.Contains([]string{"image", "gc", "serve"}, args[0]): // -q omits the names
+	case args[0] == "serve": // reports changes only until it is interrupted
+	case quiet && (args[0] == "image" || args[0] == "gc"): // -q omits the names
 	default:
 		return false
 	}
@@ -288,9 +287,10 @@ func calls(c command) (bare, single, pairs []call) {
 // TestFlags calls each command with each value of -o, with its flags, and with pairs of its flags. In
 // ring 1, it selects a part of the flags and pairs.
 func TestFlags(t *testing.T) {
-	needsRoot(t)
-	everyFlag, everyPair := 3, 151 // The numbers have no common divisor with the numbers of flags of most commands.
-	if ring, err := strconv.Atoi(os.Getenv(ringEnv)); err == nil && ring > 1 {
+	ring.RequireRoot(t)
+	// The numbers have no common divisor with the numbers of flags of most commands.
+	everyFlag, everyPair := 7, 307
+	if ring.Is(2) {
 		everyFlag, everyPair = 1, 1
 	}
 	rigs := newRigs(t)
@@ -308,12 +308,6 @@ func TestFlags(t *testing.T) {
 			}
 		}
 		t.Run(strings.TrimPrefix(c.path, "podrun "), func(t *testing.T) { tryAll(t, rigs, chosen) })
-	}
-}
-
-func needsRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: podrun makes mounts")
 	}
 }
 

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	// Variables of the environment would be settings. Without a PATH, podrun cannot run programs that
 	// change the host, such as systemctl or nft.
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != ringEnv || name == "CONTAINER_RUNTIME_ENDPOINT" {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TEST_RING" || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
 		}
 	}
