@@ -116,14 +116,19 @@ func (r result) String() string {
 // is set, the command ends only if it is interrupted: call does so after its first output, or after the
 // time patience.
 func (h *host) call(ctx context.Context, blocks bool, args []string) result {
+	if !blocks {
+		return h.callUntil(ctx, nil, args)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var stdout, stderr output
-	if blocks {
-		interrupt := func() { cancel(cmd.SignalError{Signal: syscall.SIGINT}) }
-		stdout.written, stderr.written = interrupt, interrupt
-		defer time.AfterFunc(patience, interrupt).Stop()
-	}
+	interrupt := func() { cancel(cmd.SignalError{Signal: syscall.SIGINT}) }
+	defer time.AfterFunc(patience, interrupt).Stop()
+	return h.callUntil(ctx, func(string) { interrupt() }, args)
+}
+
+// callUntil runs a command, and calls written, if it is not nil, with each text that the command writes.
+func (h *host) callUntil(ctx context.Context, written func(text string), args []string) result {
+	stdout, stderr := output{written: written}, output{written: written}
 	ended := make(chan result, 1)
 	go func() {
 		var r result
@@ -255,7 +260,7 @@ func (s state) changed(after state) []string {
 type output struct {
 	mu      sync.Mutex
 	text    strings.Builder
-	written func() // called after each write; may be nil
+	written func(text string) // called for each write; may be nil
 }
 
 // Write implements io.Writer.
@@ -263,7 +268,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.written != nil {
-		o.written()
+		o.written(string(p))
 	}
 	return o.text.Write(p)
 }
