@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // Layout contains the paths of pods on this host. Their structure is the kubelet's

@@ -26,18 +26,15 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // namespace is the namespace of all objects.
 const namespace = "flags"
 
-// patience is the time after which the test interrupts a command that ends only if it is interrupted, and
+// silence is the time after which the test interrupts a command that ends only if it is interrupted, and
 // that prints nothing.
-const patience = time.Second
-
-// hung is the time after which a command that must end by itself has failed. It is long, because only
-// a defect exceeds it.
-const hung = 2 * time.Minute
+const silence = time.Second
 
 // host is a root directory of podrun, a directory with files, and a runtime.
 type host struct {
@@ -114,7 +111,7 @@ func (r result) String() string {
 
 // call runs a command in this process. In its arguments, @ stands for the host's directory. If blocks
 // is set, the command ends only if it is interrupted: call does so after its first output, or after the
-// time patience.
+// time silence.
 func (h *host) call(ctx context.Context, blocks bool, args []string) result {
 	if !blocks {
 		return h.callUntil(ctx, nil, args)
@@ -122,7 +119,7 @@ func (h *host) call(ctx context.Context, blocks bool, args []string) result {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	interrupt := func() { cancel(cmd.SignalError{Signal: syscall.SIGINT}) }
-	defer time.AfterFunc(patience, interrupt).Stop()
+	defer time.AfterFunc(silence, interrupt).Stop()
 	return h.callUntil(ctx, func(string) { interrupt() }, args)
 }
 
@@ -141,10 +138,12 @@ func (h *host) callUntil(ctx context.Context, written func(text string), args []
 		}()
 		r.code = cmd.Main(ctx, h.full(args), cmd.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, "test", time.Now())
 	}()
+	limit, stop := patience.Context(context.Background(), patience.OnFake)
+	defer stop()
 	select {
 	case r := <-ended:
 		return r
-	case <-time.After(hung):
+	case <-limit.Done():
 		return result{stdout: stdout.String(), stderr: stderr.String(), problem: "did not end"}
 	}
 }
