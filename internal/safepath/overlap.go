@@ -78,7 +78,7 @@ func Overlap(ctx context.Context, fd int, paths []string) (string, error) {
 	}
 	for _, path := range paths {
 		other, err := locatePath(ctx, path, mounts)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 			continue
 		}
 		if err != nil {
