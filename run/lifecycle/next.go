@@ -328,9 +328,9 @@ func (d *Decision) restartAll(c *Container, w World) {
 }
 
 // restart starts an exited container again, unless it is in back-off. If podrun killed the container to
-// resize it, there is no back-off.
+// resize it, or because of its /etc/hosts, there is no back-off.
 func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container, w World) {
-	if w.Observed.resizeRestarts(pod, c, last) || !d.backsOff(last, w) {
+	if w.Observed.HostsLost || w.Observed.resizeRestarts(pod, c, last) || !d.backsOff(last, w) {
 		d.start(pod, last.Name, w, fmt.Sprintf("exited with %d", last.ExitCode))
 	}
 }

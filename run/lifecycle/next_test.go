@@ -156,6 +156,13 @@ func TestNext(t *testing.T) {
 		{name: "the apps after a sidecar", policy: never, pod: "s:s a b", sandboxes: 1, have: "s=run", want: "Start a/0, Start b/0, watch s-0"},
 		{name: "a sidecar that was created only (k/k#126543)", policy: never, pod: "s:s a", sandboxes: 1, have: "s=created", want: "Start s/1"},
 		{name: "a sidecar exited before the apps", policy: never, pod: "s:s i:i a", sandboxes: 1, have: "s=0 i=0", want: "Start s/1"},
+		// A directory is mounted at /etc/hosts.
+		{name: "no hosts file: all are killed first", policy: always, pod: "s:s a b", sandboxes: 1, have: "s=run a=run b=run", change: hostsLost, want: "Kill s-0, Kill a-0, Kill b-0"},
+		{name: "no hosts file: the others are killed before a start", policy: always, pod: "a b", sandboxes: 1, have: "a=137 b=run", change: hostsLost, want: "Kill b-0"},
+		{name: "no hosts file: no back-off", policy: always, pod: "a", sandboxes: 1, have: "a=137 a#1=137",
+			change: both(hostsLost, at(statusMinute(2).Add(32*time.Second))), want: "Start a/2"},
+		{name: "no hosts file: a container that runs once", policy: never, pod: "s:s a", sandboxes: 1, have: "s=run a=run", change: hostsLost, want: "Kill s-0"},
+		{name: "no hosts file: a regular init container", policy: always, pod: "i:i a", sandboxes: 1, have: "i=run", change: hostsLost, want: "watch i-0"},
 		{name: "a sidecar exited while the app runs", policy: never, pod: "s:s a", sandboxes: 1, have: "s=1 a=run", want: "Start s/1, watch a-0"},
 		{name: "two sidecars exited while the app runs", policy: never, pod: "s:s s:z a", sandboxes: 1, have: "s=1 z=0 a=run",
 			want: "Start s/1, Start z/1, watch a-0"},
@@ -262,6 +269,8 @@ func ahead(names ...string) func(*corev1.Pod, *World) {
 }
 
 func notReady(_ *corev1.Pod, w *World) { w.Observed.Sandboxes[0].Ready = false }
+
+func hostsLost(_ *corev1.Pod, w *World) { w.Observed.HostsLost = true }
 
 func at(now time.Time) func(*corev1.Pod, *World) {
 	return func(_ *corev1.Pod, w *World) { w.Now = now }

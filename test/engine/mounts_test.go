@@ -77,8 +77,12 @@ func TestHostsAreADirectory(t *testing.T) {
 				r.rt.Fault("StopContainer", critest.Fault{When: critest.After, Skip: 0, Times: 1, Match: func(proto.Message) bool { cancel(); return true }})
 				r.applyWithin(ctx, twoContainers("Always"), testTimeout)
 			}
+			begun := time.Now()
 			if result := r.apply(twoContainers("Always")); result.Err != nil {
 				t.Fatal(result.Err)
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("the restart took %s, as in a back-off", took)
 			}
 			r.mountsAreSetUp()
 			restarts := map[string]uint32{}
