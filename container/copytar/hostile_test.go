@@ -240,17 +240,14 @@ func TestS3Deep(t *testing.T) {
 		"left out":    {Name: "./d/" + strings.Repeat("a/", 250000) + "f", Typeflag: tar.TypeFifo},
 	} {
 		to := filepath.Join(t.TempDir(), "d")
-		begun := time.Now()
-		err := Unpack(t.Context(), archive(t, entry), "d", to, func(string) {})
+		var err error
+		patience.Within(t, 10, name, func() { err = Unpack(t.Context(), archive(t, entry), "d", to, func(string) {}) })
 		if !errors.Is(err, errDeep) || len(err.Error()) > 4000 {
 			t.Errorf("%s: %.300v", name, err)
 		}
 		if _, err := os.Lstat(to); err == nil {
 			t.Errorf("%s: something was created", name)
 			os.RemoveAll(to)
-		}
-		if took := time.Since(begun); took > 4*time.Second {
-			t.Errorf("%s: took %s", name, took)
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestLongResolvConf checks that a megabyte of options is parsed quickly. It used to take four
@@ -18,13 +20,11 @@ func TestLongResolvConf(t *testing.T) {
 	for ; text.Len() < 1<<20; n++ {
 		fmt.Fprintf(&text, " o%d:1", n)
 	}
-	begun := time.Now()
-	conf, err := parseResolvConf(text.String() + " o7:2")
+	var conf host.ResolvConf
+	var err error
+	patience.Within(t, 20, "a megabyte of options", func() { conf, err = parseResolvConf(text.String() + " o7:2") })
 	if err != nil || len(conf.Options) != n || conf.Options[n-1] != "o7:2" || conf.Options[7] != "o8:1" {
 		t.Errorf("%d options, want %d: %v", len(conf.Options), n, err)
-	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the call took %v", took)
 	}
 }
 

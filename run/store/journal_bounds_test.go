@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -158,11 +159,7 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
-	j.Emit(event.Event{Reason: "One"})
-	if took := time.Since(begun); took > 20*journalLockWait {
-		t.Errorf("an event took %s", took)
-	}
+	patience.Within(t, 10, "an event", func() { j.Emit(event.Event{Reason: "One"}) })
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}

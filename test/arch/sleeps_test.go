@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"maps"
 	"slices"
 	"strings"
@@ -10,52 +11,59 @@ import (
 )
 
 // A test that sleeps for a while and then expects something fails on a slow machine, and so does a
-// test that waits for at most a number of seconds. In a bubble of testing/synctest, time is virtual. Outside,
-// tests use test/patience.
+// test that waits for at most a number of seconds, or that compares the time that something took with an
+// upper bound. In a bubble of testing/synctest, time is virtual. Outside, tests use test/patience.
 
-// realTime are the functions of tests that call time.Sleep or time.After outside of a bubble, or for which
+// realTime are the functions of tests that do one of these outside of a bubble, or for which
 // this rule cannot determine that they run in one, with the reason why a slow machine does not make them
 // fail.
 var realTime = map[string]string{
-	"cmd.TestSameSignalWhilePrinting":          "the interval of duplicate signals is in real time; a slow machine makes it longer",
-	"cri.TestExecInputUnread":                  "gives the client time to fill its buffers; if it does not, the test still passes",
-	"cri/critest.TestSocket":                   "the interval between attempts; the test repeats them until one succeeds",
-	"imagepull.PullImage":                      "waits only in bubbles",
-	"manifest.TestF9ReadEndsWithContext":       "a server that sends slowly, without end",
-	"run/node.TestNodeLockIsHandedOn":          "widens a race",
-	"serve/cluster.TestManyPods":               "runs in a bubble, in a variable",
-	"serve/cluster.file":                       "runs in a bubble; a variable has the same name",
-	"serve/jobs.TestChangeAfterPass":           "at least a tick of the clock of the file system",
-	"serve/source.TestLoop":                    "waits as long as the reader requests; the test has a limit",
-	"serve/source.TestReadManyFiles":           "at least the interval in which the reader distrusts modification times",
-	"serve/source.TestRemoteFailures":          "a server that sends slowly, without end",
-	"serve/source.calm":                        "at least the interval in which signals of the previous change arrive",
-	"serve/source.save":                        "a program that writes a file slowly",
-	"serve/source.settled":                     "waits as long as the reader requests",
-	"serve/source.writersOf":                   "editors that pause between their steps",
-	"serve/supervisor.Continue":                "runs in a bubble, in a method",
-	"test/crash.harmAt":                        "ring 3: waits for a call of podrun, which has a limit",
-	"test/crash.runs":                          "ring 3: at least the interval in which a leftover may disappear",
-	"test/crash.stays":                         "ring 3: at least the interval in which a leftover may disappear",
-	"test/crash.until":                         "ring 3: the interval between attempts",
-	"test/engine.TestF1RollbackOfALoser":       "runs in a bubble, in a variable",
-	"test/engine.TestServeDeletesItsPods":      "runs in a bubble, in a variable",
-	"test/engine.TestServeKeepsPodsOfCommands": "runs in a bubble, in a variable",
-	"test/engine.TestServeReloadsSources":      "at least the interval after which serve treats a file as removed",
-	"test/engine.boot":                         "runs in a bubble; another function has the same name",
-	"test/engine.finish":                       "runs in a bubble; another function has the same name",
-	"test/engine.restartAfter":                 "runs in a bubble; another function has the same name",
-	"test/engine.run":                          "runs in a bubble; another function has the same name",
-	"test/engine.settle":                       "runs in a bubble; another function has the same name",
-	"test/engine.tick":                         "runs in a bubble; another function has the same name",
-	"test/fault.exitAttached":                  "ring 2: the interval between attempts",
-	"test/fault.removeGroup":                   "ring 2: the interval between attempts",
-	"test/fault.tryPair":                       "ring 2: chooses the time of a fault",
-	"test/fault.until":                         "ring 2: the interval between attempts",
-	"test/hostile.TestTokens":                  "ring 2: the interval between attempts",
+	"cmd.TestSameSignalWhilePrinting":                  "the interval of duplicate signals is in real time; a slow machine makes it longer",
+	"cri.TestExecInputUnread":                          "gives the client time to fill its buffers; if it does not, the test still passes",
+	"cri/critest.TestSocket":                           "the interval between attempts; the test repeats them until one succeeds",
+	"embedded/bundle/podrun-net.TestLockOfAnotherUser": "another module, which cannot import test/patience; the bound is half of the limit of a wait, 20 s",
+	"hack/node.TestSmoke":                              "a minute, and 90 s if the process ignores SIGTERM",
+	"host/nodeconfig.TestParseHostile":                 "CPU time of the thread",
+	"serve/source.TestWatchStops":                      "fails only if all of 20 calls are slow",
+	"test/engine.start":                                "runs in a bubble; another function has the same name",
+	"test/engine.try":                                  "runs in a bubble; another function has the same name",
+	"imagepull.PullImage":                              "waits only in bubbles",
+	"manifest.TestF9ReadEndsWithContext":               "a server that sends slowly, without end",
+	"run/node.TestNodeLockIsHandedOn":                  "widens a race",
+	"serve/cluster.TestManyPods":                       "runs in a bubble, in a variable",
+	"serve/cluster.file":                               "runs in a bubble; a variable has the same name",
+	"serve/jobs.TestChangeAfterPass":                   "at least a tick of the clock of the file system",
+	"serve/source.TestLoop":                            "waits as long as the reader requests; the test has a limit",
+	"serve/source.TestReadManyFiles":                   "at least the interval in which the reader distrusts modification times",
+	"serve/source.TestRemoteFailures":                  "a server that sends slowly, without end",
+	"serve/source.calm":                                "at least the interval in which signals of the previous change arrive",
+	"serve/source.save":                                "a program that writes a file slowly",
+	"serve/source.settled":                             "waits as long as the reader requests",
+	"serve/source.writersOf":                           "editors that pause between their steps",
+	"serve/supervisor.Continue":                        "runs in a bubble, in a method",
+	"test/crash.harmAt":                                "ring 3: waits for a call of podrun, which has a limit",
+	"test/crash.runs":                                  "ring 3: at least the interval in which a leftover may disappear",
+	"test/crash.stays":                                 "ring 3: at least the interval in which a leftover may disappear",
+	"test/crash.until":                                 "ring 3: the interval between attempts",
+	"test/engine.TestF1RollbackOfALoser":               "runs in a bubble, in a variable",
+	"test/engine.TestServeDeletesItsPods":              "runs in a bubble, in a variable",
+	"test/engine.TestServeKeepsPodsOfCommands":         "runs in a bubble, in a variable",
+	"test/engine.TestServeReloadsSources":              "at least the interval after which serve treats a file as removed",
+	"test/engine.boot":                                 "runs in a bubble; another function has the same name",
+	"test/engine.finish":                               "runs in a bubble; another function has the same name",
+	"test/engine.restartAfter":                         "runs in a bubble; another function has the same name",
+	"test/engine.run":                                  "runs in a bubble; another function has the same name",
+	"test/engine.settle":                               "runs in a bubble; another function has the same name",
+	"test/engine.tick":                                 "runs in a bubble; another function has the same name",
+	"test/fault.exitAttached":                          "ring 2: the interval between attempts",
+	"test/fault.removeGroup":                           "ring 2: the interval between attempts",
+	"test/fault.tryPair":                               "ring 2: chooses the time of a fault",
+	"test/fault.until":                                 "ring 2: the interval between attempts",
+	"test/hostile.TestTokens":                          "ring 2: the interval between attempts",
 }
 
-// checkSleeps finds calls of time.Sleep and time.After in tests, outside of bubbles.
+// checkSleeps finds calls of time.Sleep and time.After, and upper bounds of durations, in tests, outside of
+// bubbles.
 func checkSleeps(all tree) []string {
 	packages := map[string][]*source{}
 	for _, s := range all {
@@ -69,13 +77,13 @@ func checkSleeps(all tree) []string {
 		for name, where := range newBubbles(files).sleeps() {
 			function := pkg + "." + name
 			if used[function] = true; realTime[function] == "" {
-				out = append(out, where+": "+name+" sleeps in real time: use testing/synctest or test/patience, or add "+function+" to the table in test/arch/sleeps_test.go, with the reason")
+				out = append(out, where+": "+name+" depends on real time: use testing/synctest or test/patience, or add "+function+" to the table in test/arch/sleeps_test.go, with the reason")
 			}
 		}
 	}
 	for function := range realTime {
 		if !used[function] {
-			out = append(out, function+": does not sleep: remove it from the table in test/arch/sleeps_test.go")
+			out = append(out, function+": does not depend on real time: remove it from the table in test/arch/sleeps_test.go")
 		}
 	}
 	return sorted(out)
@@ -154,18 +162,32 @@ func (b *bubbles) walk(f *ast.FuncDecl, visit func(n ast.Node, bubble bool)) {
 	in(f.Body, b.inside[f.Name.Name])
 }
 
-// sleeps returns the functions that sleep outside of bubbles, with a place.
+// sleeps returns the functions that sleep, or bound a duration, outside of bubbles, with a place.
 func (b *bubbles) sleeps() map[string]string {
 	out := map[string]string{}
 	b.functions(func(s *source, f *ast.FuncDecl) {
 		b.walk(f, func(n ast.Node, bubble bool) {
-			call, ok := n.(*ast.CallExpr)
-			if ok && !bubble && slices.Contains([]string{"time.Sleep", "time.After", "time.Tick"}, called(call)) {
-				out[f.Name.Name] = fmt.Sprintf("%s:%d", s.name, s.set.Position(call.Pos()).Line)
+			if !bubble && (sleepsAt(n) || bounds(n)) {
+				out[f.Name.Name] = fmt.Sprintf("%s:%d", s.name, s.set.Position(n.Pos()).Line)
 			}
 		})
 	})
 	return out
+}
+
+func sleepsAt(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && slices.Contains([]string{"time.Sleep", "time.After", "time.Tick"}, called(call))
+}
+
+// bounds reports whether a node compares the time that something took with an upper bound.
+func bounds(n ast.Node) bool {
+	compared, ok := n.(*ast.BinaryExpr)
+	if !ok || compared.Op != token.GTR && compared.Op != token.GEQ {
+		return false
+	}
+	id, ok := compared.X.(*ast.Ident)
+	return ok && id.Name == "took" || containsCall(compared.X, "time.Since")
 }
 
 // called returns the name of the called function, such as time.Sleep or r.start.
@@ -208,10 +230,12 @@ func TestReal(t *testing.T) { time.Sleep(1); both() }
 func TestBoth(t *testing.T) { synctest.Test(t, func(t *testing.T) { both() }) }
 func both() { <-time.After(1) }
 func unused() { time.Sleep(1) }
+func TestBound(t *testing.T) { if took := time.Since(begun); took > 1 { t.Error() } }
+func TestLower(t *testing.T) { if took := time.Since(begun); took < 1 { t.Error() } }
 func TestPatience(t *testing.T) { patience.Wait(t, 1, "", nil) }
 `})
 	got := slices.Sorted(maps.Keys(newBubbles(all).sleeps()))
-	if want := []string{"TestReal", "both", "unused"}; !slices.Equal(got, want) {
+	if want := []string{"TestBound", "TestReal", "both", "unused"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }

@@ -134,6 +134,23 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	panic("unreachable")
 }
 
+// Within runs a function, and fails the test like Wait if the function takes more than a number of ticks.
+func Within(t testing.TB, ticks int, what string, do func()) {
+	t.Helper()
+	done, returned := make(chan struct{}), false
+	go func() { defer close(done); do(); returned = true }()
+	ctx, cancel := Context(context.WithoutCancel(t.Context()), ticks)
+	defer cancel()
+	select {
+	case <-done:
+		if !returned {
+			t.FailNow() // the function has called FailNow
+		}
+	case <-ctx.Done():
+		t.Fatalf("%s: %v\n%s", what, context.Cause(ctx), stacks())
+	}
+}
+
 // stacks returns the stacks of all goroutines.
 func stacks() string {
 	buffer := make([]byte, 1<<20)
