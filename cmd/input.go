@@ -76,7 +76,8 @@ func (f *inputFlags) loadWithin(a *app, c *cobra.Command, named []string, warn f
 		Err: fmt.Errorf("the input did not end within --timeout=%s", limit), Hint: "check the program that writes it, or increase --timeout"}
 	ctx, cancel := context.WithTimeoutCause(a.deadline.unlimited, limit-time.Since(a.began), late)
 	defer cancel()
-	defer trace.Begin(ctx, "read manifests", "")()
+	// The recorder is in the command's context.
+	defer trace.Begin(c.Context(), "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
 	if err == nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the process was suspended, or a signal arrived
