@@ -30,6 +30,8 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
+	// the same service as Runtime, on a connection with small windows, for ExecSync; nil for a client from New
+	execs runtimeapi.RuntimeServiceClient
 	// containerd's own service; nil for a client from New, like records
 	tasks    tasksapi.TasksClient
 	records  containersapi.ContainersClient
@@ -73,13 +75,19 @@ func New(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient, 
 // for the runtime. If the runtime is not available, the first call fails.
 func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error) {
 	c := &Client{endpoint: endpoint, timeout: timeout}
-	rt, err := c.connect(endpoint)
+	// The connection is established at the first call.
+	execs, err := c.connect(endpoint, execWindow)
+	if err != nil {
+		return nil, err
+	}
+	c.execs = runtimeapi.NewRuntimeServiceClient(execs)
+	rt, err := c.connect(endpoint, window)
 	if err != nil {
 		return nil, err
 	}
 	img := rt
 	if imageEndpoint != "" && imageEndpoint != endpoint {
-		if img, err = c.connect(imageEndpoint); err != nil {
+		if img, err = c.connect(imageEndpoint, window); err != nil {
 			c.Close()
 			return nil, err
 		}
@@ -91,7 +99,7 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 	return c, nil
 }
 
-func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
+func (c *Client) connect(endpoint string, window int32) (*grpc.ClientConn, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
 		return nil, err
@@ -102,7 +110,7 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 		// A fixed window disables the pings with which gRPC measures the bandwidth, and most window updates:
 		// together ten of the system calls of two lists.
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
-		grpc.WithChainUnaryInterceptor(c.observed, untilDue, onceInitialized, marked),
+		grpc.WithChainUnaryInterceptor(c.observed, untilDue, onceInitialized, marked, receiveInTurn),
 		// By default, the authority of a unix socket is its path, which the HTTP/2 servers of some
 		// runtimes reject. podrun uses localhost, as the kubelet does.
 		grpc.WithAuthority("localhost"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -114,12 +115,20 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 // ExecSync runs a command in a container and waits until it exits. If timeout is 0, only ctx limits
 // the duration, as for the kubelet's hooks.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {
+	return c.execSync(ctx, id, command, timeout)
+}
+
+func (c *Client) execSync(ctx context.Context, id string, command []string, timeout time.Duration, opts ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout+c.timeout)
 		defer cancel()
 	}
-	return c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)})
+	runtime := c.Runtime
+	if c.execs != nil {
+		runtime = c.execs
+	}
+	return runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)}, opts...)
 }
 
 // ReopenContainerLog makes the runtime reopen the log of a running container after the log file was

@@ -18,6 +18,9 @@ import (
 // connection.
 const maxBody = 10 << 10
 
+// maxHeader limits the header of a response, in bytes, like that of a probe.
+const maxHeader = 256 << 10
+
 // userAgent is the user agent that the v1.36 kubelet sends for hooks, because a server may distinguish its clients by
 // their user agents. It is a constant, because k8s.io/kubernetes contains its version only in binaries whose linker
 // flags set the version.
@@ -35,7 +38,7 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	}
 	// Certificates of pods are rarely issued for the pods' IPs, so the kubelet does not verify
 	// them. The client uses no proxy and no credentials.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxResponseHeaderBytes: maxHeader}
 	defer transport.CloseIdleConnections()
 	const followOtherHosts = false
 	client := &http.Client{Transport: transport, CheckRedirect: httpprobe.RedirectChecker(followOtherHosts)}

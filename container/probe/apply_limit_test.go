@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,6 @@ func TestD5OutputIsBounded(t *testing.T) {
 		plan   Plan
 		target Target
 	}{
-		"gRPC":           {Plan{GRPC: &GRPC{Port: serveGRPC(t, &health{}), Service: "huge"}}, local},
 		"command":        {Plan{Exec: []string{"x"}}, Target{Exec: huge}},
 		"command to run": {Plan{Exec: []string{"x"}}, Target{Exec: broken}},
 		"long command":   {Plan{Exec: []string{strings.Repeat("x", 1<<20)}}, Target{Exec: slow}},
@@ -40,5 +40,19 @@ func TestD5OutputIsBounded(t *testing.T) {
 		if _, message := test.plan.eventOf(got, err); len(message) > event.MaxMessage {
 			t.Errorf("%s: an event of %d bytes", name, len(message))
 		}
+	}
+}
+
+// TestHeadersAreBounded checks that podrun does not receive a header of any size: neither the status of a gRPC
+// response nor the header of an HTTP response. The probe fails.
+func TestHeadersAreBounded(t *testing.T) {
+	plan := serve(t, false, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 2*maxHeader)) })
+	plan.TimeoutSeconds = 120
+	if got, err := Run(t.Context(), plan, local); got.Outcome != Failure || err != nil || !strings.Contains(got.Output, "headers exceeded") {
+		t.Errorf("HTTP: %+v, %v", got, err)
+	}
+	plan = Plan{GRPC: &GRPC{Port: serveGRPC(t, &health{}), Service: "huge"}, TimeoutSeconds: 120}
+	if got, err := Run(t.Context(), plan, local); got.Outcome != Failure || err != nil || len(got.Output) > 1<<10 {
+		t.Errorf("gRPC: %s, %d bytes, %v", got.Outcome, len(got.Output), err)
 	}
 }

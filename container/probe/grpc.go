@@ -15,6 +15,9 @@ import (
 	kubeprobe "k8s.io/kubernetes/pkg/probe"
 )
 
+// maxStatus limits a response of a health service, in bytes. gRPC's default, which the kubelet uses, is 4 MiB.
+const maxStatus = 64 << 10
+
 // runGRPC queries a health service (grpc.health.v1.Health). SERVING is a success; everything else
 // is a failure. It does not use k8s.io/kubernetes/pkg/probe/grpc, because a probe of that package
 // cannot be canceled, and the package sends the user agent kube-probe/1.36 only in binaries whose
@@ -26,6 +29,9 @@ func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithUserAgent(userAgent),
+		// A status of the health service has some bytes. With fixed windows, gRPC does not enlarge them.
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStatus)), grpc.WithMaxHeaderListSize(maxHeader),
+		grpc.WithInitialWindowSize(maxStatus), grpc.WithInitialConnWindowSize(maxStatus),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return kubeprobe.ProbeDialer().DialContext(ctx, "tcp", address)

@@ -33,6 +33,10 @@ func runHTTP(ctx context.Context, h HTTP, podIP string, timeout time.Duration) (
 	return Result{Outcome(outcome), output}, err
 }
 
+// maxHeader limits the header of a response, in bytes. net/http's default, which the kubelet uses, is 10 MiB for each
+// response.
+const maxHeader = 256 << 10
+
 // transport returns the connections of all HTTP probes. It is the transport of the kubelet's prober, without TCP
 // keep-alive, whose four system calls have no effect on a connection that ends with the response. The transport
 // does not reuse connections.
@@ -44,6 +48,8 @@ var transport = sync.OnceValue(func() *http.Transport {
 		DisableKeepAlives:  true,
 		Proxy:              http.ProxyURL(nil),
 		DisableCompression: true,
-		DialContext:        dialer.DialContext,
+
+		MaxResponseHeaderBytes: maxHeader,
+		DialContext:            dialer.DialContext,
 	})
 })

@@ -17,6 +17,5 @@ func (p *Pod) HookTarget(c lifecycle.Container) hook.Target {
 }
 
 func (p *Pod) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
-	resp, err := p.Node.Client.ExecSync(ctx, id, command, 0)
-	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+	return p.Node.Client.ExecOutput(ctx, id, command, 0)
 }

@@ -35,8 +35,7 @@ type probes struct {
 func (ps *probes) startProbing() {
 	ps.pod.Prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
-			resp, err := ps.pod.Node.Client.ExecSync(ctx, id, command, timeout)
-			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+			return ps.pod.Node.Client.ExecOutput(ctx, id, command, timeout)
 		},
 		Emit:   ps.pod.Journal.Emit,
 		Settle: probeSettle,
