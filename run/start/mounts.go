@@ -23,9 +23,14 @@ import (
 func (c configs) writeHosts(ctx context.Context) error {
 	plan := c.pod.Plan
 	text := dns.EtcHosts(c.pod.Spec(), plan.Name, c.pod.Observed.Sandbox().IPs, plan.EtcHosts)
-	return withServiceNames(ctx, c.pod, text, func(text string) error {
+	err := withServiceNames(ctx, c.pod, text, func(text string) error {
 		return volume.WriteHosts(ctx, plan.Layout, plan.ID.UID, []byte(text))
 	})
+	if err == nil {
+		// A supervisor does not observe the pod again before its next decision.
+		c.pod.Observed.HostsLost = false
+	}
+	return err
 }
 
 // makeMounted creates the directory of the container's logs, and checks all mounts

@@ -105,6 +105,30 @@ func TestHostsAreADirectory(t *testing.T) {
 	}
 }
 
+// TestHostsDirectoryOfASupervisedPod checks that a supervisor restarts the containers once.
+func TestHostsDirectoryOfASupervisedPod(t *testing.T) {
+	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), twoContainers("Always"))
+		time.Sleep(time.Minute)
+		s.end()
+		hosts := s.layout().EtcHosts(string(s.got("web").UID))
+		if err := os.Remove(hosts); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(hosts, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		time.Sleep(time.Minute)
+		s.mountsAreSetUp()
+		for _, name := range []string{"app", "db"} {
+			if attempt := s.running(name).Config.GetMetadata().GetAttempt(); attempt != 1 {
+				t.Errorf("%s has the restart count %d", name, attempt)
+			}
+		}
+	})
+}
+
 // TestHostsDirectoryOfAPodThatRunsOnce checks that podrun does not run a container twice whose
 // restart policy is Never.
 func TestHostsDirectoryOfAPodThatRunsOnce(t *testing.T) {
