@@ -276,15 +276,18 @@ func TestServiceVariables(t *testing.T) {
 // TestMirror checks that the cluster shows a pod of a file, with its status, until the file is removed.
 func TestMirror(t *testing.T) {
 	clusterTest(t, func(t *testing.T, r *rig) {
-		objects, problems := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(
-			"{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: web, image: 'registry.example/app:1'}]}}")}}, manifest.Options{})
-		if len(problems.Errors()) > 0 {
-			t.Fatal(problems)
-		}
 		const dir = "/etc/podrun/manifests"
+		define := func(metadata string) {
+			objects, problems := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(
+				"{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop" + metadata + "}, spec: {containers: [{name: web, image: 'registry.example/app:1'}]}}")}}, manifest.Options{})
+			if len(problems.Errors()) > 0 {
+				t.Fatal(problems)
+			}
+			r.file(&source.Snapshot{Dirs: []source.Dir{{Path: dir, State: source.Present, Files: []source.File{{Path: dir + "/web.yaml", State: source.Good, Objects: objects}}}}})
+			time.Sleep(time.Minute)
+		}
 		time.Sleep(time.Second / 3) // the times of the status have fractions, which JSON does not have
-		r.file(&source.Snapshot{Dirs: []source.Dir{{Path: dir, State: source.Present, Files: []source.File{{Path: dir + "/web.yaml", State: source.Good, Objects: objects}}}}})
-		time.Sleep(time.Minute)
+		define("")
 		p := r.wantPhase("web-"+nodeA, corev1.PodRunning)
 		if p.Spec.NodeName != nodeA || p.Annotations[corev1.MirrorPodAnnotationKey] == "" || r.cluster.LocalName("shop", p.Name) != "web" {
 			t.Errorf("mirror %+v", p.ObjectMeta)
@@ -294,6 +297,10 @@ func TestMirror(t *testing.T) {
 		}
 		if n := r.patches("web-" + nodeA); n == 0 || n > 10 {
 			t.Errorf("podrun patched the status of the mirror %d times in a minute", n)
+		}
+		define(", labels: {tier: front}, annotations: {note: changed}")
+		if p := r.wantPhase("web-"+nodeA, corev1.PodRunning); p.Labels["tier"] != "front" || p.Annotations["note"] != "changed" {
+			t.Errorf("after a change of the file's labels and annotations, the mirror is %+v", p.ObjectMeta)
 		}
 		r.file(&source.Snapshot{Dirs: []source.Dir{{Path: dir, State: source.Present}}})
 		time.Sleep(time.Minute)

@@ -95,8 +95,9 @@ func (c *Cluster) mirrorPod(of *corev1.Pod) *corev1.Pod {
 	// podrun sets the service account by default, but an API server refuses mirrors with a service account.
 	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "", ""
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
-	// Objects of this type can be encoded.
-	data, _ := json.Marshal(of.Spec)
+	// As in the kubelet (applyDefaults in pkg/kubelet/config/common.go), the hash covers the whole pod,
+	// because a changed label must reach the cluster, too. Objects of these types can be encoded.
+	data, _ := json.Marshal([]any{of.Labels, of.Annotations, of.Spec})
 	sum := sha256.Sum256(data)
 	hash := hex.EncodeToString(sum[:16])
 	pod.Annotations["kubernetes.io/config.hash"], pod.Annotations["kubernetes.io/config.source"] = hash, "file"
