@@ -56,6 +56,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 		Client: client, Settings: settings,
 		Emit: r.event, Progress: r.event, Warn: r.warn,
 		Command: a.holder, Invocation: run.NewInvocation(),
+		RepairImages: a.runtime(r, settings).ImageRepair(client.Endpoint()),
 	}}
 	e.UseAhead(a.ahead.facts)
 	a.stored = func() []identity.Pod { return storedPods(e, "") }

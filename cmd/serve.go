@@ -206,7 +206,7 @@ func (s *server) warnNotSent(err error) {
 // node returns the state that pods with these settings share.
 func (s *server) node(settings nodeconfig.Settings) *run.Node {
 	return &run.Node{Client: s.client, Settings: settings, Emit: s.renderer.event, Warn: s.renderer.warn,
-		Command: s.app.holder, Invocation: run.NewInvocation()}
+		Command: s.app.holder, Invocation: run.NewInvocation(), RepairImages: s.runtime.ImageRepair(s.client.Endpoint())}
 }
 
 // reloads reads the settings after each SIGHUP and sends them. If they are invalid, it reports

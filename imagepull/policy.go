@@ -10,7 +10,7 @@ import (
 )
 
 // once makes one attempt, with the calls in the kubelet's order. Unless the policy is Always, it
-// inspects the image. If the image is missing, it pulls it. It then inspects the image again to get
+// inspects the image. If the image is missing, or the runtime has lost a part of it, it pulls it. It then inspects the image again to get
 // its size, and at last inspects it under its name as written to get its user.
 func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
@@ -21,7 +21,7 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 			return Result{}, false, err
 		}
 		denied := found != nil && p.mustPull(plan, image, found)
-		if denied {
+		if denied || found != nil && p.isLost(ctx, image) && image.Policy == corev1.PullIfNotPresent {
 			found = nil
 		}
 		if found == nil && image.Policy == corev1.PullNever {
@@ -47,7 +47,7 @@ func (p *Puller) imagePresent(ctx context.Context, plan Plan, j *job) bool {
 		return false
 	}
 	spec := &runtimeapi.ImageSpec{Image: j.image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
-	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil || p.mustPull(plan, j.image, found) {
+	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil || p.mustPull(plan, j.image, found) || p.isLost(ctx, j.image) {
 		return false
 	}
 	j.result, j.pulled, j.err = p.once(ctx, plan, j.image)

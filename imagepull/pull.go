@@ -103,6 +103,7 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 		return Result{}, false, err
 	}
 	defer done()
+	p.forgetLost(ctx, image)
 	pulling := time.Now()
 	id, with, failed := p.fetch(ctx, plan, image, spec)
 	took := time.Since(pulling)

@@ -57,6 +57,9 @@ type Options struct {
 	// retries it. If it is 0, podrun never does this. containerd adds data to its store in steps of
 	// 1 MiB. Other runtimes are not supported.
 	StallTimeout time.Duration
+	// Repair loads images again of which podrun has an archive, if the runtime has lost a part of them. It
+	// reports whether it has loaded any since the given time. It may be nil.
+	Repair func(ctx context.Context, since time.Time) bool
 }
 
 // Puller pulls the images of any number of pods. It is safe for concurrent use.

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
@@ -74,8 +76,8 @@ func (e *Engine) archivedImages(ctx context.Context) []string {
 		return nil // the images belong to another runtime
 	}
 	var names []string
-	for archive, d := range readLoaded(ctx, l) {
-		if _, err := os.Stat(filepath.Join(l.Images(), archive)); err == nil {
+	for archived, d := range readLoaded(ctx, l) {
+		if _, err := os.Stat(filepath.Join(l.Images(), archived)); err == nil {
 			names = append(names, d.Images...)
 		}
 	}
@@ -95,15 +97,28 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 	if err != nil {
 		r.Warn(problem.List{problem.WarningOf(fmt.Errorf("load the images of %s: %w", r.layout.Images(), err))})
 	}
-	if len(fresh) == 0 {
+	if len(fresh)+len(loaded) == 0 {
 		return nil
 	}
-	defer trace.Begin(ctx, "load image archives", "")()
 	client, err := r.client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	lost, err := lostImages(ctx, r.layout, client, loaded)
+	if err != nil {
+		return err
+	}
+	for archived, loss := range lost {
+		if _, again := fresh[archived]; !again {
+			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: fmt.Sprintf("podrun loads %s again: %s", archived, loss)}})
+			fresh[archived] = loaded[archived]
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	defer trace.Begin(ctx, "load image archives", "")()
 	e := &Engine{Node: node.Node{Client: client, Settings: r.settings, Warn: r.Warn}}
 	for name, d := range fresh {
 		path := filepath.Join(r.layout.Images(), name)
@@ -125,6 +140,55 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 		err = hostfile.Write(r.layout.Loaded(), append(data, '\n'), 0o640)
 	}
 	return err
+}
+
+// hasLostImages reports whether containerd has lost a blob of the sandbox image, or of an image in an
+// archive. Both can be loaded again.
+func (r *Runtime) hasLostImages(ctx context.Context) bool {
+	if (ownPause{r}).check(ctx) != nil {
+		return true
+	}
+	lost, err := findLost(ctx, r)
+	return err != nil || len(lost) > 0
+}
+
+// findLost is lostImages for the archives that podrun has loaded.
+func findLost(ctx context.Context, r *Runtime) (map[string]error, error) {
+	_, loaded, err := r.newImages()
+	if err != nil || len(loaded) == 0 {
+		return nil, err
+	}
+	client, err := r.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, checkImagesWithin)
+	defer cancel()
+	return lostImages(ctx, r.layout, client, loaded)
+}
+
+// checkImagesWithin limits the check of the images of archives.
+const checkImagesWithin = 30 * time.Second
+
+// lostImages returns the archives whose images have lost a blob in containerd, each with the loss.
+func lostImages(ctx context.Context, l embedded.Layout, client *cri.Client, loaded map[string]dropped) (map[string]error, error) {
+	lost := map[string]error{}
+	for archived, d := range loaded {
+		if _, err := os.Stat(filepath.Join(l.Images(), archived)); err != nil {
+			continue // the user has removed the archive
+		}
+		for _, name := range d.Images {
+			digest, err := archive.Lost(ctx, client.ImageConn(), name, true)
+			if err != nil {
+				return nil, &problem.Error{Kind: problem.Runtime, Object: "image " + name, Op: "check its content", Err: err}
+			}
+			if digest != "" {
+				lost[archived] = lostBlob{name, digest}
+			}
+		}
+	}
+	return lost, nil
 }
 
 func (e *Engine) loadFile(ctx context.Context, path string) ([]string, error) {

@@ -46,7 +46,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 				reported = text
 			}
 		case last.Usable(ctx, r.layout):
-			setProblem(&r.problem, "")
+			setProblem(&r.problem, unrepaired(ctx, r))
 			attend(ctx, r, last, &collision)
 			embedded.NoteStable(ctx, r.layout, began)
 			if time.Since(began) > slowestStart {
@@ -65,6 +65,14 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd was not running: podrun started it"}})
 		}
 	}
+}
+
+// unrepaired repairs the sandbox image, and returns why no pod can start; "" if it is intact.
+func unrepaired(ctx context.Context, r *Runtime) string {
+	if _, err := (ownPause{r}).repair(ctx); err != nil && ctx.Err() == nil {
+		return "no pod can start, because the sandbox image cannot be repaired: " + err.Error()
+	}
+	return ""
 }
 
 func setProblem(p *atomic.Pointer[string], text string) { p.Store(&text) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -81,6 +82,26 @@ type EmbeddedState struct {
 	Fix       string // how to fix the problem
 	Replaced  string // the last replacement of a damaged store; "" if there is none
 	Sandbox   string // why containerd does not use podrun's sandbox image; "" if it uses it or does not run
+	Lost      string // the blobs of images that containerd has lost and that podrun can load again; "" if there are none
+}
+
+// imageFaults returns the blobs of images that containerd has lost and that podrun can load again, and why
+// containerd does not use podrun's sandbox image. Both may be empty.
+func imageFaults(ctx context.Context, r *Runtime) (lost, sandbox string) {
+	var faults []string
+	if err := (ownPause{r}).check(ctx); err != nil {
+		if _, damaged := errors.AsType[lostBlob](err); !damaged {
+			return "", err.Error()
+		}
+		faults = append(faults, err.Error())
+	}
+	if embedded.ReadDaemon(ctx, r.layout).Usable(ctx, r.layout) {
+		found, _ := findLost(ctx, r) // unknown if the user may not ask the runtime
+		for _, archived := range slices.Sorted(maps.Keys(found)) {
+			faults = append(faults, found[archived].Error())
+		}
+	}
+	return strings.Join(faults, "; "), ""
 }
 
 // Embedded examines the embedded runtime. It changes nothing.
@@ -95,9 +116,7 @@ func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	}
 	e.Collision, _ = r.collision(ctx) // unknown if the user is not root, or if the routes cannot be read
 	e.Replaced = ownStore{r}.note(ctx)
-	if err := (ownPause{r}).check(ctx); err != nil {
-		e.Sandbox = err.Error()
-	}
+	e.Lost, e.Sandbox = imageFaults(ctx, r)
 	if e.Problem = s.Problem; e.Problem != "" {
 		e.Fix = "fix the cause, then run 'podrun runtime up'; 'podrun runtime logs' shows containerd's log"
 		if s.State == "starting" {

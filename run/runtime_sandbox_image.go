@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
@@ -80,13 +82,17 @@ func (p *pause) load(ctx context.Context, client *cri.Client) error {
 	}
 }
 
-// loaded reports whether all names refer to this image, and the CRI plugin lists it.
+// loaded reports whether all names refer to this image, all its blobs can be read, and the CRI plugin
+// lists it.
 func (p *pause) loaded(ctx context.Context, client *cri.Client) (bool, error) {
 	for _, name := range p.names {
 		digest, err := archive.DigestOf(ctx, client.ImageConn(), name)
 		if err != nil || digest != p.digest {
 			return false, err
 		}
+	}
+	if lost, err := archive.Lost(ctx, client.ImageConn(), p.reference(), true); err != nil || lost != "" {
+		return false, err
 	}
 	image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: p.reference()})
 	return image != nil, err
@@ -163,5 +169,42 @@ func (o ownPause) compare(ctx context.Context, digest string) error {
 	case present != p.digest:
 		return fmt.Errorf("%s refers to an image with the digest %s, not to podrun's with the digest %s", name, present, p.digest)
 	}
-	return nil
+	lost, err := archive.Lost(ctx, client.ImageConn(), name, true)
+	if err == nil && lost != "" {
+		err = lostBlob{name, lost}
+	}
+	return err
+}
+
+// lostBlob is the error for an image of which containerd has lost a blob.
+type lostBlob struct{ name, digest string }
+
+func (l lostBlob) Error() string {
+	return fmt.Sprintf("containerd has lost the blob %s of %s", l.digest, l.name)
+}
+
+// repair loads the sandbox image again if containerd does not use it or has lost a part of it. It reports
+// whether it did so.
+func (o ownPause) repair(ctx context.Context) (bool, error) {
+	found := o.check(ctx)
+	if found == nil || unanswered(found) {
+		return false, nil
+	}
+	if err := o.restore(ctx, embedded.ReadDaemon(ctx, o.runtime.layout).Digest); err != nil {
+		return false, err
+	}
+	if err := o.check(ctx); err != nil {
+		return false, err
+	}
+	o.runtime.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "podrun loaded the sandbox image again: " + found.Error()}})
+	return true, nil
+}
+
+// unanswered reports whether containerd has not answered, so that the state of the image is unknown.
+func unanswered(err error) bool {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

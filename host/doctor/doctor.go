@@ -65,9 +65,11 @@ type Input struct {
 	EmbeddedProblem, EmbeddedFix, EmbeddedReplaced string
 	// EmbeddedSandbox explains why the embedded runtime does not use podrun's sandbox image; it is empty if it does.
 	EmbeddedSandbox string
-	Unread          []string // why facts are unreadable, with a hint
-	Allocatable     corev1.ResourceList
-	Pressure        []Pressure
+	// EmbeddedLost names the blobs of images that the embedded runtime has lost, and that podrun can load again.
+	EmbeddedLost string
+	Unread       []string // why facts are unreadable, with a hint
+	Allocatable  corev1.ResourceList
+	Pressure     []Pressure
 	// Refusals are the admission problems of a minimal pod. Every pod has these problems.
 	Refusals problem.List
 	// AllowKubelet is true if pods may run on a host with a kubelet. In that case, podrun has not

@@ -140,6 +140,7 @@ var cases = []struct {
 	{"sandbox image away", []func(*Input){func(in *Input) { no := false; in.Checkup.SandboxImage.Present = &no }}, "sandbox-image", Warn, "pause:3 is not present", "pinned_images.sandbox"},
 	{"sandbox image away, 1.x", []func(*Input){func(in *Input) { no := false; in.Checkup.SandboxImage.Present, in.Facts.Runtime.Version = &no, "1.7.2" }}, "sandbox-image", Warn, "pause:3 is not present", "sandbox_image"},
 	{"sandbox image away, unnamed", []func(*Input){func(in *Input) { no := false; in.Checkup.SandboxImage = host.SandboxImage{Present: &no} }}, "sandbox-image", Warn, "image is not present", "pinned_images.sandbox"},
+	{"sandbox image damaged", []func(*Input){func(in *Input) { in.EmbeddedLost = "containerd has lost the blob sha256:1 of pause" }}, "sandbox-image", Warn, "lost the blob sha256:1 of pause", "podrun runtime up"},
 	{"sandbox image replaced", []func(*Input){func(in *Input) { in.EmbeddedSandbox = "pause refers to another image" }}, "sandbox-image", Fail, "pause refers to another image", "podrun runtime up"},
 	{"OOM scores", []func(*Input){func(in *Input) { no := false; in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM = &no, &no }}, "oom-score", Fail, "CAP_SYS_RESOURCE", "restrict_oom_score_adj = true"},
 	{"OOM scores restricted", []func(*Input){func(in *Input) {

@@ -215,6 +215,9 @@ func sandboxImage(in Input) Finding {
 		case in.EmbeddedSandbox != "":
 			return Finding{Status: Fail, Summary: "the embedded runtime does not use podrun's sandbox (pause) image: " + in.EmbeddedSandbox,
 				Fix: "podrun runtime up; then delete the pods and apply them again, because their sandboxes may run another program"}
+		case in.EmbeddedLost != "":
+			return Finding{Status: Warn, Summary: "images are damaged, and podrun loads them again when a pod requires them: " + in.EmbeddedLost,
+				Fix: "podrun runtime up loads them immediately; check the disk if this happens again"}
 		case image.Name == "" && image.Present != nil && !*image.Present:
 			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not present: the runtime will pull it for the first pod",
 				Fix: "load or pull the image that " + in.Facts.Runtime.SandboxKey() + " specifies in the runtime's configuration"}

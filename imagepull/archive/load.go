@@ -49,7 +49,7 @@ func (a *Archive) Load(ctx context.Context, conn grpc.ClientConnInterface) ([]Lo
 		_, _ = leases.Delete(context.WithoutCancel(ctx), &leasesapi.DeleteRequest{ID: lease.GetLease().GetID()})
 	}()
 	for _, b := range a.blobs {
-		if err := writeBlob(leased, contentapi.NewContentClient(conn), a.tar, b); err != nil {
+		if err := writeBlob(leased, contentapi.NewContentClient(conn), leases, a.tar, b); err != nil {
 			return nil, fmt.Errorf("blob %s: %w", b.desc.Digest, err)
 		}
 	}
@@ -90,12 +90,22 @@ func digestOf(ctx context.Context, client imagesapi.ImagesClient, name string) (
 func ingestOf(b blob) string { return "podrun-load-" + b.desc.Digest }
 
 // writeBlob writes a blob, and labels it with references to its children. It skips a blob that
-// already exists, and resumes a load that was interrupted. If containerd refuses the content, writeBlob
-// discards it, because a later load would otherwise resume with it. If a part of that content was
-// from an earlier load, writeBlob writes the blob again.
-func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b blob) error {
+// already exists, unless its content is lost, and resumes a load that was interrupted. If containerd
+// refuses the content, writeBlob discards it, because a later load would otherwise resume with it. If a
+// part of that content was from an earlier load, writeBlob writes the blob again.
+func writeBlob(ctx context.Context, client contentapi.ContentClient, leases leasesapi.LeasesClient, a *tarball, b blob) error {
 	for try := 0; ; try++ {
 		resumed, err := tryBlob(ctx, client, a, b)
+		if status.Code(err) == codes.AlreadyExists {
+			state, _, rerr := readBlob(ctx, client, b.desc.Digest)
+			if state != blobLost || rerr != nil || try > 0 {
+				return rerr
+			}
+			if err := forget(ctx, client, leases, b.desc.Digest); err != nil {
+				return err
+			}
+			continue
+		}
 		if status.Code(err) != codes.FailedPrecondition {
 			return err
 		}
@@ -105,7 +115,8 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 	}
 }
 
-// tryBlob is one attempt of writeBlob. resumed reports whether containerd had a part of the blob.
+// tryBlob is one attempt of writeBlob. resumed reports whether containerd had a part of the blob. The code
+// of the error is AlreadyExists if containerd's database lists the blob.
 func tryBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b blob) (resumed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,9 +139,7 @@ func tryBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b
 		return false, err
 	}
 	answer, err := stream.Recv()
-	if status.Code(err) == codes.AlreadyExists {
-		return false, nil
-	} else if err != nil {
+	if err != nil {
 		return false, err
 	}
 	resumed = answer.Offset != 0
@@ -160,11 +169,7 @@ func tryBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b
 	}
 	r := request(contentapi.WriteAction_COMMIT)
 	r.Offset, r.Labels = offset, references(b)
-	err = call(r)
-	if status.Code(err) == codes.AlreadyExists {
-		return resumed, nil
-	}
-	return resumed, err
+	return resumed, call(r)
 }
 
 // references returns the labels of a blob that list its children. containerd's garbage collector

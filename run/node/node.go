@@ -48,6 +48,9 @@ type Node struct {
 	// Facts returns this host's facts for pods that were already admitted. If it is nil, podrun
 	// reads the facts each time.
 	Facts func(context.Context) (host.Facts, error)
+	// RepairImages loads images again that are damaged and of which podrun has an archive. It reports whether it
+	// has loaded any since the given time, at which a failed call began. If it is nil, podrun cannot do this.
+	RepairImages func(ctx context.Context, since time.Time) bool
 	// ClusterServices returns the Services of a namespace, from which podrun derives environment
 	// variables of new containers. If it is nil, podrun uses the Services that it has recorded.
 	ClusterServices func(namespace string) []*corev1.Service

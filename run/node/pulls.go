@@ -41,6 +41,7 @@ func (n *Node) NewPuller() *Puller {
 		warn = nil
 	}
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
+		Repair:      n.RepairImages,
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
 		QPS:         float64(n.Settings.RegistryPullQPS), Burst: int(n.Settings.RegistryBurst),
 		RetryAlways: n.Settings.RetryPullAlways, Attended: n.Attended, Timeout: n.pullLimit(),

@@ -106,11 +106,12 @@ func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool
 }
 
 // makeSandbox creates the pod's sandbox. While it is unknown whether the runtime has created the
-// sandbox, makeSandbox makes up to maxSandboxTries attempts. It registers each undo step before the
-// call that the step undoes.
+// sandbox, makeSandbox makes up to maxSandboxTries attempts. It also makes another attempt after podrun has
+// repaired the sandbox image. It registers each undo step before the call that the step undoes.
 func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
-	plan := st.sandboxPlan(attempt)
+	plan, repaired := st.sandboxPlan(attempt), false
 	for try := 0; ; try++ {
+		begun := time.Now()
 		made, err := st.trySandbox(ctx, plan)
 		if st.lease.Lock.Killed && cri.Reserved(err) {
 			made, err = st.awaitKilled(ctx, plan, err)
@@ -129,7 +130,12 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 		if !errors.Is(ctx.Err(), context.Canceled) {
 			st.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
 		}
-		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
+		again := sandbox.InDoubt(err)
+		if repair := st.pod.Node.RepairImages; repair != nil && !again && !repaired && ctx.Err() == nil {
+			repaired = repair(ctx, begun)
+			again = repaired
+		}
+		if try == maxSandboxTries-1 || !again || ctx.Err() != nil {
 			return st.sandboxError(err, nil)
 		}
 		next, rerr := sandbox.Recover(ctx, st.pod.Node.Client, plan, err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,6 +106,41 @@ func TestSandboxInDoubt(t *testing.T) {
 				}
 				r.mustApply(one("Always"), run.OutcomeUnchanged)
 				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestSandboxAfterRepair covers a sandbox that cannot be created because the sandbox image is damaged: podrun
+// tries again only if it has repaired the image, and only once.
+func TestSandboxAfterRepair(t *testing.T) {
+	lost := status.Error(codes.NotFound, "failed to get sandbox image: content digest sha256:1: not found")
+	for name, tc := range map[string]struct {
+		repaired bool
+		failures int
+		tries    int
+		err      bool
+	}{
+		"repaired":          {repaired: true, failures: 1, tries: 2},
+		"repaired in vain":  {repaired: true, failures: 9, tries: 2, err: true},
+		"nothing to repair": {failures: 9, tries: 1, err: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				begun, calls := time.Now(), 0
+				r.repair = func(_ context.Context, since time.Time) bool {
+					calls++
+					return tc.repaired && !since.Before(begun)
+				}
+				r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before, Err: lost, Times: tc.failures})
+				result := r.apply(one("Always"))
+				if n := len(attemptsOf(r.rt)); n != tc.tries || calls != 1 || (result.Err != nil) != tc.err {
+					t.Errorf("%d attempts, %d repairs, %v", n, calls, result.Err)
+				}
+				if tc.err {
+					r.nothingLeft()
+				}
 			})
 		})
 	}

@@ -46,6 +46,7 @@ type rig struct {
 	keep     bool // apiClient keeps the pods
 	// a client of a socket of rt; if it is nil, the engine uses rt's own client
 	client *cri.Client
+	repair func(ctx context.Context, since time.Time) bool // Node.RepairImages
 
 	mu       sync.Mutex
 	events   []event.Event
@@ -142,7 +143,7 @@ func (r *rig) engine() *run.Engine {
 		client = r.rt.Client()
 	}
 	return &run.Engine{Node: node.Node{
-		Client: client, Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
+		Client: client, Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test", RepairImages: r.repair,
 		Emit: func(e event.Event) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
