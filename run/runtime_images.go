@@ -32,20 +32,20 @@ const maxDropped = 1024
 
 // newImages returns the archives that have not been loaded yet. It also returns the records of the
 // loaded archives, by name.
-func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
-	entries, err := os.ReadDir(r.layout.Images())
+func newImages(l embedded.Layout) (fresh, loaded map[string]dropped, err error) {
+	entries, err := os.ReadDir(l.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil, nil, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, fresh = readLoaded(context.Background(), r.layout), map[string]dropped{}
+	loaded, fresh = readLoaded(context.Background(), l), map[string]dropped{}
 	for _, e := range entries {
 		if !strings.Contains(e.Name(), ".tar") || strings.HasPrefix(e.Name(), ".") || len(fresh) == maxDropped {
 			continue
 		}
-		info, err := os.Stat(filepath.Join(r.layout.Images(), e.Name()))
+		info, err := os.Stat(filepath.Join(l.Images(), e.Name()))
 		if err != nil || !info.Mode().IsRegular() {
 			continue // the entry is a dangling link or a directory
 		}
@@ -84,8 +84,8 @@ func (e *Engine) archivedImages(ctx context.Context) []string {
 	return names
 }
 
-func (r *Runtime) hasNewImages() bool {
-	fresh, _, err := r.newImages()
+func hasNewImages(l embedded.Layout) bool {
+	fresh, _, err := newImages(l)
 	return err != nil || len(fresh) > 0
 }
 
@@ -93,7 +93,7 @@ func (r *Runtime) hasNewImages() bool {
 // cannot be loaded, loadDropped prints a warning and continues, because pods may not require the
 // archive. The layout's lock must be held.
 func (r *Runtime) loadDropped(ctx context.Context) error {
-	fresh, loaded, err := r.newImages()
+	fresh, loaded, err := newImages(r.layout)
 	if err != nil {
 		r.Warn(problem.List{problem.WarningOf(fmt.Errorf("load the images of %s: %w", r.layout.Images(), err))})
 	}
@@ -154,7 +154,7 @@ func (r *Runtime) hasLostImages(ctx context.Context) bool {
 
 // findLost is lostImages for the archives that podrun has loaded.
 func findLost(ctx context.Context, r *Runtime) (map[string]error, error) {
-	_, loaded, err := r.newImages()
+	_, loaded, err := newImages(r.layout)
 	if err != nil || len(loaded) == 0 {
 		return nil, err
 	}
