@@ -2,10 +2,7 @@ package embedded
 
 import (
 	"context"
-	"encoding/json"
 	"time"
-
-	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // DamagedStarts is the number of consecutive starts that must fail because of a damaged store before podrun replaces
@@ -54,20 +51,14 @@ func (e Ends) counted(d Daemon) bool { return e.PID == d.PID && e.StartTime == d
 // ReadEnds returns how the last starts ended; the zero value if no start failed, or if the record
 // cannot be read.
 func ReadEnds(ctx context.Context, l Layout) Ends {
-	var e Ends
-	data, err := hostfile.ReadNoFollow(ctx, l.Ends(), maxRecord)
-	if err != nil || json.Unmarshal(data, &e) != nil || e.SchemaVersion > schema {
-		return Ends{}
-	}
+	e, _, _ := endsFile.Read(ctx, l.Ends()) // the record only counts failures
 	return e
 }
 
 // write replaces the record. A failure loses only the count.
 func (e Ends) write(l Layout) {
 	e.SchemaVersion = schema
-	if data, err := json.Marshal(e); err == nil {
-		_ = hostfile.WriteUnsynced(l.Ends(), append(data, '\n'), 0o600)
-	}
+	_ = endsFile.Write(l.Ends(), e)
 }
 
 // NoteEnd records the end of a daemon that had answered, unless it is already recorded. It does nothing if d is nil

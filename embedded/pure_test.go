@@ -296,7 +296,6 @@ func TestParseChoice(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schemaVersion":1,"kind":"embedded","digest":"` + someDigest + `"}`: "",
 		`{"schemaVersion":1,"kind":"external","endpoint":"unix:///a"}`:        "",
-		`{"schemaVersion":2,"kind":"embedded"}`:                               "newer podrun",
 		`{"schemaVersion":1,"kind":"external"}`:                               "does not name an endpoint",
 		`{"schemaVersion":1,"kind":"other"}`:                                  "unknown kind",
 		`{"kind":"embedded","digest":"../../etc"}`:                            "not a digest",

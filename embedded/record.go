@@ -17,9 +17,6 @@ type Choice struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// ErrNewerChoice is the error for a choice whose format this podrun does not support.
-var ErrNewerChoice = errors.New("written by a newer podrun")
-
 // encode returns the content of the choice's file.
 func (c Choice) encode() ([]byte, error) {
 	c.SchemaVersion = schema
@@ -35,8 +32,6 @@ func parseChoice(data []byte) (Choice, error) {
 		return Choice{}, fmt.Errorf("not a record of the runtime: %w", err)
 	}
 	switch {
-	case c.SchemaVersion > schema:
-		return Choice{}, fmt.Errorf("%w (schema version %d)", ErrNewerChoice, c.SchemaVersion)
 	case c.Kind != Own && c.Kind != External:
 		return Choice{}, fmt.Errorf("unknown kind of runtime %q", c.Kind)
 	case c.Kind == External && c.Endpoint == "":
@@ -68,15 +63,8 @@ type Daemon struct {
 	// Starting is set until podrun has prepared the daemon for use (Daemon.Ready). A podrun process that
 	// ends before leaves the rest of the preparation to the next one.
 	Starting bool `json:"starting,omitempty"`
-}
 
-// parseDaemon parses a daemon's record. It returns nil for an invalid one.
-func parseDaemon(data []byte) *Daemon {
-	var d Daemon
-	if err := json.Unmarshal(data, &d); err != nil || d.SchemaVersion > schema || d.PID <= 0 || !IsDigest(d.Digest) {
-		return nil
-	}
-	return &d
+	found bool // the process was found without its record
 }
 
 // PickDigest returns the digest of the archive to start. This is the archive that ran before,

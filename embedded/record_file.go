@@ -8,47 +8,41 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // maxRecord limits the size of each of this package's files, in bytes.
 const maxRecord = 1 << 20
 
-// ReadChoice returns the recorded runtime of a root directory, or nil if none is recorded.
-// Errors are of kind Runtime. ErrLostChoice means that the file contains no valid record. After
-// any other error, such as a lack of descriptors, the record may still be valid.
+// ReadChoice returns the recorded runtime of a root directory, or nil if none is recorded. It does
+// not use the record of a newer podrun, which it may misread: the pods could then use two runtimes. Errors are of kind Runtime. ErrLostChoice
+// means that podrun cannot use the file. After any other error, such as a lack of descriptors or permissions,
+// the record may still be valid.
 func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
-	data, err := hostfile.ReadNoFollow(ctx, l.Choice(), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	hint := ""
-	var c Choice
-	if err == nil {
-		if c, err = parseChoice(data); err == nil {
-			return &c, nil
-		}
-		err = fmt.Errorf("%s: %w", l.Choice(), err)
-		if !errors.Is(err, ErrNewerChoice) {
-			err = lostChoice{err}
-		}
-	} else if errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
-		err = lostChoice{err}
-	}
+	found := choiceFile.Examine(ctx, l.Choice())
 	switch {
-	case errors.Is(err, fs.ErrPermission):
-		hint = "run as root"
-	case errors.Is(err, ErrNewerChoice):
-		hint = "use the newer podrun that wrote it, or set the runtime with --runtime"
+	case found.State == statefile.Absent:
+		return nil, nil
+	case found.State == statefile.Intact:
+		return &found.Value, nil
 	}
-	return nil, &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: err, Hint: hint}
+	out := &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: found.Fault}
+	switch {
+	case errors.Is(found.Fault, fs.ErrPermission):
+		out.Hint = "run as root"
+	case !statefile.LacksResources(found.Fault):
+		out.Err = lostChoice{found.Fault}
+	}
+	return nil, out
 }
 
-// ErrLostChoice means that the record was truncated, or is not a file.
+// ErrLostChoice means that podrun cannot use the record.
 var ErrLostChoice = errors.New("the record is lost")
 
 // lostChoice wraps an error so that it matches ErrLostChoice.
@@ -58,17 +52,17 @@ func (e lostChoice) Is(target error) bool { return target == ErrLostChoice }
 func (e lostChoice) Unwrap() error        { return e.error }
 
 // ReadDaemon returns the process that was started last since the host was booted; nil if there
-// is none. It ignores a record that is corrupt or from another boot.
+// is none. If podrun cannot use its record, ReadDaemon searches for a running process.
 func ReadDaemon(ctx context.Context, l Layout) *Daemon {
-	data, err := hostfile.ReadNoFollow(ctx, l.Daemon(), maxRecord)
-	if err != nil {
+	boot, err := bootID(ctx)
+	found := daemonFile.Examine(ctx, l.Daemon())
+	switch {
+	case err != nil, found.State == statefile.Intact && found.Value.BootID != boot:
 		return nil
+	case found.State == statefile.Intact:
+		return &found.Value
 	}
-	d := parseDaemon(data)
-	if boot, err := bootID(ctx); d == nil || err != nil || d.BootID != boot {
-		return nil
-	}
-	return d
+	return findDaemon(ctx, l, boot)
 }
 
 // Identify returns the identity of a running process, without an archive.
@@ -80,6 +74,43 @@ func Identify(ctx context.Context, pid int) (d Daemon, err error) {
 	_, d.StartTime, err = readStat(pid)
 	return d, err
 }
+
+// findDaemon searches for containerd's process, whose record is lost; it returns nil if there is none.
+func findDaemon(ctx context.Context, l Layout, boot string) *Daemon {
+	// The runtime was not started since the boot if it has no state directory.
+	if !hostfile.IsDir(l.State()) {
+		return nil
+	}
+	running, err := readRunning(l)
+	if err != nil {
+		return nil // the start of another process reports it
+	}
+	for _, d := range running {
+		line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(d.PID), "cmdline"))
+		argv := strings.Split(string(line), "\x00")
+		if err == nil && d.Digest != "" && filepath.Base(argv[0]) == "containerd" && slices.Contains(argv, l.Config()) {
+			d.SchemaVersion, d.BootID, d.Starting, d.found = schema, boot, !Listening(ctx, l), true
+			return &d
+		}
+	}
+	return nil
+}
+
+// RestoreDaemon writes the record of a process that ReadDaemon had to search for. It does nothing for others. The
+// layout's lock must be held.
+func RestoreDaemon(l Layout, d *Daemon) error {
+	if !d.Unrecorded() {
+		return nil
+	}
+	if err := d.write(l); err != nil {
+		return err
+	}
+	d.found = false
+	return nil
+}
+
+// Unrecorded reports whether the record of a running process is lost.
+func (d *Daemon) Unrecorded() bool { return d != nil && d.found }
 
 // bootID returns the ID of the current boot.
 func bootID(ctx context.Context) (string, error) {

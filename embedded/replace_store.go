@@ -1,8 +1,8 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/netdump"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // DamagedStore is podrun's decision to replace a damaged store. It is a file in the directory
@@ -47,27 +48,22 @@ func ReadReplaced(ctx context.Context, l Layout) (*DamagedStore, error) {
 }
 
 func readDamaged(ctx context.Context, dir string) (*DamagedStore, error) {
-	data, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, damagedFile), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
+	found := damagedStoreFile.Examine(ctx, filepath.Join(dir, damagedFile))
+	switch {
+	case found.Fault != nil && statefile.LacksResources(found.Fault):
+		return nil, found.Fault
+	case found.State == statefile.Absent, found.State == statefile.Unreadable:
 		return nil, nil
-	}
-	if err != nil {
-		return nil, err
 	}
 	// The file's existence is the decision: if its content was lost in a power failure, only the
 	// reason is unknown.
-	d := DamagedStore{Why: "unknown"}
-	_ = json.Unmarshal(data, &d)
-	return &d, nil
+	found.Value.Why = cmp.Or(found.Value.Why, "unknown")
+	return &found.Value, nil
 }
 
 func (d DamagedStore) write(dir string) error {
 	d.SchemaVersion = schema
-	data, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return hostfile.Write(filepath.Join(dir, damagedFile), append(data, '\n'), 0o640)
+	return damagedStoreFile.Write(filepath.Join(dir, damagedFile), d)
 }
 
 // Condemn records the decision to replace the store. It returns an error, and records nothing, if the

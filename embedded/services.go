@@ -33,6 +33,15 @@ func ServiceRanges(id string, subnets, used []netip.Prefix) ([]netip.Prefix, err
 	return out, nil
 }
 
+// ServiceRangeOf returns the range that contains a virtual IP.
+func ServiceRangeOf(ip netip.Addr) netip.Prefix {
+	bits := serviceBits6
+	if ip.Is4() {
+		bits = serviceBits
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}
+
 func serviceRange4(id string, used []netip.Prefix) (netip.Prefix, error) {
 	sum := sha256.Sum256([]byte("podrun services " + id))
 	start := binary.BigEndian.Uint32(sum[:])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +17,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
 )
 
@@ -221,12 +221,12 @@ func spawn(ctx context.Context, l Layout, o StartOptions, from int64) (Daemon, e
 	return d, d.write(l)
 }
 
+// write records the daemon. It keeps the record of a newer podrun: podrun then searches for the process.
 func (d Daemon) write(l Layout) error {
-	data, err := json.Marshal(d)
-	if err != nil {
-		return err
+	if err := daemonFile.Write(l.Daemon(), d); err != nil && !statefile.IsNewer(err) {
+		return fmt.Errorf("write %s: %w", daemonFile.What, err)
 	}
-	return hostfile.WriteUnsynced(l.Daemon(), append(data, '\n'), 0o600)
+	return nil
 }
 
 // Ready records that the daemon is prepared for use. The layout's lock must be held.
@@ -279,13 +279,10 @@ func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
 	return nil
 }
 
-// WriteChoice records which runtime the pods of a root directory use.
+// WriteChoice records which runtime the pods of a root directory use. The error matches statefile.IsNewer
+// if a newer podrun wrote the record, which it still needs.
 func WriteChoice(l Layout, c Choice) error {
-	data, err := c.encode()
-	if err == nil {
-		err = hostfile.Write(l.Choice(), data, 0o640)
-	}
-	if err != nil {
+	if err := choiceFile.Write(l.Choice(), c); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Op: "record the container runtime", Err: err}
 	}
 	return nil

@@ -100,7 +100,7 @@ type Facts struct {
 	// first host IDs of their ranges. The value 0 means that podrun cannot determine the range, so
 	// that no other pod can get one.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
-	// Unreadable lists podrun's corrupt state files with the reasons. podrun ignores their
+	// Unreadable lists the state files that podrun cannot use, with the reasons. podrun ignores their
 	// content.
 	Unreadable []string `json:"unreadable,omitempty"`
 	// PodDirs are the directories of podrun's pods. It is empty in a replay.

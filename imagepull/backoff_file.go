@@ -2,16 +2,14 @@ package imagepull
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json.
@@ -35,18 +33,33 @@ func (m backOffDir) path(uid string) string { return filepath.Join(m.dir, uid+".
 // entry per image or Secret, so this limit is never reached in practice.
 const maxRecord = 4 << 20
 
-// read restores a pod's back-off. It ignores a file that it cannot parse; the next failure replaces
-// the file.
+// backOffFile is the file of a pod. The next failure replaces a file that podrun cannot use.
+var backOffFile = statefile.Declare(statefile.Kind[[]remembered]{
+	What: "the failed pulls of a pod", Files: "image-backoff/<uid>.json", Scope: statefile.OfPod,
+	On: statefile.Answers{Absent: "no failures", Corrupt: statefile.Ignore, Unreadable: statefile.Ignore, Newer: statefile.Partial},
+	Paths: func(l identity.Layout) []string {
+		return jsonFiles(l.ImageBackOff(), ".json")
+	},
+	Limit: maxRecord, Mode: 0o600, DirMode: 0o750,
+})
+
+// jsonFiles lists the files of a directory whose names have this suffix.
+func jsonFiles(dir, suffix string) (out []string) {
+	entries, _ := os.ReadDir(dir) // the directory exists only if podrun has recorded something
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && strings.HasSuffix(e.Name(), suffix) {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	return out
+}
+
+// read restores a pod's back-off.
 func (m backOffDir) read(b *backOff, uid string, now time.Time) {
-	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
-	if m.dir == "" || err != nil {
+	if m.dir == "" {
 		return
 	}
-	data, _ = identity.CutSchema(data)
-	var entries []remembered
-	if json.Unmarshal(data, &entries) != nil {
-		return
-	}
+	entries, _, _ := backOffFile.Read(context.Background(), m.path(uid)) // without the record, podrun pulls at once
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
 			// asked is 0 if the registry requested no delay.
@@ -74,14 +87,7 @@ func (m backOffDir) write(b *backOff, uid string, now time.Time) error {
 	if len(entries) == 0 {
 		return ForgetBackOff(m.dir, uid)
 	}
-	data, err := json.Marshal(entries)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(m.dir, 0o750); err != nil {
-		return err
-	}
-	if err := hostfile.Write(m.path(uid), identity.AddSchema(data), 0o600); err != nil {
+	if err := backOffFile.Write(m.path(uid), entries); err != nil {
 		return err
 	}
 	return m.prune(now)
@@ -99,7 +105,7 @@ func (m backOffDir) prune(now time.Time) error {
 			// The file has already been removed, or is still valid.
 			continue
 		}
-		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := statefile.Remove(filepath.Join(m.dir, f.Name())); err != nil {
 			return err
 		}
 	}
@@ -119,7 +125,7 @@ func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
 // Options.BackOffDir). It is not an error if the file does not exist. The error is the file
 // system's.
 func ForgetBackOff(dir, uid string) error {
-	if err := os.Remove(backOffDir{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := statefile.Remove(backOffDir{dir}.path(uid)); err != nil {
 		return fmt.Errorf("delete the image back-off: %w", err)
 	}
 	return nil

@@ -17,6 +17,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // records stores, for each image that podrun pulled, the Secrets whose credentials podrun used. The
@@ -25,6 +27,20 @@ import (
 // in pulling shows that the image was not present before. The files contain hashes of credentials,
 // never credentials. Several processes may use the directory concurrently.
 type records struct{ dir string }
+
+// pulledFile is the record of an image. Without it, the next pull contacts the registry and writes the record
+// again.
+var pulledFile = statefile.Declare(statefile.Kind[kubelet.ImagePulledRecord]{
+	What: "the Secrets with which an image was pulled", Files: "image_manager/pulled/<hash of the image's ID>", Scope: statefile.Image,
+	On: statefile.Answers{Absent: "podrun did not pull the image", Corrupt: pullsAgain, Unreadable: pullsAgain, Newer: statefile.Ignore},
+	Paths: func(l identity.Layout) []string {
+		return jsonFiles(filepath.Join(l.ImageRecords(), "pulled"), "")
+	},
+	Format: statefile.Unversioned, Limit: maxRecord, Mode: 0o600,
+})
+
+// pullsAgain is the answer of pulledFile.
+const pullsAgain statefile.Action = "the next pod contacts the registry, and podrun writes the record again"
 
 func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name))) }
 
@@ -92,16 +108,13 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// find reads an image's record. The result record is nil if there is no record, or if it cannot be
-// parsed. The result ours reports whether podrun pulled the image, or may have pulled it.
+// find reads an image's record. The result record is nil if there is no record, or if podrun cannot use
+// it. The result ours reports whether podrun pulled the image, or may have pulled it.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
-	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
-	if !errors.Is(err, fs.ErrNotExist) {
-		record = &kubelet.ImagePulledRecord{}
-		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
-			// A corrupt record counts as missing. The next pull contacts the registry and replaces
-			// it.
-			record = nil
+	found := pulledFile.Examine(context.Background(), r.pulled(id))
+	if found.State != statefile.Absent {
+		if found.State == statefile.Intact && found.Value.ImageRef == id {
+			record = &found.Value
 		}
 		return record, true, nil
 	}
@@ -137,11 +150,7 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	record.TypeMeta, record.ImageRef = typeOf("ImagePulledRecord"), id
 	record.CredentialMapping[name] = merged
 	record.LastUpdatedTime = metav1.NewTime(time.Now())
-	data, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
-	return hostfile.Write(r.pulled(id), data, 0o600)
+	return pulledFile.Write(r.pulled(id), *record)
 }
 
 // ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. The argument
@@ -171,7 +180,7 @@ func ForgetPulls(dir string, here []string) error {
 		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
 			continue
 		}
-		if err := os.Remove(filepath.Join(r.dir, "pulled", f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := statefile.Remove(filepath.Join(r.dir, "pulled", f.Name())); err != nil {
 			return fmt.Errorf("delete image pull records: %w", err)
 		}
 	}
@@ -185,7 +194,7 @@ func ForgetPulls(dir string, here []string) error {
 func Preloaded(dir, image, id string) error {
 	r := records{dir}
 	for _, file := range []string{r.pulled(id), r.pulling(image)} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := statefile.Remove(file); err != nil {
 			return fmt.Errorf("delete the pull record of image %s: %w", image, err)
 		}
 	}

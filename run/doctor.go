@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/host/doctor"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/prepare"
 )
@@ -74,6 +75,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	in.EmbeddedSandbox, in.EmbeddedLost = o.Embedded.Sandbox, o.Embedded.Lost
 	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped))
 	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
+	in.StateFiles = statefile.Scan(ctx, e.Layout(), func(statefile.Scope) bool { return true })
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
 	short, _ := admission.Shortages(seen.Facts, e.Settings)
 	for _, s := range short {

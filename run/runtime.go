@@ -118,7 +118,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Usable(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !hasNewImages(r.layout) && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.hasLostImages(ctx))):
+	case running && (use < RuntimeStarts || !d.Record && !last.Unrecorded() && !hasNewImages(r.layout) && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.hasLostImages(ctx))):
 		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)
@@ -201,8 +201,6 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
 	now, err := embedded.ReadChoice(ctx, r.layout)
 	switch {
-	case errors.Is(err, embedded.ErrNewerChoice): // the newer version of podrun still needs its record
-		return nil
 	case isLost(err):
 		now = nil
 	case err != nil:
@@ -211,7 +209,7 @@ func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) erro
 	if r.wanted() == embedded.Auto && now != nil && (now.Kind != c.Kind || now.Endpoint != c.Endpoint) {
 		return &problem.Error{Kind: problem.Runtime, Err: errors.New("another podrun process chose a different container runtime at the same time"), Hint: "run the command again"}
 	}
-	return embedded.WriteChoice(r.layout, c)
+	return r.writeChoice(c)
 }
 
 // lock prevents other podrun processes from starting, stopping or removing the runtime.

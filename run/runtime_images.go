@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +14,9 @@ import (
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/node"
 )
@@ -60,12 +61,22 @@ func newImages(l embedded.Layout) (fresh, loaded map[string]dropped, err error) 
 // readLoaded returns the records of the loaded archives, by name. An archive without a
 // record is loaded again.
 func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
-	loaded := map[string]dropped{}
-	if data, err := hostfile.ReadNoFollow(ctx, l.Loaded(), 1<<20); err == nil {
-		_ = json.Unmarshal(data, &loaded) // if the record is corrupt, use the readable part
+	loaded, _, _ := loadedFile.Read(ctx, l.Loaded()) // podrun loads archives without a record again
+	if loaded == nil {
+		loaded = map[string]dropped{}
 	}
 	return loaded
 }
+
+var loadedFile = statefile.Declare(statefile.Kind[map[string]dropped]{
+	What: "the record of loaded image archives", Files: "runtime/loaded.json", Scope: statefile.Host,
+	On:     statefile.Answers{Absent: "no archive was loaded", Corrupt: loadedAgain, Unreadable: loadedAgain, Newer: statefile.Ignore},
+	Paths:  func(l identity.Layout) []string { return []string{embedded.ReadLayout(l.RootDir).Loaded()} },
+	Format: statefile.Unversioned, Mode: 0o640,
+})
+
+// loadedAgain is the answer of loadedFile.
+const loadedAgain statefile.Action = "podrun loads the archives again"
 
 // archivedImages returns the names of the images in the archives that podrun loaded from
 // <root-dir>/images, if the archives still exist. These images count as in use, because a host
@@ -135,11 +146,11 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 		d.Images = names
 		loaded[name] = d
 	}
-	data, err := json.Marshal(loaded)
-	if err == nil {
-		err = hostfile.Write(r.layout.Loaded(), append(data, '\n'), 0o640)
+	if err := loadedFile.Write(r.layout.Loaded(), loaded); err != nil {
+		// Pods do not require the record.
+		r.Warn(problem.List{problem.WarningOf(fmt.Errorf("write %s: %w", loadedFile.What, err))})
 	}
-	return err
+	return nil
 }
 
 // hasLostImages reports whether containerd has lost a blob of the sandbox image, or of an image in an

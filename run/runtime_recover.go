@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -29,7 +30,7 @@ func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	named := r.wanted() != embedded.Auto && r.wanted() != embedded.ByFlag
 	switch {
-	case named && (isLost(err) || errors.Is(err, embedded.ErrNewerChoice)):
+	case named && isLost(err):
 		return nil, nil
 	case isLost(err):
 		return r.recoverChoice(ctx, err)
@@ -173,11 +174,20 @@ func (r *Runtime) recordRecovered(ctx context.Context, c embedded.Choice) error 
 		defer lock.Unlock()
 		err = embedded.WriteChoice(r.layout, c)
 	}
-	if store.CannotWrite(err) || errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		r.Note("the record of the container runtime was unreadable; podrun determined the runtime and wrote the record again: " + r.layout.Choice())
+	case statefile.IsNewer(err) || store.CannotWrite(err) || errors.Is(err, fs.ErrPermission):
+	default: // the next command recovers the record again
+		r.Warn(problem.List{problem.WarningOf(err)})
 	}
-	return err
+	return nil
+}
+
+// writeChoice records a choice. It keeps the record of a newer podrun.
+func (r *Runtime) writeChoice(c embedded.Choice) error {
+	if err := embedded.WriteChoice(r.layout, c); !statefile.IsNewer(err) {
+		return err
+	}
+	return nil
 }

@@ -67,6 +67,9 @@ func (s runtimeStart) run(ctx context.Context) error {
 		return err
 	}
 	last := embedded.ReadDaemon(ctx, s.runtime.layout)
+	if err := embedded.RestoreDaemon(s.runtime.layout, last); err != nil {
+		s.runtime.Warn(problem.List{problem.WarningOf(err)})
+	}
 	restarts := last.Alive() && reconfigures(ctx, s.runtime)
 	if restarts {
 		if err := embedded.Stop(ctx, s.runtime.layout, last); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
@@ -66,12 +67,9 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 		return nil, undo, err
 	}
 	defer lock.Unlock()
-	before, corrupt, err := store.ReadServices(e.Layout())
+	before, faults, err := e.readServices()
 	if err != nil {
 		return nil, undo, serviceError("", err)
-	}
-	if corrupt != nil {
-		e.WarnOnce(problem.WarningOf(corrupt))
 	}
 	ranges, err := e.serviceRanges(ctx)
 	if err != nil {
@@ -81,7 +79,7 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	if o.Partial {
 		check = service.CheckSize // the synchronization omits the Service, and get shows the reason
 	}
-	after, changes, refused := e.assignServices(ctx, services, before, ranges, o.Origins, check)
+	after, changes, refused := e.assignServices(ctx, services, before, faults, ranges, o.Origins, check)
 	if refused != nil && !o.Partial {
 		return nil, undo, refused
 	}
@@ -99,7 +97,7 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 
 // assignServices returns the records that must be written, and the changes of all Services. The error names
 // the Services that this host cannot provide; the results contain only the others.
-func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, ranges []netip.Prefix, origins map[string]string, check func(*corev1.Service) error) (after []store.ServiceRecord, changes []ServiceChange, err error) {
+func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, faults []store.ServiceFault, ranges []netip.Prefix, origins map[string]string, check func(*corev1.Service) error) (after []store.ServiceRecord, changes []ServiceChange, err error) {
 	records := map[string]store.ServiceRecord{}
 	for _, r := range before {
 		records[service.Key(r.Service)] = r
@@ -114,18 +112,24 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 	}
 	used := e.withListeners(ctx, hostPorts, all...)
 	var refused []error
-	keys := make([]string, 0, len(services))
-	for key := range services {
-		keys = append(keys, key)
+	unusable := map[string]error{}
+	for _, f := range faults {
+		if f.Action == statefile.Refuse {
+			unusable[f.ID.String()] = f.Fault
+		}
 	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	hidden := partialServices(faults)
+	for _, key := range slices.Sorted(maps.Keys(services)) {
+		if err := unusable[key]; err != nil {
+			refused = append(refused, &problem.Error{Kind: problem.Runtime, Object: "service " + key, Err: err, Hint: "make the file readable, or delete the Service"})
+			continue
+		}
 		var previous *corev1.Service
 		old, had := records[key]
 		if had {
 			previous = old.Service
 		}
-		var others []*corev1.Service
+		others := slices.Clone(hidden)
 		for other, r := range records {
 			if other != key {
 				others = append(others, r.Service)
@@ -289,9 +293,13 @@ func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Servi
 		return nil, err
 	}
 	defer lock.Unlock()
-	records, _, err := store.ReadServices(e.Layout())
+	records, faults, err := store.ReadServices(e.Layout())
 	if err != nil {
 		return nil, serviceError("", err)
+	}
+	for _, f := range faults {
+		// Of such a Service, only the name is known.
+		records = append(records, store.ServiceRecord{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.ID.Namespace, Name: f.ID.Name}}})
 	}
 	for _, r := range records {
 		if !selected(r.Service, r.Origin) {
@@ -308,12 +316,9 @@ func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Servi
 // Services reads the Services of a namespace with their endpoints. The namespace "" means all
 // namespaces.
 func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView, error) {
-	records, corrupt, err := store.ReadServices(e.Layout())
+	records, _, err := e.readServices()
 	if err != nil {
 		return nil, serviceError("", err)
-	}
-	if corrupt != nil {
-		e.WarnOnce(problem.WarningOf(corrupt))
 	}
 	if len(records) == 0 {
 		return nil, nil
@@ -444,21 +449,39 @@ func (e *Engine) ownsNetwork() bool {
 
 func (e *Engine) runtimeLayout() embedded.Layout { return embedded.ReadLayout(e.Settings.RootDir) }
 
-// serviceRanges returns the ranges of virtual IPs, and records them at the first call. If the pods
+// partialServices returns what podrun can decode of records that it cannot use: other Services must not get
+// their addresses and ports.
+func partialServices(faults []store.ServiceFault) (out []*corev1.Service) {
+	for _, f := range faults {
+		if f.Partial.Service != nil {
+			out = append(out, f.Partial.Service)
+		}
+	}
+	return out
+}
+
+// serviceRanges returns the ranges of virtual IPs, and records them at the first call. If the record is
+// lost, it uses the ranges of the existing virtual IPs, which clients may have cached. If the pods
 // use the network of another runtime, it returns nil.
 func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 	if !e.ownsNetwork() {
 		return nil, nil
 	}
-	have, err := store.ReadServiceRanges(e.Layout())
+	have, fault, err := store.ReadServiceRanges(e.Layout())
 	if err != nil {
 		return nil, err
+	}
+	if fault != nil {
+		e.WarnOnce(fault.Warning())
+		if have, err = e.rangesInUse(have); err != nil {
+			return nil, err
+		}
 	}
 	ranges, err := embedded.ReadServiceRanges(ctx, e.runtimeLayout())
 	if err != nil {
 		return nil, err
 	}
-	missing := false
+	missing := fault != nil
 	for _, r := range ranges {
 		if !slices.ContainsFunc(have, func(h netip.Prefix) bool { return h.Addr().Is4() == r.Addr().Is4() }) {
 			have, missing = append(have, r), true
@@ -466,6 +489,26 @@ func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 	}
 	if missing {
 		err = store.WriteServiceRanges(e.Layout(), have)
+	}
+	if fault != nil && err != nil { // each command derives them again
+		if !statefile.IsNewer(err) {
+			e.WarnOnce(problem.WarningOf(err))
+		}
+		err = nil
+	}
+	return have, err
+}
+
+// rangesInUse adds the ranges of the Services' virtual IPs, at most one of each family.
+func (e *Engine) rangesInUse(have []netip.Prefix) ([]netip.Prefix, error) {
+	records, _, err := store.ReadServices(e.Layout())
+	for _, r := range records {
+		for _, text := range r.Service.Spec.ClusterIPs {
+			ip, err := netip.ParseAddr(text)
+			if err == nil && !slices.ContainsFunc(have, func(h netip.Prefix) bool { return h.Addr().Is4() == ip.Is4() }) {
+				have = append(have, embedded.ServiceRangeOf(ip))
+			}
+		}
 	}
 	return have, err
 }

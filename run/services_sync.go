@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
 	"github.com/podrun/podrun/service"
@@ -48,7 +49,7 @@ func (e *Engine) syncAndWarn(ctx context.Context) error {
 // syncServices implements SyncServices. The lock of lockServices must be held. It reads its input
 // under the lock, so that an older synchronization cannot overwrite a newer one.
 func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
-	records, corrupt, err := store.ReadServices(e.Layout())
+	records, faults, err := e.readServices()
 	if err != nil {
 		return nil, serviceError("", err)
 	}
@@ -57,7 +58,7 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 		return nil, err
 	}
 	pods := e.endpointPods(views)
-	services, problems, err := e.currentServices(ctx, records)
+	services, problems, err := e.currentServices(ctx, records, faults)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 	answered := faultpoint.Call("services/rules")
 	err = errors.Join(err, e.syncRules(ctx, services, pods))
 	answered()
-	if err != nil || len(records) > 0 || corrupt != nil {
+	if err != nil || len(records) > 0 || len(faults) > 0 {
 		return problems, err
 	}
 	// This must be the last step, because podrun synchronizes again as long as one of the files exists.
@@ -90,10 +91,26 @@ func (e *Engine) omitted(services []*corev1.Service, pods []service.Pod) (out pr
 	return out
 }
 
+// readServices is store.ReadServices, and warns about the records that podrun cannot use.
+func (e *Engine) readServices() ([]store.ServiceRecord, []store.ServiceFault, error) {
+	records, faults, err := store.ReadServices(e.Layout())
+	for _, f := range faults {
+		w := f.Warning()
+		w.Object = "service " + f.ID.String()
+		w.Hint = "apply the Service again, or delete it"
+		if f.State != statefile.Corrupt {
+			w.Hint = "make the file readable, or delete the Service"
+		}
+		e.WarnOnce(w)
+	}
+	return records, faults, err
+}
+
 // currentServices returns the Services with the virtual IPs of the current network. It assigns virtual
-// IPs to Services that were applied while the pods used the network of another runtime. The problems are
-// those of Services that get no virtual IP.
-func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord) (all []*corev1.Service, problems problem.List, err error) {
+// IPs to Services that were applied while the pods used the network of another runtime, and to a Service whose
+// address another one got while its record was unreadable. The problems are those of Services that get no virtual
+// IP.
+func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord, faults []store.ServiceFault) (all []*corev1.Service, problems problem.List, err error) {
 	if len(records) == 0 {
 		// Another synchronization has removed the ranges; they must not be recorded again.
 		return nil, nil, nil
@@ -106,14 +123,16 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 	for i, r := range records {
 		all[i] = r.Service
 	}
+	hidden := partialServices(faults)
 	for i, s := range all {
 		switch {
 		case !service.HasVirtualIP(s):
 		case len(ranges) == 0:
 			all[i] = s.DeepCopy()
 			all[i].Spec.ClusterIP, all[i].Spec.ClusterIPs = "", nil
-		case len(s.Spec.ClusterIPs) == 0:
-			next, err := service.Assign(s, nil, slices.Delete(slices.Clone(all), i, i+1), ranges, e.usedPorts(ctx, s))
+		case len(s.Spec.ClusterIPs) == 0 || service.Conflicts(s, all[:i]):
+			others := slices.Concat(all[:i], all[i+1:], hidden)
+			next, err := service.Assign(s, nil, others, ranges, e.usedPorts(ctx, s))
 			if err == nil {
 				err = store.WriteService(e.Layout(), store.ServiceRecord{Service: next, Origin: records[i].Origin})
 			}
@@ -185,14 +204,8 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []Vi
 		return err
 	}
 	defer lock.Unlock()
-	have, err := store.ReadJSON[[]service.Name](e.Layout().ServiceNames(), "the names of Services")
-	if err != nil {
+	if err := e.recordNames(names); err != nil {
 		return serviceError("", err)
-	}
-	if !slices.Equal(have, names) {
-		if err := store.KeepState(e.Layout().ServiceNames(), names, true); err != nil {
-			return serviceError("", err)
-		}
 	}
 	ids, err := store.StoredPods(e.Layout())
 	if err != nil {
@@ -242,6 +255,28 @@ func (e *Engine) syncHosts(id identity.Pod, object *corev1.Pod, names []service.
 	return nil
 }
 
+// recordNames writes the names for pods that will start. If podrun cannot replace a file that it cannot use, it
+// only warns: pods then get their names from the next synchronization.
+func (e *Engine) recordNames(names []service.Name) error {
+	have, fault, err := store.ReadServiceNames(e.Layout())
+	switch {
+	case err != nil:
+		return err
+	case fault == nil && slices.Equal(have, names):
+		return nil
+	case fault != nil:
+		e.WarnOnce(fault.Warning())
+	}
+	err = store.WriteServiceNames(e.Layout(), names)
+	if fault != nil && err != nil {
+		if !statefile.IsNewer(err) {
+			e.WarnOnce(problem.WarningOf(err))
+		}
+		return nil
+	}
+	return err
+}
+
 // syncRules sets the rules of the network, if the network belongs to podrun.
 func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods []service.Pod) error {
 	if !e.ownsNetwork() {
@@ -255,7 +290,15 @@ func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods
 		}
 		return oldNetwork(layout)
 	}
-	ranges, err := store.ReadServiceRanges(e.Layout())
+	read := e.serviceRanges
+	if len(services) == 0 {
+		// Another synchronization may have removed the ranges; they must not be recorded again.
+		read = func(context.Context) ([]netip.Prefix, error) {
+			ranges, _, err := store.ReadServiceRanges(e.Layout())
+			return ranges, err
+		}
+	}
+	ranges, err := read(ctx)
 	if err != nil {
 		return serviceError("", err)
 	}

@@ -51,6 +51,8 @@ type api struct {
 	// services describes the Services that do not work
 	services func() string
 
+	files *stateFiles // nil if there is no supervisor
+
 	mu    sync.Mutex
 	super *supervisor.Supervisor // nil until supervised sets it
 	// by address: why podrun cannot listen on the address

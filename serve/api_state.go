@@ -87,6 +87,8 @@ func (a *api) health() []nodeapi.Check {
 		workers.Reason = summary.Late + " has made no progress for 10 minutes"
 	}
 	checks = append(checks, runtime, workers, nodeapi.Check{Name: "services", Reason: a.services()})
+	checks = append(checks, nodeapi.Check{Name: "pods", Reason: summary.Blocked})
+	checks = append(checks, a.files.checks()...)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for address, why := range a.deaf {
@@ -126,7 +128,7 @@ func withCorrupt(states []nodeapi.Source, snapshot *source.Snapshot, corrupt []s
 			applied.Pods++
 		}
 		if len(at.Problems) < maxSourceProblems {
-			at.Problems = append(at.Problems, "pod "+c.ID+": its checkpoint is corrupt: "+c.Why)
+			at.Problems = append(at.Problems, "pod "+c.ID+": its checkpoint: "+c.Why)
 		}
 	}
 	if applied.Pods > 0 {

@@ -81,7 +81,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		o.API.Authorize, o.API.LocalName = o.Cluster.Authorize, o.Cluster.LocalName
 	}
 	api := newAPI(e, o.API)
-	api.runtime, api.services = o.Runtime, services.problem
+	api.runtime, api.services, api.files = o.Runtime, services.problem, &stateFiles{engine: e}
 	api.observe(ctx, &options)
 	defer api.close()
 	defer cancel()
@@ -120,6 +120,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	defer loops.Wait()
 	defer cancel()
 	loops.Go(func() { services.run(ctx) })
+	loops.Go(func() { api.files.run(ctx) })
 	if o.Cluster != nil {
 		loops.Go(func() { o.Cluster.Run(ctx) })
 	}
@@ -192,7 +193,7 @@ func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) 
 					return
 				}
 			case ev := <-w.Events:
-				id, ok := store.NamedPod(filepath.Base(ev.Name))
+				id, ok := identity.NamedPod(filepath.Base(ev.Name))
 				if !ok {
 					continue
 				}

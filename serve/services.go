@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
@@ -183,7 +184,7 @@ func (s *services) watch(ctx context.Context) (end func()) {
 				if !open {
 					return
 				}
-				if _, record := store.NamedPod(filepath.Base(ev.Name)); record {
+				if _, record := identity.NamedPod(filepath.Base(ev.Name)); record {
 					s.signal()
 				}
 			}

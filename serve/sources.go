@@ -2,15 +2,15 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
@@ -30,25 +30,41 @@ type sources struct {
 	strict bool     // the setting strictSources
 	copies []string // names of the URLs' copies
 	swept  bool     // true when the copies of other URLs have been removed
-	// the identities of the directories, as stored on disk
-	known string
-	end   func() // ends the watch and the polls
+	// the identities of the directories, as stored on disk; lost is true if podrun could not use the file
+	known map[string]source.Identity
+	lost  bool
+	// unkept is true if the identities could not be stored, and this was reported
+	unkept bool
+	end    func() // ends the watch and the polls
 }
 
 // newSources starts to watch the sources. changed, which has a buffer, receives signals. The watch ends when ctx ends or close is called. close
 // returns when the watch has ended.
 func newSources(ctx context.Context, e *run.Engine, o Options, changed chan struct{}) (*sources, error) {
 	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: changed}
-	data, err := store.ReadState(e.Layout().DirIdentities())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the saved state of the manifest directories: %w", err)
-	}
-	var identities map[string]source.Identity
-	if json.Unmarshal(data, &identities) == nil {
-		s.known = string(data)
+	found := identitiesFile.Examine(ctx, e.Layout().DirIdentities())
+	switch found.State {
+	case statefile.Intact, statefile.Newer:
+		s.known = found.Value
+	case statefile.Corrupt, statefile.Unreadable:
+		// Otherwise, podrun would take an empty mount point for the directory, and delete its pods.
+		s.lost = true
+		e.WarnOnce(found.Fault.Warning())
+	case statefile.Absent: // the first start
 	}
 	return s, s.open(o.Dirs)
 }
+
+// identitiesFile contains the identities of the manifest directories, by which podrun detects that a directory
+// was replaced by an empty mount point.
+var identitiesFile = statefile.Declare(statefile.Kind[map[string]source.Identity]{
+	What: "the identities of the manifest directories", Files: "serve/directories", Scope: statefile.Host,
+	On:    statefile.Answers{Absent: "no directory was read", Corrupt: emptyUnreachable, Unreadable: emptyUnreachable, Newer: statefile.Partial},
+	Paths: statefile.At(identity.Layout.DirIdentities), Mode: 0o600,
+})
+
+// emptyUnreachable is the answer of identitiesFile.
+const emptyUnreachable statefile.Action = "counts as absent, with a warning; an empty directory is unreachable until it has a file, so that its pods keep running"
 
 // open starts to watch these sources instead of the previous ones. After an error, the
 // previous ones remain in use.
@@ -59,10 +75,7 @@ func (s *sources) open(dirs []string) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Usage, Err: err}
 	}
-	var identities map[string]source.Identity
-	// s.known was validated before, or is empty.
-	_ = json.Unmarshal([]byte(s.known), &identities)
-	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: identities})
+	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: s.known, IdentitiesLost: s.lost})
 	if err != nil {
 		return err
 	}
@@ -147,9 +160,14 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 		s.swept = true
 		err = store.RemoveOtherCopies(s.node.Layout(), s.copies)
 	}
-	if err := errors.Join(err, s.keep(snapshot)); err != nil {
+	if err != nil {
 		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
 	}
+	err = s.keep(snapshot)
+	if err != nil && !s.unkept { // each error names another temporary file
+		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+	s.unkept = err != nil
 	return snapshot, want, nil
 }
 
@@ -162,13 +180,13 @@ func (s *sources) keep(snapshot *source.Snapshot) error {
 		}
 		identities[d.Path] = d.Identity
 	}
-	data, err := json.Marshal(identities)
-	if err == nil && string(data) != s.known {
-		err = store.WriteState(s.node.Layout().DirIdentities(), data, 0o600)
+	if maps.Equal(identities, s.known) && s.known != nil {
+		return nil
 	}
-	if err != nil {
+	err := identitiesFile.Write(s.node.Layout().DirIdentities(), identities)
+	if err != nil && !statefile.IsNewer(err) {
 		return fmt.Errorf("save the state of the manifest directories: %w", err)
 	}
-	s.known = string(data)
+	s.known, s.lost = identities, false
 	return nil
 }

@@ -73,6 +73,13 @@ func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []neti
 	return out, assignNodePorts(out, previous, others, used, len(ranges) > 0)
 }
 
+// Conflicts reports whether one of the Services has a virtual IP of s.
+func Conflicts(s *corev1.Service, services []*corev1.Service) bool {
+	return slices.ContainsFunc(services, func(o *corev1.Service) bool {
+		return HasVirtualIP(o) && slices.ContainsFunc(o.Spec.ClusterIPs, func(ip string) bool { return slices.Contains(s.Spec.ClusterIPs, ip) })
+	})
+}
+
 func familyOf(ip netip.Addr) corev1.IPFamily {
 	if ip.Is4() {
 		return corev1.IPv4Protocol

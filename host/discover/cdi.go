@@ -1,9 +1,6 @@
 package discover
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +8,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/internal/hostfile"
-	"github.com/podrun/podrun/internal/identity"
 )
 
 // cdiDirs are the default directories of device specifications (CNCF Container Device
@@ -51,26 +46,4 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 	}
 	slices.Sort(out.Devices)
 	return out
-}
-
-// readDevices reads the devices that each container of a pod has.
-func (m machine) readDevices(path string) (map[string][]string, error) {
-	data, err := hostfile.Read(m.ctx, path, maxState)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var devices map[string][]string
-	content, version := identity.CutSchema(data)
-	err = json.Unmarshal(content, &devices)
-	if identity.CheckSchema(path, version) != nil {
-		// Return the devices that could be decoded. Package run refuses to change the pod.
-		return devices, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return devices, nil
 }

@@ -64,7 +64,7 @@ func TestCorruptStateStopsNoReading(t *testing.T) {
 	if got, want := strings.Join(seen, ", "), "ci/job, ci/job, ns/bad broken"; got != want {
 		t.Errorf("pods are %s, want %s", got, want)
 	}
-	for i, word := range []string{"devices of pod ci/job", "host IDs of pod bad", "reservation"} {
+	for i, word := range []string{"a reservation of resources", "the devices of a pod", "the host IDs of a pod"} {
 		if len(facts.Unreadable) != 3 || !strings.HasPrefix(facts.Unreadable[i], word) {
 			t.Fatalf("unreadable are %q", facts.Unreadable)
 		}

@@ -146,6 +146,9 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	m.recoverUserNS(client, stored.userNS, sandboxes)
 	facts.UserNS = m.addForeignUserNS(stored.userNS, facts.Pods)
 	facts.Unreadable = m.unreadable.sorted()
+	if err := m.unreadable.incomplete(); err != nil {
+		unread = append(unread, err)
+	}
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
 	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {
 		// After a timeout, a file that was not read must not be reported as corrupt.

@@ -2,10 +2,7 @@ package discover
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,7 +16,6 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -51,19 +47,8 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 // readConditions returns the pressure conditions that a supervisor of this root directory
 // has recorded, sorted.
 func (m machine) readConditions(layout identity.Layout, now time.Time) []corev1.NodeConditionType {
-	data, err := hostfile.Read(m.ctx, layout.Pressure(), maxState)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var until map[corev1.NodeConditionType]time.Time
-	// An empty file is the result of a power failure.
-	if err == nil && len(data) > 0 {
-		content, _ := identity.CutSchema(data)
-		err = json.Unmarshal(content, &until)
-	}
-	if err != nil {
-		m.unreadable.add("pressure of the node", fmt.Errorf("%s: %w", layout.Pressure(), err))
-	}
+	until, fault, _ := PressureFile.Read(m.ctx, layout.Pressure()) // err is the fault
+	m.unreadable.add(fault)
 	var out []corev1.NodeConditionType
 	for _, c := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {
 		if now.Before(until[c]) {

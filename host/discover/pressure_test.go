@@ -76,7 +76,7 @@ func TestReadConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			layout := identity.Layout{RootDir: t.TempDir()}
 			if tc.file != "" {
-				data := identity.AddSchema([]byte(tc.file))
+				data := identity.AddSchema(identity.PlainSchema, []byte(tc.file))
 				if tc.file == "empty" {
 					data = nil
 				}

@@ -1,9 +1,7 @@
 package discover
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // readReservations reads the resources that running podrun processes reserve for pods that they
@@ -34,10 +33,7 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // being written
 		}
-		reservation, ok, err := m.readReservation(filepath.Join(layout.Reservations(), e.Name()))
-		if err != nil {
-			m.unreadable.add("reservation of resources", err)
-		} else if ok {
+		if reservation, ok := m.readReservation(filepath.Join(layout.Reservations(), e.Name())); ok {
 			out = append(out, reservation)
 		}
 	}
@@ -64,29 +60,23 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 
 // readReservation reads one reservation. ok is false if the process that made the reservation
 // has released the file's lock.
-func (m machine) readReservation(path string) (reservation host.Pod, ok bool, err error) {
-	f, err := hostfile.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return reservation, false, nil
+func (m machine) readReservation(path string) (reservation host.Pod, ok bool) {
+	if locked, _ := isLocked(path); !locked {
+		return reservation, false
 	}
+	found := reservationFile.Examine(m.ctx, path)
+	m.unreadable.add(found.Fault)
+	return found.Value, found.State == statefile.Intact
+}
+
+// isLocked reports whether a process holds the lock of a reservation.
+func isLocked(path string) (bool, error) {
+	f, err := hostfile.Open(path)
 	if err != nil {
-		return reservation, false, err
+		return false, err
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
-		return reservation, false, nil
-	}
-	data, err := hostfile.Read(m.ctx, path, maxState)
-	if err == nil {
-		err = json.Unmarshal(data, &reservation)
-	}
-	if err == nil && reservation.Name == "" {
-		err = errors.New("it does not name a pod")
-	}
-	if err != nil {
-		return reservation, false, fmt.Errorf("%s: %w", path, err)
-	}
-	return reservation, true, nil
+	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil, nil
 }
 
 // combined returns a pod with the maximum of its current and its reserved amount of each

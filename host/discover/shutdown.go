@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -26,13 +25,12 @@ func ShuttingDown(ctx context.Context, layout identity.Layout) bool {
 	return machine{ctx: ctx, root: "/"}.shuttingDown(layout)
 }
 
-// shuttingDown ignores an unreadable record, because a shutdown is short.
+// shuttingDown ignores a record that podrun cannot use, because a shutdown is short.
 func (m machine) shuttingDown(layout identity.Layout) bool {
-	data, err := hostfile.Read(m.ctx, layout.ShuttingDown(), maxState)
-	if err != nil {
+	noted, _, err := ShutdownFile.Read(m.ctx, layout.ShuttingDown()) // Scan reports the fault
+	if err != nil || noted == "" {
 		return false
 	}
-	noted, _ := identity.CutSchema(data)
 	boot, err := m.bootID()
-	return err == nil && strings.TrimSpace(string(noted)) == boot
+	return err == nil && noted == boot
 }

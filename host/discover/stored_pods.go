@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/resource"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // storedPods has the content of the directories of podrun's pods.
@@ -109,7 +109,7 @@ func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 
 // readCheckpoint adds the data of a pod's checkpoint: its requests, ports and priority. A pod
 // without a checkpoint, whose directory a user has removed, requests nothing. A pod with a
-// corrupt checkpoint requests nothing, and Broken is set for it. hostUsers reports whether the
+// checkpoint that podrun cannot use requests nothing, and Broken is set for it. hostUsers reports whether the
 // checkpoint specifies the host's user namespace. readCheckpoint reuses pod for all pods, and
 // overwrites it.
 func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1.Pod) (hostUsers bool) {
@@ -117,28 +117,26 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 		// podrun does not create pods with such a UID. It must not become part of a path.
 		return false
 	}
-	path := layout.Checkpoint(p.UID)
-	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
-	if errors.Is(err, os.ErrNotExist) {
+	found := checkpointText.Examine(m.ctx, layout.Checkpoint(p.UID))
+	if found.State == statefile.Absent {
 		return false
 	}
-	if err == nil {
-		err = decodeCheckpoint(data, pod)
-		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
-			// This version of podrun does not know the format of the checkpoint. Package run refuses to
-			// change the pod.
-			p.Namespace, p.Name, _ = identity.HeadPod(data)
-			return false
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
+	fault := found.Fault
+	if found.State == statefile.Intact || found.State == statefile.Newer {
+		if err := decodeCheckpoint(found.Value, pod); err == nil {
+			fault = nil // Package run refuses to change a pod of a newer podrun.
+		} else if fault == nil {
+			fault = &statefile.Fault{Path: layout.Checkpoint(p.UID), State: statefile.Corrupt, Err: err}
 		}
 	}
-	if err != nil {
-		p.Broken = err.Error()
-		if p.Name == "" {
-			id, _ := StoredPod(m.ctx, layout, p.UID)
-			p.Namespace, p.Name = id.Namespace, id.Name
+	if fault != nil {
+		id, _ := StoredPod(m.ctx, layout, p.UID)
+		p.Namespace, p.Name = id.Namespace, id.Name
+		switch {
+		case statefile.LacksResources(fault):
+			m.unreadable.add(fault)
+		case fault.State != statefile.Newer:
+			p.Broken = fault.Error()
 		}
 		return false
 	}
@@ -151,9 +149,9 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
 	if hasExtended(p.Requests) {
-		if p.Devices, err = m.readDevices(layout.Devices(p.UID)); err != nil {
-			m.unreadable.add("devices of pod "+p.Namespace+"/"+p.Name, err)
-		}
+		devices, fault, _ := DevicesFile.Read(m.ctx, layout.Devices(p.UID)) // err is the fault
+		m.unreadable.add(fault)
+		p.Devices = devices
 	}
 	return pod.Spec.HostUsers == nil || *pod.Spec.HostUsers
 }

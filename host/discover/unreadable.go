@@ -1,27 +1,35 @@
 package discover
 
 import (
-	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/podrun/podrun/internal/statefile"
 )
 
-// unreadable collects corrupt or unreadable state files, each with the reason. podrun ignores the
-// content of these files, because a corrupt file of one pod must not prevent the start of another
+// unreadable collects the state files that podrun cannot use, each with the reason. podrun ignores
+// the content of these files, because a file of one pod must not prevent the start of another
 // pod. A nil *unreadable collects nothing.
 type unreadable struct {
 	mu   sync.Mutex
 	list []string
+	// lacking is an error that says nothing about a file, because this process lacks a resource. The
+	// facts are then incomplete.
+	lacking error
 }
 
-// add records a file with the reason why podrun cannot use it. The text of err includes the file's path.
-func (u *unreadable) add(what string, err error) {
-	if u == nil {
+// add records a file that podrun cannot use; fault may be nil.
+func (u *unreadable) add(fault *statefile.Fault) {
+	if u == nil || fault == nil {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.list = append(u.list, fmt.Sprintf("%s: %v", what, err))
+	if statefile.LacksResources(fault) {
+		u.lacking = fault
+		return
+	}
+	u.list = append(u.list, fault.Error())
 }
 
 func (u *unreadable) sorted() []string {
@@ -29,4 +37,13 @@ func (u *unreadable) sorted() []string {
 	defer u.mu.Unlock()
 	slices.Sort(u.list)
 	return u.list
+}
+
+func (u *unreadable) incomplete() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.lacking == nil {
+		return nil
+	}
+	return factError("read the state of pods", u.lacking, "")
 }

@@ -3,18 +3,15 @@ package discover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"sigs.k8s.io/json"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // UserNS maps the UIDs of podrun's pods to the first host ID of the range that each pod uses.
@@ -41,35 +38,17 @@ func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 func (m machine) readRanges(layout identity.Layout, pods []string) map[string]uint32 {
 	var held map[string]uint32
 	for _, uid := range pods {
-		first, err := m.readRange(layout.UserNS(uid))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		found := userNSFile.Examine(m.ctx, layout.UserNS(uid))
+		if found.State == statefile.Absent {
 			continue
 		}
-		if err != nil {
-			m.unreadable.add("host IDs of pod "+uid, err)
-		}
+		m.unreadable.add(found.Fault)
 		if held == nil {
 			held = map[string]uint32{}
 		}
-		held[uid] = first
+		held[uid] = found.Value
 	}
 	return held
-}
-
-// readRange reads the first host ID of a pod's range.
-func (m machine) readRange(file string) (uint32, error) {
-	data, err := hostfile.Read(m.ctx, file, maxState)
-	if err != nil {
-		return 0, err
-	}
-	var ns host.UserNS
-	if _, err = json.UnmarshalStrict(data, &ns); err == nil && (len(ns.UIDs) != 1 || ns.UIDs[0].HostID == 0) {
-		err = errors.New("the file does not contain exactly one range")
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", file, err)
-	}
-	return ns.UIDs[0].HostID, nil
 }
 
 // recoverUserNS asks the runtime for the ranges of pods whose files are unreadable. Two pods

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // Status is the result of a check.
@@ -78,6 +79,8 @@ type Input struct {
 	// Leftovers are resources on this host that podrun processes left because they were killed. An
 	// entry has the form kind/name.
 	Leftovers []string
+	// StateFiles are the state files that podrun cannot use.
+	StateFiles []*statefile.Fault
 	// HostNetworkOnly is true if no pod needs the pod network.
 	HostNetworkOnly bool
 }
@@ -90,7 +93,7 @@ type group struct {
 
 // groups has all checks, in the order in which podrun reports them.
 var groups = []group{
-	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
+	{"host", []func(Input) Finding{root, facts, stateFiles, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
 	{"runtime", []func(Input) Finding{reachable, embedded, replacedStore, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},

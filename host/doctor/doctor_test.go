@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // healthy returns the facts of a host without problems.
@@ -69,6 +71,12 @@ func withCNI(change func(*host.CNI)) func(*Input) {
 	return func(in *Input) { change(&in.Checkup.CNI) }
 }
 
+func stateFile(s statefile.State) func(*Input) {
+	return func(in *Input) {
+		in.StateFiles = []*statefile.Fault{{Path: "/x/names.json", What: "the names", State: s, Action: statefile.Rebuild, Err: errors.New("bad")}}
+	}
+}
+
 func do(f func(*Input)) func(*Input) { return f }
 
 var (
@@ -96,6 +104,9 @@ var cases = []struct {
 	{"the embedded runtime is not started", []func(*Input){down("has not been used yet"), func(in *Input) { in.Embedded, in.Startable = "is stopped", true }}, "runtime", Pass, "'podrun apply' starts it", ""},
 	{"not root", []func(*Input){func(in *Input) { in.Checkup.Root = false }}, "root", Fail, "must run as root", "sudo"},
 	{"a fact is missing", []func(*Input){func(in *Input) { in.Unread = []string{"host: no /proc"} }}, "facts", Fail, "host: no /proc", ""},
+	{"a corrupt state file", []func(*Input){stateFile(statefile.Corrupt)}, "state-files", Warn, "cannot use 1 state files: the names: /x/names.json is corrupt: bad (it is derived again", "reapply"},
+	{"an unreadable state file", []func(*Input){stateFile(statefile.Unreadable)}, "state-files", Warn, "cannot be read", "check the disk"},
+	{"a newer state file", []func(*Input){stateFile(statefile.Newer)}, "state-files", Warn, "names.json has bad", "newer podrun"},
 	{"closed directory", []func(*Input){directory(func(d *host.Directory) { d.Writable, d.Problem = false, "read-only file system" })}, "pod-logs-dir", Fail, "read-only file system", "--pod-logs-dir"},
 	{"full directory", []func(*Input){directory(func(d *host.Directory) { d.FreeBytes = 1 << 20 })}, "pod-logs-dir", Warn, "1Mi free", "free space"},
 	{"no space", []func(*Input){directory(func(d *host.Directory) { d.FreeBytes, d.Full = 0, "space" })}, "pod-logs-dir", Fail, "has no space left", "free space"},

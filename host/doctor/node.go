@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 func root(in Input) Finding {
@@ -22,14 +23,45 @@ func root(in Input) Finding {
 // facts checks whether podrun can read all facts that plans need.
 func facts(in Input) Finding {
 	f := in.Facts
-	if len(in.Unread) == 0 && len(in.Facts.Unreadable) > 0 {
-		return Finding{Check: "facts", Status: Warn, Summary: "corrupt state files: " + strings.Join(in.Facts.Unreadable, "; "),
-			Fix: "delete and reapply the pods of these files"}
-	}
 	if len(in.Unread) > 0 {
 		return Finding{Check: "facts", Status: Fail, Summary: strings.Join(in.Unread, "; ")}
 	}
 	return pass("facts", "node %s, %s/%s, Linux %s", f.NodeName, f.OS, f.Arch, f.KernelVersion)
+}
+
+// stateFiles checks podrun's state files. None of them prevents the start of other pods.
+func stateFiles(in Input) Finding {
+	if len(in.StateFiles) == 0 {
+		return pass("state-files", "podrun can use all of its state files")
+	}
+	shown := in.StateFiles[:min(5, len(in.StateFiles))]
+	text := make([]string, len(shown))
+	for i, f := range shown {
+		text[i] = f.Error() + " (" + f.Effect() + ")"
+	}
+	return Finding{Check: "state-files", Status: Warn, Summary: fmt.Sprintf("podrun cannot use %d state files: %s", len(in.StateFiles), strings.Join(text, "; ")),
+		Fix: stateFileFix(in.StateFiles)}
+}
+
+// stateFileFix returns the fixes of the files.
+func stateFileFix(faults []*statefile.Fault) string {
+	var corrupt, unreadable, newer bool
+	for _, f := range faults {
+		corrupt = corrupt || f.State == statefile.Corrupt
+		unreadable = unreadable || f.State == statefile.Unreadable
+		newer = newer || f.State == statefile.Newer
+	}
+	var out []string
+	if unreadable {
+		out = append(out, "check the disk and the permissions of the unreadable files")
+	}
+	if corrupt {
+		out = append(out, "delete and reapply the objects of the corrupt files")
+	}
+	if newer {
+		out = append(out, "use the newer podrun that wrote the newer files")
+	}
+	return strings.Join(out, "; ")
 }
 
 // rootFS reports a failure if runc cannot start containers because of the root file system.

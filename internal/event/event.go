@@ -80,6 +80,8 @@ const (
 	OOMKilling = "OOMKilling"
 	// CheckpointCorrupt is podrun's own reason: the kubelet does not store pod definitions.
 	CheckpointCorrupt = "CheckpointCorrupt"
+	// CheckpointUnreadable means that the system cannot read the checkpoint, whose content may be intact.
+	CheckpointUnreadable = "CheckpointUnreadable"
 	// RuntimeStoreReplaced is podrun's own reason: the kubelet does not manage the runtime.
 	RuntimeStoreReplaced = "RuntimeStoreReplaced"
 )

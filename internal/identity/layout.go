@@ -133,7 +133,7 @@ func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }
 
 // Owner is the file that records the owner of a pod. podrun writes it only while it holds the
 // pod's lock.
-func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), pairName(p.Namespace, p.Name)) }
+func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), PairName(p.Namespace, p.Name)) }
 
 // Services is the directory of the Services, one file per namespace/name. It exists if podrun has
 // ever stored a Service.
@@ -141,7 +141,7 @@ func (l Layout) Services() string { return filepath.Join(l.RootDir, "services") 
 
 // Service is the file with a Service, its virtual IPs and its node ports.
 func (l Layout) Service(id Pod) string {
-	return filepath.Join(l.Services(), pairName(id.Namespace, id.Name))
+	return filepath.Join(l.Services(), PairName(id.Namespace, id.Name))
 }
 
 // ServiceRanges is the file with the ranges of virtual IPs.
@@ -164,7 +164,7 @@ func (l Layout) Workloads() string { return filepath.Join(l.RootDir, "workloads"
 
 // Workload is the file with the number of replicas of a workload, and the definition of its pods.
 func (l Layout) Workload(id Pod) string {
-	return filepath.Join(l.Workloads(), pairName(id.Namespace, id.Name))
+	return filepath.Join(l.Workloads(), PairName(id.Namespace, id.Name))
 }
 
 // WorkloadsLock is the lock that podrun holds while it changes a file of Workloads.
@@ -176,7 +176,7 @@ func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") 
 // History is the file with the earlier definitions of a pod. It is not in the pod's directory,
 // because podrun creates a new pod directory when it replaces the pod.
 func (l Layout) History(p Pod) string {
-	return filepath.Join(l.Histories(), pairName(p.Namespace, p.Name))
+	return filepath.Join(l.Histories(), PairName(p.Namespace, p.Name))
 }
 
 // Jobs is the directory of the records of Jobs, one file per namespace/name.
@@ -184,7 +184,7 @@ func (l Layout) Jobs() string { return filepath.Join(l.RootDir, "jobs") }
 
 // Job is the record of a Job.
 func (l Layout) Job(namespace, name string) string {
-	return filepath.Join(l.Jobs(), pairName(namespace, name))
+	return filepath.Join(l.Jobs(), PairName(namespace, name))
 }
 
 // CronJobs is the directory of the records of CronJobs, one file per namespace/name.
@@ -192,7 +192,7 @@ func (l Layout) CronJobs() string { return filepath.Join(l.RootDir, "cronjobs") 
 
 // CronJob is the record of a CronJob.
 func (l Layout) CronJob(namespace, name string) string {
-	return filepath.Join(l.CronJobs(), pairName(namespace, name))
+	return filepath.Join(l.CronJobs(), PairName(namespace, name))
 }
 
 // Claims is a directory with a file for each command that works on a pod. The command holds the
@@ -231,7 +231,7 @@ func (l Layout) ServeLock() string { return filepath.Join(l.Serve(), "lock") }
 
 // Source is the file that records which file in a supervisor's manifest directories defines a pod.
 func (l Layout) Source(p Pod) string {
-	return filepath.Join(l.Sources(), pairName(p.Namespace, p.Name))
+	return filepath.Join(l.Sources(), PairName(p.Namespace, p.Name))
 }
 
 // Sources is the directory of the Source files.
@@ -264,7 +264,7 @@ func (l Layout) ImageRecords() string { return filepath.Join(l.RootDir, "image_m
 
 // PodLock is the file that podrun locks while it changes one pod.
 func (l Layout) PodLock(p Pod) string {
-	return filepath.Join(l.Locks(), pairName(p.Namespace, p.Name))
+	return filepath.Join(l.Locks(), PairName(p.Namespace, p.Name))
 }
 
 // HoldersMark is an empty file. It exists if no lock file and no owner record contains the arguments of
@@ -277,7 +277,7 @@ func (l Layout) NodeLock() string { return filepath.Join(l.Locks(), "node") }
 
 // Logs is the pod's log directory (log_directory in the sandbox's configuration).
 func (l Layout) Logs(p Pod) string {
-	return filepath.Join(l.PodLogsDir, pairName(p.Namespace, p.Name)+"_"+pathName(p.UID))
+	return filepath.Join(l.PodLogsDir, PairName(p.Namespace, p.Name)+"_"+pathName(p.UID))
 }
 
 // ContainerLogs is the directory of a container's logs.
@@ -307,7 +307,7 @@ func LegacyLogs(p Pod) (prefix, suffix string) {
 const linkSuffix = ".log"
 
 // linkName is the beginning of the names of a pod's links.
-func linkName(p Pod) string { return pairName(p.Name, p.Namespace) + "_" }
+func linkName(p Pod) string { return PairName(p.Name, p.Namespace) + "_" }
 
 // cutLink truncates the name of a link so that, with its suffix, it has at most 255 characters.
 func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffix))] }

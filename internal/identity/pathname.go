@@ -28,9 +28,9 @@ func pathName(name string) string {
 	return out.String()
 }
 
-// pairName returns NAMESPACE_NAME as one element of a path. It escapes '_', so that a pair of other names never gets
+// PairName returns NAMESPACE_NAME as one element of a path. It escapes '_', so that a pair of other names never gets
 // the same element.
-func pairName(namespace, name string) string {
+func PairName(namespace, name string) string {
 	escape := func(s string) string { return strings.ReplaceAll(pathName(s), "_", "%5F") }
 	return escape(namespace) + "_" + escape(name)
 }

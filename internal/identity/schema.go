@@ -2,7 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,7 +16,8 @@ const Schema = 3
 // These are the schema versions that podrun writes. A file gets the lowest version that fits its content, so
 // that older versions of podrun can read as many files as possible.
 const (
-	plainSchema = 1
+	// PlainSchema is the version of most files.
+	PlainSchema = 1
 	// secretsSchema is the version of a checkpoint whose Secrets are in memory.
 	secretsSchema = 2
 )
@@ -38,20 +38,15 @@ const (
 	secretsHead = stateHead + "secrets "
 )
 
-// AddSchema prepends the version to the content of a state file.
-func AddSchema(data []byte) []byte { return addSchema(plainSchema, data) }
-
-// AddStateSchema prepends the version to the content of a pod's state file.
-func AddStateSchema(data []byte) []byte { return addSchema(StateSchema, data) }
-
-func addSchema(version int, data []byte) []byte {
+// AddSchema prepends a version to the content of a state file.
+func AddSchema(version int, data []byte) []byte {
 	return append([]byte(schemaHead+strconv.Itoa(version)+"\n"), data...)
 }
 
 // AddSecretsToken prepends two lines to a checkpoint without Secrets: the version, and the name of
 // the file in memory that contains the Secrets.
 func AddSecretsToken(token string, data []byte) []byte {
-	return addSchema(secretsSchema, append([]byte(secretsHead+token+"\n"), data...))
+	return AddSchema(secretsSchema, append([]byte(secretsHead+token+"\n"), data...))
 }
 
 // CutSecretsToken splits the content of a checkpoint whose version line CutSchema has already
@@ -93,24 +88,4 @@ func CutSchema(data []byte) (content []byte, version int) {
 		rest = after
 	}
 	return data, 0
-}
-
-// SchemaError reports that a newer podrun wrote a state file. This podrun must not change the
-// pod, because it may misread the pod's state.
-type SchemaError struct {
-	File    string
-	Version int
-}
-
-// Error returns a message with the file and the versions.
-func (e *SchemaError) Error() string {
-	return fmt.Sprintf("%s has schema version %d, but this podrun supports only versions up to %d", e.File, e.Version, Schema)
-}
-
-// CheckSchema returns a *SchemaError if this podrun does not support the version.
-func CheckSchema(file string, version int) error {
-	if version <= Schema {
-		return nil
-	}
-	return &SchemaError{File: file, Version: version}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -90,10 +90,15 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	return seen, err
 }
 
-// readNodePorts reads the node ports of this root directory's Services. It skips corrupt records, because
-// the commands that use them report them.
+// readNodePorts reads the node ports of this root directory's Services. It uses what it can decode of
+// records that podrun cannot use.
 func readNodePorts(l identity.Layout) (out []host.NodePort, err error) {
-	records, _, err := store.ReadServices(l)
+	records, faults, err := store.ReadServices(l)
+	for _, f := range faults {
+		if f.Partial.Service != nil {
+			records = append(records, f.Partial)
+		}
+	}
 	for _, r := range records {
 		for _, p := range r.Service.Spec.Ports {
 			if p.NodePort > 0 {
@@ -149,7 +154,7 @@ func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts ho
 		}
 		c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 		switch {
-		case errors.Is(err, fs.ErrPermission) || store.IsNewer(err):
+		case errors.Is(err, fs.ErrPermission) || store.IsNewer(err) || statefile.LacksResources(err):
 			return nil, err
 		case err != nil:
 			out = append(out, prepare.ExistingPod{ID: id, Broken: err, Corrupt: store.IsCorrupt(err)})
@@ -181,7 +186,8 @@ func (n *Node) observeExisting(ctx context.Context, pods []prepare.ExistingPod) 
 				return &problem.Error{Kind: problem.Runtime, Object: "pod " + h.ID.String(), Err: err}
 			}
 			h.Ended = HasEnded(h.Pod, h.Observed)
-			h.Interrupted = observe.ReadStopMark(n.Layout(), h.ID.UID).Interrupted
+			mark := store.ReadStopMark(n.Layout(), h.ID.UID)
+			h.Interrupted = mark != nil && mark.Interrupted
 			return nil
 		})
 	}

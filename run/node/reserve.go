@@ -147,11 +147,7 @@ func recordDevices(p *prepare.Plan) error {
 	if !hasDevices(p) {
 		return nil
 	}
-	data, err := json.Marshal(p.Devices)
-	if err == nil {
-		err = store.WriteStateUnsynced(p.Layout.Devices(p.ID.UID), data, 0o600)
-	}
-	if err != nil {
+	if err := discover.DevicesFile.Write(p.Layout.Devices(p.ID.UID), p.Devices); err != nil {
 		return fmt.Errorf("pod %s: record its devices: %w", p.ID, err)
 	}
 	return nil

@@ -1,12 +1,14 @@
 package observe
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -14,9 +16,9 @@ import (
 // readRestarted reads the IDs of the containers that ended with the last restart of all containers. It
 // returns nil if there was none.
 func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
-	ids, err := store.ReadJSON[[]string](l.Restarted(uid), "the record of containers that were restarted together")
+	ids, fault, err := store.RestartedFile.Read(context.Background(), l.Restarted(uid))
 	if err != nil || ids == nil {
-		return nil, err
+		return nil, reported(fault, err)
 	}
 	out := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -27,7 +29,16 @@ func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 
 // readPendingRestarts reads the pending restarts of containers, by name; nil if there are none.
 func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.PendingRestart, error) {
-	return store.ReadJSON[map[string]lifecycle.PendingRestart](l.PendingRestarts(uid), "the record of containers that are being restarted")
+	pending, fault, err := store.PendingRestartsFile.Read(context.Background(), l.PendingRestarts(uid))
+	return pending, reported(fault, err)
+}
+
+// reported returns the error, or the fault of a file that counts as absent; nil if there is neither.
+func reported(fault *statefile.Fault, err error) error {
+	if err == nil && fault != nil {
+		return fault
+	}
+	return err
 }
 
 func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
@@ -45,23 +56,19 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 			continue // the file is being written
 		}
 		file := filepath.Join(l.HookMarks(uid), e.Name())
-		data, err := store.ReadState(file)
-		if os.IsNotExist(err) {
-			// The file was removed after the directory was listed.
+		found := store.HookFile.Examine(context.Background(), file)
+		switch found.State {
+		case statefile.Absent: // The file was removed after the directory was listed.
 			continue
+		case statefile.Intact:
+			hooks[e.Name()] = found.Value
+			continue
+		case statefile.Corrupt, statefile.Unreadable:
+			corrupt = found.Fault
+		case statefile.Newer: // podrun refuses to change the pod
 		}
-		state := lifecycle.HookState(data)
-		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
-			err = fmt.Errorf("the state is not one of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
-		}
-		if err != nil {
-			// The hook will run again, because running it twice is better than never running it.
-			state = lifecycle.HookPending
-			if !store.StateNewer(file) {
-				corrupt = fmt.Errorf("read the state file of a postStart hook: %w", store.InFile(file, err))
-			}
-		}
-		hooks[e.Name()] = state
+		// The hook will run again, because running it twice is better than never running it.
+		hooks[e.Name()] = lifecycle.HookPending
 	}
 	return hooks, corrupt
 }

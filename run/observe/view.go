@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // HostInfo contains the data about the host that a pod's status includes.
@@ -63,7 +65,10 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	}
 	pod.Status = lifecycle.Status(pod, in)
 	if k.Broken != nil {
-		pod.Status.Reason, pod.Status.Message = "CheckpointCorrupt", problem.WithHint(k.Broken)
+		pod.Status.Reason, pod.Status.Message = event.CheckpointUnreadable, problem.WithHint(k.Broken)
+		if store.IsCorrupt(k.Broken) {
+			pod.Status.Reason = event.CheckpointCorrupt
+		}
 		if len(obs.Containers) == 0 {
 			pod.Status.Phase = corev1.PodUnknown
 		}

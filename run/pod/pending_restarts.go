@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -31,7 +32,13 @@ func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	if maps.Equal(all, p.Observed.PendingRestarts) {
 		return nil
 	}
-	err := store.KeepState(p.Plan.Layout.PendingRestarts(p.Plan.ID.UID), all, len(all) > 0)
+	path := p.Plan.Layout.PendingRestarts(p.Plan.ID.UID)
+	var err error
+	if len(all) == 0 {
+		err = statefile.Remove(path)
+	} else {
+		err = store.PendingRestartsFile.Write(path, all)
+	}
 	if err != nil {
 		err = fmt.Errorf("pod %s: record the restarting containers: %w", p.Plan.ID, err)
 	}

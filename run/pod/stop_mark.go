@@ -2,11 +2,9 @@ package pod
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -14,21 +12,18 @@ import (
 // the pod. start and apply run an interrupted pod again, even if its restartPolicy would not restart its
 // containers.
 func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
-	mark := observe.StopMark{Why: why, Hint: hint, Interrupted: interrupts || observe.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID).Interrupted}
-	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark.Bytes(), 0o600)
+	before := store.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID)
+	mark := store.StopMark{Why: why, Hint: hint, Interrupted: interrupts || before != nil && before.Interrupted}
+	return store.StopMarkFile.Write(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark)
 }
 
 // WasStopped returns an error if another command stopped the pod before or while this command
 // waited, and nil otherwise.
 func (p *Pod) WasStopped() error {
-	data, err := store.ReadState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
-	if errors.Is(err, fs.ErrNotExist) {
+	mark := store.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID)
+	if mark == nil {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	mark := observe.ParseStopMark(data)
 	if p.RemovedAtEnd {
 		mark.Hint = ""
 	}
@@ -38,9 +33,5 @@ func (p *Pod) WasStopped() error {
 // ClearStopped removes the record that the pod was stopped. It must be called after the pod has
 // been admitted again.
 func (p *Pod) ClearStopped() error {
-	err := os.Remove(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return statefile.Remove(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 }

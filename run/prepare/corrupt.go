@@ -5,24 +5,25 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// corruptState returns warnings about corrupt state files, which planning ignores. podrun does not
+// corruptState returns warnings about state files that podrun cannot use, which planning ignores. podrun does not
 // refuse a pod because of them. corruptState does not warn about pods that the command replaces
 // because their checkpoints are corrupt.
 func (in Input) corruptState() problem.List {
 	var out problem.List
 	for _, what := range in.Facts.Unreadable {
-		out = append(out, problem.Problem{Message: "corrupt state file, ignored: " + what, Warning: true})
+		out = append(out, problem.Problem{Message: "ignored: " + what, Warning: true})
 	}
 	for _, p := range in.Facts.Pods {
 		replaced := in.ReplaceCorrupt && slices.ContainsFunc(in.Existing, func(h ExistingPod) bool { return h.ID.UID == p.UID && h.Corrupt })
 		if !replaced && p.Broken != "" && p.RootDir == "" {
 			id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-			out = append(out, problem.Problem{Object: identity.ObjectName(id), Message: "its checkpoint is corrupt, so podrun does not count its requests and ports: " + p.Broken,
-				Hint: identity.DeleteHint(id), Warning: true})
+			out = append(out, problem.Problem{Object: identity.ObjectName(id), Message: "podrun does not count its requests and ports: " + p.Broken,
+				Hint: "if the file is lost, " + identity.DeleteHint(id), Warning: true})
 		}
 	}
 	return out
@@ -42,14 +43,18 @@ func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	return out
 }
 
-// brokenProblems refuses to replace a pod whose checkpoint is corrupt. The grace period and the
+// brokenProblems refuses to replace a pod whose checkpoint podrun cannot use. The grace period and the
 // preStop hooks of that pod are unknown, so the user has to decide.
 func (t Target) brokenProblems() problem.List {
 	var out problem.List
 	for _, h := range t.Old {
 		if h.Broken != nil {
 			p := problem.WarningOf(h.Broken)
-			out = append(out, problem.Problem{Reason: "CheckpointCorrupt", Message: p.Message, Hint: p.Hint, Kind: problem.Runtime})
+			reason := event.CheckpointUnreadable
+			if h.Corrupt {
+				reason = event.CheckpointCorrupt
+			}
+			out = append(out, problem.Problem{Reason: reason, Message: p.Message, Hint: p.Hint, Kind: problem.Runtime})
 		}
 	}
 	return out

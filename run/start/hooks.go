@@ -166,7 +166,7 @@ func (h *Hooks) markHook(containerID string, state lifecycle.HookState) error {
 	if err := h.makeMarks(); err != nil {
 		return err
 	}
-	if err := store.WriteState(h.hookMark(containerID), []byte(state), 0o640); err != nil {
+	if err := store.HookFile.Write(h.hookMark(containerID), state); err != nil {
 		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)
 	}
 	h.pod.Observed.SetHook(containerID, state)

@@ -27,7 +27,7 @@ func serviceEnv(layout identity.Layout, object *corev1.Pod, cluster func(string)
 	if off := object.Spec.EnableServiceLinks; off != nil && !*off || !store.HasServices(layout) {
 		return nil, nil
 	}
-	records, _, err := store.ReadServices(layout) // serve and apply report corrupt records
+	records, _, err := store.ReadServices(layout) // a synchronization reports the faults
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +84,15 @@ func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(s
 		return fmt.Errorf("lock the names of Services: %w", err)
 	}
 	defer lock.Unlock()
-	names, err := store.ReadJSON[[]service.Name](layout.ServiceNames(), "the names of Services")
+	names, fault, err := store.ReadServiceNames(layout)
 	if err != nil {
 		return err
 	}
-	records, _, err := store.ReadServices(layout)
+	if fault != nil {
+		// The next synchronization derives the names again, and adds them to this file.
+		p.Node.WarnOnce(fault.Warning())
+	}
+	records, _, err := store.ReadServices(layout) // a synchronization reports the faults
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestServiceNamesAtStart(t *testing.T) {
 	if err := store.WriteService(layout, recorded("shop", "new", "10.0.0.1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.KeepState(layout.ServiceNames(), []service.Name{}, true); err != nil {
+	if err := store.WriteServiceNames(layout, []service.Name{}); err != nil {
 		t.Fatal(err)
 	}
 	// The record of this Service is newer than the last synchronization.

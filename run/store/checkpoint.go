@@ -13,9 +13,9 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/volume"
 )
@@ -65,7 +65,7 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 		}
 		data = identity.AddSecretsToken(token, data)
 	} else {
-		data = identity.AddSchema(data)
+		data = identity.AddSchema(identity.PlainSchema, data)
 	}
 	if err == nil {
 		err = volume.WriteCheckpoint(layout, id.UID, append([]byte(identity.CheckpointHead+id.String()+"\n"), data...))
@@ -116,43 +116,91 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 
 // viewCheckpoint implements ViewCheckpoint, except that it does not set defaults or wrap the error.
 func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
-	path := layout.Checkpoint(uid)
-	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
+	found := checkpointFile.Examine(context.Background(), layout.Checkpoint(uid))
+	c := found.Value
+	switch {
+	case found.State == statefile.Absent, found.State == statefile.Newer && c.Pod == nil: // this version does not support the format
 		return nil, nil
+	case found.State == statefile.Corrupt, found.State == statefile.Unreadable:
+		return nil, unnamed(found.Fault)
+	case c.token == "":
+		return &c.Checkpoint, nil
 	}
-	if err != nil {
-		return nil, err
+	whole := secretCheckpointFile.Examine(context.Background(), filepath.Join(layout.SecretPod(uid), filepath.Base(c.token)))
+	switch whole.State {
+	case statefile.Absent:
+		c.SecretsLost = true
+	case statefile.Intact:
+		c.Checkpoint = whole.Value
+	default:
+		return nil, unnamed(whole.Fault)
 	}
-	content, version := identity.CutSchema(data)
-	token, content := identity.CutSecretsToken(content)
-	lost := false
-	if token != "" {
-		path = filepath.Join(layout.SecretPod(uid), filepath.Base(token))
-		whole, err := hostfile.ReadNoFollow(context.Background(), path, identity.MaxCheckpoint)
-		if lost = errors.Is(err, fs.ErrNotExist); err != nil && !lost {
-			return nil, err
+	c.InMemory = true
+	return &c.Checkpoint, nil
+}
+
+// unnamed returns a fault without the name of the content, because BrokenCheckpoint adds it.
+func unnamed(f *statefile.Fault) *statefile.Fault {
+	out := *f
+	out.What = ""
+	return &out
+}
+
+// storedCheckpoint is the content of a checkpoint's file. If token is not "", the Secrets are in memory.
+type storedCheckpoint struct {
+	manifest.Checkpoint
+	token string // name of the file in memory
+}
+
+var checkpointFile = statefile.Declare(statefile.Kind[storedCheckpoint]{
+	What: "the checkpoint of a pod", Files: "pods/<uid>/pod.yaml", Scope: statefile.OfPod,
+	On:    statefile.Answers{Absent: "no such pod", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+	Paths: eachPod(identity.Layout.Checkpoint), Limit: identity.MaxCheckpoint,
+	Decode: func(data []byte) (c storedCheckpoint, err error) {
+		c.token, data = identity.CutSecretsToken(data)
+		if c.Checkpoint, err = manifest.Unmarshal(data); err != nil {
+			c.Checkpoint = manifest.Checkpoint{} // a part of a pod must not count as the pod
 		}
-		if !lost {
-			content = whole
+		return c, err
+	},
+})
+
+// secretCheckpointFile is the complete checkpoint of a pod whose Secrets are in memory. It has no version,
+// because an upgrade does not replace the checkpoint that names the file.
+var secretCheckpointFile = statefile.Declare(statefile.Kind[manifest.Checkpoint]{
+	What: "the checkpoint of a pod in memory", Files: "(in memory) pods/<uid>/<random>", Scope: statefile.OfPod,
+	On:     statefile.Answers{Absent: "the Secrets are lost: podrun starts no containers", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Ignore},
+	Paths:  secretFiles,
+	Format: statefile.Unversioned, Limit: identity.MaxCheckpoint, Decode: manifest.Unmarshal,
+})
+
+// secretFiles returns the checkpoints in memory.
+func secretFiles(l identity.Layout) (out []string) {
+	pods, _ := os.ReadDir(l.SecretPods()) // the directory exists only if Secrets are in memory
+	for _, p := range pods {
+		files, _ := os.ReadDir(l.SecretPod(p.Name()))
+		for _, f := range files {
+			if !strings.HasPrefix(f.Name(), ".") { // being written
+				out = append(out, filepath.Join(l.SecretPod(p.Name()), f.Name()))
+			}
 		}
 	}
-	c, err := manifest.Unmarshal(content)
-	if err != nil && identity.CheckSchema("", version) != nil {
-		return nil, nil // this version does not support the format
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	c.InMemory, c.SecretsLost = token != "", lost
-	return &c, nil
+	return out
 }
 
 // BrokenCheckpoint returns the error (kind Runtime) of a pod whose checkpoint
-// cannot be read.
+// cannot be read. Its hint advises to delete the pod only if the checkpoint is lost.
 func BrokenCheckpoint(id identity.Pod, err error) error {
-	return &problem.Error{Kind: problem.Runtime, Object: identity.ObjectName(id),
-		Op: "read its checkpoint", Err: err, Hint: identity.DeleteHint(id)}
+	out := &problem.Error{Kind: problem.Runtime, Object: identity.ObjectName(id), Op: "read its checkpoint", Err: err}
+	switch {
+	case statefile.LacksResources(err):
+		out.Hint = "run the command again"
+	case IsCorrupt(err):
+		out.Hint = identity.DeleteHint(id)
+	default:
+		out.Hint = "make the file readable, or " + identity.DeleteHint(id)
+	}
+	return out
 }
 
 // BrokenCause returns the reason why a checkpoint cannot be read, without the pod's name.
@@ -163,16 +211,9 @@ func BrokenCause(err error) error {
 	return err
 }
 
-// IsCorrupt reports whether an error of ReadCheckpoint means that the content of the checkpoint is
-// lost. IsCorrupt returns false if the file cannot be read temporarily, for example because of
-// EMFILE, because the content may be intact.
-func IsCorrupt(err error) bool {
-	if err == nil || IsNewer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	errno, system := errors.AsType[unix.Errno](err)
-	return !system || errno == unix.ELOOP
-}
+// IsCorrupt reports whether an error means that the content of a state file is lost. It returns false if
+// the file cannot be read, for example because of EMFILE, because the content may be intact.
+func IsCorrupt(err error) bool { return statefile.IsCorrupt(err) }
 
 // StoredPods lists the pods that have a checkpoint. It reads their names with discover.StoredPod.
 func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
@@ -313,7 +354,7 @@ func sweepLocks(layout identity.Layout, count int) error {
 		delete(names, filepath.Base(layout.PodLock(id)))
 	}
 	for name := range names {
-		if id, ok := lockedPod(name); ok {
+		if id, ok := identity.LockedPod(name); ok {
 			if err := sweepLock(layout, id); err != nil {
 				return err
 			}
@@ -343,10 +384,4 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// lockedPod parses the name of a lock file into the pod's namespace and name.
-func lockedPod(name string) (identity.Pod, bool) {
-	namespace, pod, ok := strings.Cut(name, "_")
-	return identity.Pod{Namespace: namespace, Name: pod}, ok
 }

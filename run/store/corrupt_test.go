@@ -2,40 +2,40 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
-// TestIsCorrupt checks that a checkpoint is corrupt only if its content is lost, and not if it
-// temporarily cannot be read.
-func TestIsCorrupt(t *testing.T) {
-	path := func(err error) error { return &fs.PathError{Op: "open", Path: "pod.yaml", Err: err} }
-	for err, want := range map[error]bool{
-		nil:                                false,
-		errors.New("it has no pod"):        true,
-		path(hostfile.ErrNotRegular):       true,
-		path(hostfile.ErrTooLarge):         true,
-		path(unix.ELOOP):                   true,
-		path(unix.EMFILE):                  false,
-		path(unix.ENOMEM):                  false,
-		path(unix.EACCES):                  false,
-		path(unix.EIO):                     false,
-		path(context.DeadlineExceeded):     false,
-		identity.CheckSchema("x", 1000000): false,
+// TestBrokenCheckpoint checks that podrun advises to delete a pod only if its checkpoint is lost, and not if
+// the checkpoint cannot be read at the moment.
+func TestBrokenCheckpoint(t *testing.T) {
+	id := identity.Pod{Namespace: "default", Name: "web"}
+	for name, test := range map[string]struct {
+		state   statefile.State
+		err     error
+		corrupt bool
+		hint    string
+	}{
+		"corrupt":     {statefile.Corrupt, nil, true, "podrun delete"},
+		"bad disk":    {statefile.Unreadable, unix.EIO, false, "make the file readable, or"},
+		"descriptors": {statefile.Unreadable, unix.EMFILE, false, "run the command again"},
+		"memory":      {statefile.Unreadable, unix.ENOMEM, false, "run the command again"},
+		"deadline":    {statefile.Unreadable, context.DeadlineExceeded, false, "run the command again"},
+		"newer":       {statefile.Newer, nil, false, ""},
 	} {
-		id := identity.Pod{Namespace: "default", Name: "web"}
-		if got := IsCorrupt(err); got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
+		err := BrokenCheckpoint(id, &statefile.Fault{Path: "pod.yaml", State: test.state, Err: test.err})
+		hint := err.(*problem.Error).Hint
+		if IsCorrupt(err) != test.corrupt || !strings.HasPrefix(strings.TrimPrefix(hint, "'"), test.hint) && !strings.Contains(hint, test.hint) {
+			t.Errorf("%s: corrupt %t, hint %q", name, IsCorrupt(err), hint)
 		}
-		if got := err != nil && IsCorrupt(BrokenCheckpoint(id, fmt.Errorf("web: %w", err))); got != want {
-			t.Errorf("of a pod, %v: %v, want %v", err, got, want)
+		if test.hint == "run the command again" && strings.Contains(hint, "delete") {
+			t.Errorf("%s: hint %q", name, hint)
 		}
 	}
 }

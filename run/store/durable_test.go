@@ -20,10 +20,16 @@ func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
 		before, do func(l identity.Layout) error
 		want       bool // whether podrun syncs the directory's entry
 	}{
-		"pending restarts": {do: func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "x", true) }, want: true},
+		"pending restarts": {do: func(l identity.Layout) error {
+			return PendingRestartsFile.Write(l.PendingRestarts("u"), map[string]lifecycle.PendingRestart{"x": {}})
+		}, want: true},
 		"other pending restarts": {
-			before: func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "x", true) },
-			do:     func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "y", true) },
+			before: func(l identity.Layout) error {
+				return PendingRestartsFile.Write(l.PendingRestarts("u"), map[string]lifecycle.PendingRestart{"x": {}})
+			},
+			do: func(l identity.Layout) error {
+				return PendingRestartsFile.Write(l.PendingRestarts("u"), map[string]lifecycle.PendingRestart{"y": {}})
+			},
 		},
 		"status":         {do: func(l identity.Layout) error { return setState(l, PodState{ProbedAt: stateTime(1)}) }},
 		"resize":         {do: func(l identity.Layout) error { return setState(l, resize) }, want: true},

@@ -3,16 +3,13 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 )
 
@@ -58,12 +55,13 @@ func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Ch
 		return nil
 	}
 	h, err := readHistory(layout, id)
-	if IsNewer(err) {
+	switch {
+	case IsNewer(err):
 		return nil
-	}
-	if err != nil || !h.describes(id.UID) {
-		// a corrupt history is of no use
-		h = history{}
+	case err != nil && !IsCorrupt(err):
+		return err
+	case err != nil || !h.describes(id.UID):
+		h = history{} // a corrupt history is of no use
 	}
 	objects, err := was.Without(next).Marshal()
 	if err != nil {
@@ -111,8 +109,8 @@ func (h *history) dropSecrets() (dropped bool) {
 }
 
 // Revisions returns the history of a pod, oldest first. The last element is the current definition,
-// which is in the checkpoint c. The error is a *identity.SchemaError if a newer version of podrun wrote
-// the history.
+// which is in the checkpoint c. The error matches IsNewer if a newer version of podrun wrote the
+// history.
 func Revisions(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) ([]Revision, error) {
 	h, err := readHistory(layout, id)
 	if err != nil {
@@ -160,54 +158,53 @@ func (h *history) drop(c manifest.Checkpoint) {
 
 // write stores the history of a pod. It drops the oldest revisions if the file would be too large.
 func (h history) write(layout identity.Layout, id identity.Pod) error {
-	data, err := h.fit(identity.MaxCheckpoint)
-	if err == nil {
-		err = hostfile.MakeDirsDurable(layout.Histories(), 0o750)
-	}
-	if err == nil {
-		err = WriteState(layout.History(id), data, 0o600)
-	}
+	h, err := h.fit(identity.MaxCheckpoint)
 	if err != nil {
 		return fmt.Errorf("write the history of pod %s: %w", id, err)
 	}
-	return nil
+	return histories.Put(layout, id, h)
 }
 
-// fit encodes the newest maxRevisions revisions, or as many of them as fit in limit bytes.
-func (h history) fit(limit int) ([]byte, error) {
+// fit returns the newest maxRevisions revisions, or as many of them as fit in limit bytes when they are
+// encoded.
+func (h history) fit(limit int) (history, error) {
 	for drop := max(0, len(h.Revisions)-maxRevisions); ; drop++ {
-		data, err := json.Marshal(history{UID: h.UID, Revisions: h.Revisions[drop:]})
+		kept := history{UID: h.UID, Revisions: h.Revisions[drop:]}
+		data, err := json.Marshal(kept)
 		if err != nil || len(data) <= limit || drop == len(h.Revisions) {
-			return data, err
+			return kept, err
 		}
 	}
 }
 
-// readHistory reads a pod's history file. If there is no file, it returns an empty history.
+var histories = statefile.DeclareKeyed(statefile.Keyed[history]{
+	Dir: identity.Layout.Histories,
+	Kind: &statefile.Kind[history]{
+		What: "the history of a pod", Files: "history/<namespace>_<name>", Scope: statefile.OfPod,
+		On:    statefile.Answers{Absent: "no earlier definitions", Corrupt: historyStartsAgain, Unreadable: statefile.Refuse, Newer: historyUnchanged},
+		Limit: identity.MaxCheckpoint + 1<<10, Mode: 0o600, DirMode: 0o750, // the version takes less than 1 KiB
+	},
+})
+
+// The answers of histories.
+const (
+	historyStartsAgain statefile.Action = "`podrun rollout` fails; the next definition begins a new history"
+	historyUnchanged   statefile.Action = "`podrun rollout` fails; podrun does not record definitions"
+)
+
+// readHistory reads a pod's history. If there is none, it returns an empty history.
 func readHistory(layout identity.Layout, id identity.Pod) (history, error) {
-	var h history
-	const head = 1 << 10 // maximum size of the part with the schema version
-	data, err := hostfile.ReadNoFollow(context.Background(), layout.History(id), identity.MaxCheckpoint+head)
-	if errors.Is(err, fs.ErrNotExist) {
-		return h, nil
+	found := histories.Look(context.Background(), layout, id)
+	if found.Fault != nil {
+		return history{}, fmt.Errorf("pod %s: %w", id, found.Fault)
 	}
-	if err == nil {
-		content, version := identity.CutSchema(data)
-		if err := identity.CheckSchema(layout.History(id), version); err != nil {
-			return h, err
-		}
-		err = json.Unmarshal(content, &h)
-	}
-	if err != nil {
-		return h, fmt.Errorf("read the history of pod %s: %w", id, InFile(layout.History(id), err))
-	}
-	return h, nil
+	return found.Value, nil
 }
 
 // removeHistory removes the history of a pod that was removed. The pod's lock must be held.
 func removeHistory(layout identity.Layout, id identity.Pod) error {
-	if err := os.Remove(layout.History(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pod %s: remove its history: %w", id, err)
+	if err := histories.Delete(layout, id); err != nil {
+		return err
 	}
 	removeTemporary(layout.Histories(), "."+filepath.Base(layout.History(id))+".")
 	return nil

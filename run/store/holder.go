@@ -92,7 +92,7 @@ func RewriteHolders(layout identity.Layout, locks ...string) error {
 		return err
 	}
 	for _, name := range owners {
-		id, ok := lockedPod(name)
+		id, ok := identity.LockedPod(name)
 		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}

@@ -2,21 +2,17 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/internal/faultpoint"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 )
 
@@ -92,7 +88,7 @@ func (r *CronJobRecord) Deleting() bool { return r.Deleted || r.CronJob.Deletion
 func (r *JobRecord) OwnedBy(c *batchv1.CronJob) bool { return metav1.IsControlledBy(r.Job, c) }
 
 // Records contains all records of Jobs and CronJobs, sorted by namespace and name. Unreadable maps
-// the path of each record that podrun cannot read to the reason.
+// the path of each record that podrun cannot use to the reason.
 type Records struct {
 	Jobs       []*JobRecord
 	CronJobs   []*CronJobRecord
@@ -102,6 +98,36 @@ type Records struct {
 // maxRecord is the maximum size of a record in bytes. A manifest may be larger; podrun then
 // refuses the Job.
 const maxRecord = 4 << 20
+
+var jobRecords = statefile.DeclareKeyed(statefile.Keyed[*JobRecord]{
+	Dir: identity.Layout.Jobs,
+	Kind: &statefile.Kind[*JobRecord]{
+		What: "the record of a Job", Files: "jobs/<namespace>_<name>", Scope: statefile.Job,
+		On:    statefile.Answers{Absent: "no such Job", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		Limit: maxRecord, Mode: 0o600, DirMode: 0o750,
+	},
+	Check: func(_ identity.Pod, r *JobRecord) error {
+		if r == nil || r.Job == nil {
+			return errors.New("it has no Job")
+		}
+		return nil
+	},
+})
+
+var cronJobRecords = statefile.DeclareKeyed(statefile.Keyed[*CronJobRecord]{
+	Dir: identity.Layout.CronJobs,
+	Kind: &statefile.Kind[*CronJobRecord]{
+		What: "the record of a CronJob", Files: "cronjobs/<namespace>_<name>", Scope: statefile.CronJob,
+		On:    statefile.Answers{Absent: "no such CronJob", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		Limit: maxRecord, Mode: 0o600, DirMode: 0o750,
+	},
+	Check: func(_ identity.Pod, r *CronJobRecord) error {
+		if r == nil || r.CronJob == nil {
+			return errors.New("it has no CronJob")
+		}
+		return nil
+	},
+})
 
 // LockRecords locks the records of Jobs and CronJobs for changes. The caller must not hold the lock
 // while it waits for an event. The argument who identifies the process that holds the lock.
@@ -116,111 +142,49 @@ func LockRecords(ctx context.Context, layout identity.Layout, who string) (*File
 // ReadRecords reads all records.
 func ReadRecords(layout identity.Layout) (*Records, error) {
 	out := &Records{Unreadable: map[string]error{}}
-	err := eachRecord(layout.Jobs(), func(path string) error {
-		r, err := readRecord[JobRecord](path, maxRecord)
-		if err == nil && r.Job == nil {
-			err = errors.New("it has no Job")
-		}
-		if err == nil {
-			out.Jobs = append(out.Jobs, r)
-		}
-		return err
-	}, out.Unreadable)
-	if err == nil {
-		err = eachRecord(layout.CronJobs(), func(path string) error {
-			r, err := readRecord[CronJobRecord](path, maxRecord)
-			if err == nil && r.CronJob == nil {
-				err = errors.New("it has no CronJob")
-			}
-			if err == nil {
-				out.CronJobs = append(out.CronJobs, r)
-			}
-			return err
-		}, out.Unreadable)
+	var err error
+	if out.Jobs, err = listRecords(layout, jobRecords, out.Unreadable); err == nil {
+		out.CronJobs, err = listRecords(layout, cronJobRecords, out.Unreadable)
 	}
 	return out, err
 }
 
-func eachRecord(dir string, read func(path string) error, unreadable map[string]error) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list %s: %w", dir, err)
+// listRecords lists the records of a directory, and adds those that podrun cannot use to unreadable.
+func listRecords[T any](layout identity.Layout, from statefile.Keyed[T], unreadable map[string]error) (out []T, err error) {
+	records, faults, err := from.List(context.Background(), layout, nil)
+	for _, r := range records {
+		out = append(out, r.Value)
 	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || !strings.Contains(e.Name(), "_") {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		err := read(path)
-		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist):
-		case IsNewer(err):
-			unreadable[path] = errors.New("a newer version of podrun wrote it")
-		default:
-			unreadable[path] = err
-		}
+	for _, f := range faults {
+		unreadable[f.Path] = f.Fault
 	}
-	return nil
-}
-
-// readRecord reads a record of at most limit bytes. The error is a *identity.SchemaError if a newer version
-// of podrun wrote it.
-func readRecord[T any](path string, limit int64) (*T, error) {
-	data, err := hostfile.ReadNoFollow(context.Background(), path, limit)
-	if err != nil {
-		return nil, err
-	}
-	content, version := identity.CutSchema(data)
-	if err := identity.CheckSchema(path, version); err != nil {
-		return nil, err
-	}
-	var out T
-	return &out, json.Unmarshal(content, &out)
+	return out, err
 }
 
 // WriteJob writes and syncs the record of a Job.
 func WriteJob(layout identity.Layout, r *JobRecord) error {
-	return writeRecord(layout.Job(r.Job.Namespace, r.Job.Name), "job", r)
+	faultpoint.At("job/write")
+	err := jobRecords.Put(layout, identity.Pod{Namespace: r.Job.Namespace, Name: r.Job.Name}, r)
+	faultpoint.At("job/written")
+	return err
 }
 
 // WriteCronJob writes and syncs the record of a CronJob.
 func WriteCronJob(layout identity.Layout, r *CronJobRecord) error {
-	return writeRecord(layout.CronJob(r.CronJob.Namespace, r.CronJob.Name), "cronjob", r)
-}
-
-func writeRecord(path, what string, r any) error {
-	data, err := json.Marshal(r)
-	if err == nil && len(data) > maxRecord {
-		err = fmt.Errorf("it has more than %d MiB", maxRecord>>20)
-	}
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o750)
-	}
-	if err == nil {
-		faultpoint.At(what + "/write")
-		err = WriteState(path, data, 0o600)
-		faultpoint.At(what + "/written")
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	faultpoint.At("cronjob/write")
+	err := cronJobRecords.Put(layout, identity.Pod{Namespace: r.CronJob.Namespace, Name: r.CronJob.Name}, r)
+	faultpoint.At("cronjob/written")
+	return err
 }
 
 // RemoveJob removes the record of a Job.
 func RemoveJob(layout identity.Layout, j *batchv1.Job) error {
-	return removeRecord(layout.Job(j.Namespace, j.Name))
+	faultpoint.At("record/remove")
+	return jobRecords.Delete(layout, identity.Pod{Namespace: j.Namespace, Name: j.Name})
 }
 
 // RemoveCronJob removes the record of a CronJob.
 func RemoveCronJob(layout identity.Layout, c *batchv1.CronJob) error {
-	return removeRecord(layout.CronJob(c.Namespace, c.Name))
-}
-
-func removeRecord(path string) error {
 	faultpoint.At("record/remove")
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	return nil
+	return cronJobRecords.Delete(layout, identity.Pod{Namespace: c.Namespace, Name: c.Name})
 }

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,57 +17,46 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
-// maxOwnerRecord limits the size of an owner record in bytes. The record has an entry for each
-// container that podrun is stopping, and a pod has at most 1,000 containers.
-const maxOwnerRecord = 1 << 20
+// ownerRecords are the owner records of pods. If a record is corrupt, no command owns the pod. A record has
+// an entry for each container that podrun is stopping, and a pod has at most 1,000 containers. It is not
+// synced, because no process that owns the pod survives a crash of the host.
+var ownerRecords = statefile.DeclareKeyed(statefile.Keyed[OwnerRecord]{
+	Dir: identity.Layout.Owners,
+	Kind: &statefile.Kind[OwnerRecord]{
+		What: "the owner record of a pod", Files: "owners/<namespace>_<name>", Scope: statefile.OfPod,
+		On:     statefile.Answers{Absent: "no command owns the pod", Corrupt: statefile.Ignore, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		Format: statefile.Field, Field: "schema", Newest: ownerSchema, Mode: 0o600, DirMode: 0o750, Unsynced: true,
+	},
+})
 
 // ReadOwner reads a pod's owner record. It returns nil if there is none or if it is corrupt: no
 // command then owns the pod. The error is of kind Refused if a newer version of podrun wrote the
 // record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
-	data, err := readOwnerFile(layout, id)
-	if data == nil || err != nil {
-		return nil, err
-	}
-	return decodeOwner(id, data)
+	r, _, err := ownerRecords.Get(context.Background(), layout, id)
+	return r, ownerError(id, err)
 }
 
-// readOwnerFile returns the content of a pod's owner record, or nil if there is none.
-func readOwnerFile(layout identity.Layout, id identity.Pod) ([]byte, error) {
-	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
-		return nil, nil
+func ownerError(id identity.Pod, err error) error {
+	switch {
+	case IsNewer(err):
+		return &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Err: err, Hint: "use the newer podrun that wrote it"}
+	case err != nil:
+		return fmt.Errorf("pod %s: %w", id, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("pod %s: read its owner: %w", id, err)
-	}
-	return data, nil
+	return nil
 }
 
-// decodeOwner decodes an owner record. Its results are those of ReadOwner.
-func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
-	var r OwnerRecord
-	if json.Unmarshal(data, &r) != nil {
-		return nil, nil
-	}
-	if r.Schema > ownerSchema {
-		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
-			Err:  fmt.Errorf("its owner record has schema version %d, but this podrun supports only versions up to %d", r.Schema, ownerSchema),
-			Hint: "use the newer podrun that wrote it"}
-	}
-	return &r, nil
-}
-
-// decodedOwner contains the last owner record that a process read. It avoids decoding, which takes
-// longer than reading: a waiting process reads the record ten times per second, and each probe reads
-// it twice.
+// decodedOwner contains the last owner record that a process read. It avoids reading and decoding a record
+// that has not changed: a waiting process reads the record ten times per second, and each probe reads it
+// twice.
 type decodedOwner struct {
 	mu     sync.Mutex
-	data   []byte
-	record *OwnerRecord // decoded from data; nil if data is corrupt
-	file   ownerFile    // the file that contains data; the zero value if the file is not known for certain
+	record *OwnerRecord // nil if the record is corrupt
+	file   ownerFile    // the file that contains record; the zero value if the file is not known for certain
 }
 
 // ownerFile identifies the content of an owner record: each write creates a new file.
@@ -101,52 +88,25 @@ func statOwner(path string) (f ownerFile, ok bool) {
 func (d *decodedOwner) read(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	file, settled := statOwner(layout.Owner(id))
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if settled && d.file == file {
-		defer d.mu.Unlock()
 		return d.record.clone(), nil
 	}
-	d.mu.Unlock()
-	data, err := readOwnerFile(layout, id)
-	if data == nil || err != nil {
+	r, err := ReadOwner(layout, id)
+	if err != nil {
 		return nil, err
 	}
-	// data is the content of this file only if the file was the same before and after the read.
+	// r is the content of this file only if the file was the same before and after the read.
 	if after, _ := statOwner(layout.Owner(id)); !settled || after != file {
 		file = ownerFile{}
 	}
-	return d.decode(id, data, file)
+	d.record, d.file = r, file
+	return r.clone(), nil
 }
 
-// decode implements decodeOwner for the content of a file, but decodes only content that has changed.
-// The caller may change the result.
-func (d *decodedOwner) decode(id identity.Pod, data []byte, file ownerFile) (*OwnerRecord, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.data == nil || !bytes.Equal(data, d.data) {
-		r, err := decodeOwner(id, data)
-		if err != nil {
-			return nil, err
-		}
-		d.data, d.record = data, r
-	}
-	d.file = file
-	return d.record.clone(), nil
-}
-
-// writeOwner writes a pod's owner record. The pod's lock must be held. It does not sync the file,
-// because no process that owns the pod survives a crash of the host.
+// writeOwner writes a pod's owner record. The pod's lock must be held.
 func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
-	data, err := json.Marshal(r)
-	if err == nil {
-		err = os.MkdirAll(layout.Owners(), 0o750)
-	}
-	if err == nil {
-		err = hostfile.WriteUnsynced(layout.Owner(id), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("pod %s: write its owner: %w", id, err)
-	}
-	return nil
+	return ownerRecords.Put(layout, id, r)
 }
 
 // removeOwner removes the owner record and the history of a pod after podrun has removed the pod
@@ -155,8 +115,8 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	if err := removeHistory(layout, id); err != nil {
 		return err
 	}
-	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pod %s: remove its owner: %w", id, err)
+	if err := ownerRecords.Delete(layout, id); err != nil {
+		return err
 	}
 	removeTemporary(layout.Owners(), "."+filepath.Base(layout.Owner(id))+".")
 	removeTemporary(layout.Claims(), "."+claimPrefix(id))
@@ -217,7 +177,7 @@ func sweepClaims(layout identity.Layout) error {
 			return
 		}
 		if at := strings.LastIndexByte(name, '_'); at > 0 {
-			if id, ok := lockedPod(name[:at]); ok {
+			if id, ok := identity.LockedPod(name[:at]); ok {
 				if r, err := ReadOwner(layout, id); err != nil || r != nil && r.Claim == name {
 					return
 				}

@@ -4,16 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -30,9 +31,42 @@ type PodState struct {
 // ErrNoPodDir means that a pod has no directory, because it is new or was deleted.
 var ErrNoPodDir = errors.New("the pod has no directory")
 
-// maxPodState is the maximum size of a pod's state in bytes. It is the sum of the limits of the
-// three files that it replaced.
-const maxPodState = 3 * maxState
+// podStateContent is the decoded content of a pod's state file.
+type podStateContent struct {
+	state PodState
+	// corrupt is true if a part is corrupt; lostResize is true if the resize is.
+	corrupt, lostResize bool
+}
+
+var podStateFile = statefile.Declare(statefile.Kind[podStateContent]{
+	What: "the pod's state", Files: "pods/<uid>/plugins/podrun.dev~status/status.json", Scope: statefile.OfPod,
+	On: statefile.Answers{Absent: "nothing is recorded", Corrupt: "the other parts are used, with a warning; podrun repeats the resize in place",
+		Unreadable: "counts as absent, with a warning; podrun does not write it", Newer: statefile.Partial},
+	Paths: eachPod(identity.Layout.State), Version: identity.StateSchema, Mode: 0o640,
+	Unsynced: true,    // an empty file contained no resize, because UpdatePodState syncs a state with a resize
+	Limit:    3 << 20, // the sum of the limits of the three files that it replaced
+	Decode: func(data []byte) (podStateContent, error) {
+		lost := &lifecycle.Resize{}
+		s, err := decodePodState(data, lost)
+		return podStateContent{state: s, corrupt: err != nil, lostResize: s.Resize == lost}, err
+	},
+	Encode: func(c podStateContent) ([]byte, error) { return json.Marshal(c.state) },
+})
+
+var legacyProbesFile = statefile.Declare(statefile.Kind[map[string]lifecycle.Probed]{
+	What: "the probe results", Files: "pods/<uid>/plugins/podrun.dev~probes/results.json", Scope: statefile.OfPod,
+	On:    statefile.Answers{Absent: "no results; only an older podrun writes the file", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Ignore},
+	Paths: eachPod(identity.Layout.LegacyProbes),
+})
+
+var legacyResizeFile = statefile.Declare(statefile.Kind[*lifecycle.Resize]{
+	What: "the resize that has not finished", Files: "pods/<uid>/plugins/podrun.dev~resize/resize.json", Scope: statefile.OfPod,
+	On:    statefile.Answers{Absent: "no resize; only an older podrun writes the file", Corrupt: resizeAgain, Unreadable: resizeAgain, Newer: statefile.Ignore},
+	Paths: eachPod(identity.Layout.LegacyResize),
+})
+
+// resizeAgain is the answer of legacyResizeFile.
+const resizeAgain statefile.Action = "podrun repeats the resize, with a warning"
 
 // ReadPodState reads the state of a pod. A part that is missing or corrupt is zero; for a corrupt part, ReadPodState
 // also returns an error. As an exception, a corrupt resize becomes an empty Resize, so that podrun sets the resources
@@ -43,59 +77,54 @@ func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 	return s, errs
 }
 
-// readPodState implements ReadPodState, and also returns the schema version of the file. The
-// version is 0 if the file is missing or its first line is corrupt.
-func readPodState(l identity.Layout, uid string) (s PodState, version int, errs []error) {
-	file := l.State(uid)
-	data, err := hostfile.ReadNoFollow(context.Background(), file, maxPodState)
-	content, version := identity.CutSchema(data)
+// readPodState implements ReadPodState, and also returns what was found in the file.
+func readPodState(l identity.Layout, uid string) (s PodState, found statefile.Found[podStateContent], errs []error) {
+	found = podStateFile.Examine(context.Background(), l.State(uid))
+	s = found.Value.state
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err == nil && len(content) == 0 && version < identity.StateSchema:
-		// A power failure has destroyed the state. It contained no resize, because UpdatePodState
-		// syncs a state with a resize.
-	case err != nil:
-		s.Resize, errs = &lifecycle.Resize{}, []error{fmt.Errorf("read the pod's state: %w", err)}
-	case version > identity.Schema:
-		s, _ = decodePodState(content, nil)
-	default:
-		s, errs = decodePodState(content, &lifecycle.Resize{})
-		for i, err := range errs {
-			errs[i] = fmt.Errorf("%s: %w", file, err)
-		}
+	case found.State == statefile.Newer && found.Value.lostResize:
+		s.Resize = nil
+	case found.State == statefile.Unreadable, found.State == statefile.Corrupt && !found.Value.corrupt:
+		s.Resize, errs = &lifecycle.Resize{}, []error{found.Fault}
+	case found.State == statefile.Corrupt:
+		errs = []error{found.Fault}
 	}
-	if version < identity.StateSchema {
-		if version > 0 {
-			// Up to schema version 2, the resize is in a separate file.
-			s.Resize = nil
-		}
-		errs = append(errs, s.addLegacy(l, uid)...)
+	if found.Version >= identity.StateSchema {
+		return s, found, errs
 	}
-	return s, version, errs
+	if found.Version > 0 {
+		// Up to schema version 2, the resize is in a separate file.
+		s.Resize = nil
+	}
+	return s, found, append(errs, s.addLegacy(l, uid)...)
 }
 
 // decodePodState decodes each part of a pod's state separately, so that a corrupt part does not
 // affect the others. If it cannot decode a resize, it returns corruptResize.
-func decodePodState(content []byte, corruptResize *lifecycle.Resize) (s PodState, errs []error) {
+func decodePodState(content []byte, corruptResize *lifecycle.Resize) (s PodState, err error) {
 	var parts struct{ Probes, ProbedAt, Resize json.RawMessage }
 	if err := json.Unmarshal(content, &parts); err != nil {
-		return PodState{Resize: corruptResize}, []error{fmt.Errorf("read the pod's state: %w", err)}
+		return PodState{Resize: corruptResize}, err
 	}
-	s.Kept = decodePart(content, "status", lifecycle.Kept{}, &errs)
-	s.Probes = decodePart[map[string]lifecycle.Probed](parts.Probes, "probe results", nil, &errs)
-	s.ProbedAt = decodePart(parts.ProbedAt, "time of the probe results", time.Time{}, &errs)
-	s.Resize = decodePart(parts.Resize, "resize", corruptResize, &errs)
-	return s, errs
+	var failed []string
+	s.Kept = decodePart(content, "status", lifecycle.Kept{}, &failed)
+	s.Probes = decodePart[map[string]lifecycle.Probed](parts.Probes, "probe results", nil, &failed)
+	s.ProbedAt = decodePart(parts.ProbedAt, "time of the probe results", time.Time{}, &failed)
+	s.Resize = decodePart(parts.Resize, "resize", corruptResize, &failed)
+	if len(failed) > 0 {
+		return s, errors.New(strings.Join(failed, "; "))
+	}
+	return s, nil
 }
 
 // decodePart decodes a part of a pod's state. If the part is missing, it returns the zero
-// value. If the part cannot be decoded, it adds an error to errs and returns corrupt.
-func decodePart[T any](data []byte, what string, corrupt T, errs *[]error) (value T) {
+// value. If the part cannot be decoded, it adds the reason to failed and returns corrupt.
+func decodePart[T any](data []byte, what string, corrupt T, failed *[]string) (value T) {
 	if len(data) == 0 {
 		return value
 	}
 	if err := json.Unmarshal(data, &value); err != nil {
-		*errs = append(*errs, fmt.Errorf("read the pod's %s: %w", what, err))
+		*failed = append(*failed, what+": "+err.Error())
 		return corrupt
 	}
 	return value
@@ -103,17 +132,17 @@ func decodePart[T any](data []byte, what string, corrupt T, errs *[]error) (valu
 
 // addLegacy reads the parts that are separate files up to schema version 2.
 func (s *PodState) addLegacy(l identity.Layout, uid string) (errs []error) {
-	probes, err := ReadJSON[map[string]lifecycle.Probed](l.LegacyProbes(uid), "the probe results")
-	if err != nil {
-		errs = append(errs, err)
+	probes, fault, _ := legacyProbesFile.Read(context.Background(), l.LegacyProbes(uid)) // err is the fault
+	if fault != nil {
+		errs = append(errs, fault)
 	}
 	s.Probes = probes
 	if info, err := os.Lstat(l.LegacyProbes(uid)); err == nil {
 		s.ProbedAt = info.ModTime()
 	}
-	resize, err := ReadJSON[*lifecycle.Resize](l.LegacyResize(uid), "the resize that has not finished")
-	if err != nil {
-		resize, errs = &lifecycle.Resize{}, append(errs, err)
+	resize, fault, _ := legacyResizeFile.Read(context.Background(), l.LegacyResize(uid)) // err is the fault
+	if fault != nil {
+		resize, errs = &lifecycle.Resize{}, append(errs, fault)
 	}
 	if resize != nil {
 		s.Resize = resize
@@ -126,9 +155,9 @@ func (s *PodState) addLegacy(l identity.Layout, uid string) (errs []error) {
 // removes. It returns ErrNoPodDir if the pod has no directory. The error is of kind Refused
 // (IsNewer) if a newer version of podrun wrote the file.
 func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error {
-	before, version, errs := readPodState(l, uid)
-	if err := identity.CheckSchema(l.State(uid), version); err != nil {
-		return newerError(l, uid, err)
+	before, found, errs := readPodState(l, uid)
+	if found.State == statefile.Newer {
+		return newerError(l, uid, found.Fault)
 	}
 	for _, err := range errs {
 		if !IsCorrupt(err) {
@@ -138,10 +167,6 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	}
 	after := before
 	change(&after)
-	data, err := json.Marshal(after)
-	if err != nil {
-		return err
-	}
 	file := l.State(uid)
 	switch err := os.Mkdir(filepath.Dir(file), 0o750); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -149,12 +174,12 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	case err != nil && !errors.Is(err, fs.ErrExist):
 		return err
 	}
-	write := hostfile.WriteUnsynced
-	durable := mustSync(before, after) || version < identity.StateSchema && hasLegacyState(l, uid)
+	write := podStateFile.Write
+	durable := mustSync(before, after) || found.Version < identity.StateSchema && hasLegacyState(l, uid)
 	if durable {
-		write = hostfile.Write
+		write = podStateFile.WriteDurable
 	}
-	if err := write(file, identity.AddStateSchema(data), 0o640); err != nil {
+	if err := write(file, podStateContent{state: after}); err != nil {
 		return err
 	}
 	if durable && !wasSynced(before) {

@@ -259,7 +259,7 @@ func TestPodStateCorruptParts(t *testing.T) {
 		{[]string{phase, probes, at, `"resize":"?"`}, unknown, 1},
 		{[]string{phase, probes, at, `"resize":{"since":7}`}, unknown, 1},
 		{[]string{phase, probes, at, `"resize":null`}, without(func(s *PodState) { s.Resize = nil }), 0},
-		{[]string{`"phase":7`, `"probes":7`, `"probedAt":7`, `"resize":7`}, PodState{Resize: &lifecycle.Resize{}}, 4},
+		{[]string{`"phase":7`, `"probes":7`, `"probedAt":7`, `"resize":7`}, PodState{Resize: &lifecycle.Resize{}}, 1},
 	} {
 		text := "{" + strings.Join(tc.parts, ",") + "}"
 		t.Run(text, func(t *testing.T) {
@@ -410,7 +410,7 @@ func TestPodStateKilledBetweenFiles(t *testing.T) {
 		wantState(t, l, before, 0)
 		data, err := json.Marshal(after)
 		if err == nil {
-			err = hostfile.Write(l.State(stateUID), identity.AddStateSchema(data), 0o640)
+			err = hostfile.Write(l.State(stateUID), identity.AddSchema(identity.StateSchema, data), 0o640)
 		}
 		if err != nil {
 			t.Fatal(err)

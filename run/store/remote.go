@@ -2,33 +2,63 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 )
 
 // maxCopy limits the size of a copy of a remote source, in bytes: its content in base64, and metadata.
 const maxCopy = manifest.MaxSource/3*4 + 64<<10
 
+// remoteCopies are the last valid contents of remote sources (source.Remotes, which decodes them).
+var remoteCopies = statefile.Declare(statefile.Kind[[]byte]{
+	What: "the last content of a URL", Files: "serve/remote/<hash of the URL>", Scope: statefile.URL,
+	On:    statefile.Answers{Absent: "the URL was never read", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Report},
+	Paths: remoteFiles, Limit: maxCopy, Mode: 0o600, DirMode: 0o750,
+	Decode: func(data []byte) ([]byte, error) {
+		if !json.Valid(data) {
+			return nil, errors.New("it is not JSON")
+		}
+		return data, nil
+	},
+	Encode: func(data []byte) ([]byte, error) { return data, nil },
+})
+
+// remoteFiles returns the files of all URLs.
+func remoteFiles(l identity.Layout) (out []string) {
+	for _, dir := range []string{l.SecretCopies(), l.RemoteCopies()} {
+		entries, _ := os.ReadDir(dir) // the directory exists only if there are URLs
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") {
+				out = append(out, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return out
+}
+
 // ReadRemoteCopy reads the copy with the given file name: the last valid content of a remote source
-// (source.Remotes).
+// (source.Remotes). The error is fs.ErrNotExist if there is none, or a *statefile.Fault.
 func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
-	data, err := hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.SecretCopies(), name), maxCopy)
-	if errors.Is(err, fs.ErrNotExist) {
-		data, err = hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.RemoteCopies(), name), maxCopy)
+	for _, dir := range []string{layout.SecretCopies(), layout.RemoteCopies()} {
+		found := remoteCopies.Examine(context.Background(), filepath.Join(dir, name))
+		switch {
+		case found.Fault != nil:
+			return nil, found.Fault
+		case found.State == statefile.Intact:
+			return found.Value, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	content, _ := identity.CutSchema(data)
-	return content, nil
+	return nil, fs.ErrNotExist
 }
 
 // WriteRemoteCopy writes a copy of a remote source. If podrun keeps Secrets in memory, it also keeps
@@ -39,17 +69,12 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory 
 	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
 	var err error
 	if inMemory {
-		err = writeSecretFile(layout, filepath.Join(memory, name), identity.AddSchema(data))
+		err = writeSecretFile(layout, filepath.Join(memory, name), identity.AddSchema(identity.PlainSchema, data))
 		if err == nil {
-			if err = os.Remove(disk); errors.Is(err, fs.ErrNotExist) {
-				err = nil
-			}
+			err = statefile.Remove(disk)
 		}
 	} else {
-		if err = os.MkdirAll(layout.RemoteCopies(), 0o750); err == nil {
-			err = WriteState(disk, data, 0o600)
-		}
-		if err == nil {
+		if err = remoteCopies.Write(disk, data); err == nil {
 			err = dropFiles(layout, memory, func(n string) bool { return n == name })
 		}
 	}
@@ -73,7 +98,7 @@ func MoveRemoteCopies(layout identity.Layout) error {
 			err = WriteRemoteCopy(layout, e.Name(), data, true)
 		}
 		if err != nil {
-			errs = append(errs, err, os.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))
+			errs = append(errs, err, statefile.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))
 		}
 	}
 	return errors.Join(errs...)

@@ -209,9 +209,9 @@ func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	for _, memory := range []bool{false, true} {
 		id, c := secretPod(memory, secretText)
 		mustWrite(t, layout, id, c)
-		version, err := stateVersion(layout.Checkpoint(id.UID))
-		if want := map[bool]int{false: 1, true: 2}[memory]; err != nil || version != want {
-			t.Errorf("in memory %v: version %d, %v, want %d", memory, version, err, want)
+		found := checkpointFile.Examine(t.Context(), layout.Checkpoint(id.UID))
+		if want := map[bool]int{false: 1, true: 2}[memory]; found.Version != want {
+			t.Errorf("in memory %v: version %d, want %d; %v", memory, found.Version, want, found.Fault)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestRemoteCopiesInMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	write := func(name string, memory bool) {
 		t.Helper()
-		if err := WriteRemoteCopy(layout, name, []byte(secretText+name), memory); err != nil {
+		if err := WriteRemoteCopy(layout, name, []byte(`"`+secretText+name+`"`), memory); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -315,7 +315,7 @@ func TestRemoteCopiesInMemory(t *testing.T) {
 			t.Errorf("%d copies on disk and %d in memory, want %d and %d", d, m, disk, memory)
 		}
 		for _, name := range []string{"a", "b"} {
-			if data, err := ReadRemoteCopy(layout, name); err == nil && string(data) != secretText+name {
+			if data, err := ReadRemoteCopy(layout, name); err == nil && string(data) != `"`+secretText+name+`"` {
 				t.Errorf("copy %s: %q", name, data)
 			}
 		}

@@ -1,19 +1,20 @@
 package store
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
+	"github.com/podrun/podrun/service"
 )
 
 // ServiceRecord is a Service of this root directory, with its virtual IPs and node ports.
@@ -23,37 +24,37 @@ type ServiceRecord struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// ReadServices lists the Services, sorted by namespace and name. It skips corrupt records, which
-// the error corrupt names; the next apply of such a Service writes the record again.
-func ReadServices(layout identity.Layout) (out []ServiceRecord, corrupt error, err error) {
-	entries, err := os.ReadDir(layout.Services())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("list the Services: %w", err)
+// ServiceFault is a record of a Service that podrun cannot use.
+type ServiceFault = statefile.KeyedFault[ServiceRecord]
+
+var serviceRecords = statefile.DeclareKeyed(statefile.Keyed[ServiceRecord]{
+	Dir: identity.Layout.Services,
+	Kind: &statefile.Kind[ServiceRecord]{
+		What: "the record of a Service", Files: "services/<namespace>_<name>", Scope: statefile.Service,
+		On:   statefile.Answers{Absent: "no such Service", Corrupt: statefile.Report, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		Mode: 0o640, DirMode: 0o750,
+	},
+	Check: func(id identity.Pod, r ServiceRecord) error {
+		if r.Service == nil || r.Service.Name != id.Name || r.Service.Namespace != id.Namespace {
+			return errors.New("it does not describe this Service")
+		}
+		return nil
+	},
+})
+
+// ReadServices lists the Services, sorted by namespace and name. The faults are the records that podrun cannot
+// use. They affect only their Services; the next apply of a Service replaces a corrupt record. The error means
+// that the directory cannot be listed, or that this process lacks a resource.
+func ReadServices(layout identity.Layout) ([]ServiceRecord, []ServiceFault, error) {
+	records, faults, err := serviceRecords.List(context.Background(), layout, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the Services: %w", err)
 	}
-	for _, e := range entries {
-		id, ok := NamedPod(e.Name())
-		if !ok {
-			continue
-		}
-		path := layout.Service(id)
-		data, err := ReadState(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed after it was listed
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("read the Service %s: %w", id, err)
-		}
-		var r ServiceRecord
-		if json.Unmarshal(data, &r) != nil || r.Service == nil || r.Service.Name != id.Name || r.Service.Namespace != id.Namespace {
-			corrupt = errors.Join(corrupt, fmt.Errorf("the record %s of a Service is corrupt: apply the Service again, or remove the file", path))
-			continue
-		}
-		out = append(out, r)
+	var out []ServiceRecord
+	for _, r := range records {
+		out = append(out, r.Value)
 	}
-	slices.SortFunc(out, func(a, b ServiceRecord) int {
-		return strings.Compare(a.Service.Namespace+"/"+a.Service.Name, b.Service.Namespace+"/"+b.Service.Name)
-	})
-	return out, corrupt, nil
+	return out, faults, nil
 }
 
 // WriteService writes and syncs the record of a Service. The record must be durable, because
@@ -61,36 +62,52 @@ func ReadServices(layout identity.Layout) (out []ServiceRecord, corrupt error, e
 func WriteService(layout identity.Layout, r ServiceRecord) error {
 	id := identity.Pod{Namespace: r.Service.Namespace, Name: r.Service.Name}
 	faultpoint.At("service/write")
-	err := KeepState(layout.Service(id), r, true)
+	err := serviceRecords.Put(layout, id, r)
 	faultpoint.At("service/written")
-	if err != nil {
-		return fmt.Errorf("service %s: write its record: %w", id, err)
-	}
-	return nil
+	return err
 }
 
 // RemoveService removes the record of a Service, if there is one. The caller holds the lock of
 // Services.
 func RemoveService(layout identity.Layout, namespace, name string) error {
-	id := identity.Pod{Namespace: namespace, Name: name}
 	faultpoint.At("service/remove")
-	err := os.Remove(layout.Service(id))
+	err := serviceRecords.Delete(layout, identity.Pod{Namespace: namespace, Name: name})
 	faultpoint.At("service/removed")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("service %s: remove its record: %w", id, err)
-	}
-	return nil
+	return err
 }
 
-// ReadServiceRanges returns the ranges of virtual IPs. It returns nil before the first Service is
-// created.
-func ReadServiceRanges(layout identity.Layout) ([]netip.Prefix, error) {
-	return ReadJSON[[]netip.Prefix](layout.ServiceRanges(), "the ranges of virtual IPs")
+var serviceRanges = statefile.Declare(statefile.Kind[[]netip.Prefix]{
+	What: "the ranges of virtual IPs", Files: "services/ranges.json", Scope: statefile.Host,
+	On:    statefile.Answers{Absent: "no Service has a virtual IP", Corrupt: statefile.Rebuild, Unreadable: statefile.Rebuild, Newer: statefile.Partial},
+	Paths: statefile.At(identity.Layout.ServiceRanges), Mode: 0o640, DirMode: 0o750,
+})
+
+// ReadServiceRanges returns the ranges of virtual IPs; nil before the first Service is created. If fault is
+// non-nil, the caller must derive them again from the Services.
+func ReadServiceRanges(layout identity.Layout) (ranges []netip.Prefix, fault *statefile.Fault, err error) {
+	return serviceRanges.Read(context.Background(), layout.ServiceRanges())
 }
 
 // WriteServiceRanges records the ranges of virtual IPs.
 func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
-	return KeepState(layout.ServiceRanges(), ranges, true)
+	return serviceRanges.Write(layout.ServiceRanges(), ranges)
+}
+
+var serviceNames = statefile.Declare(statefile.Kind[[]service.Name]{
+	What: "the names of Services", Files: "services/names.json", Scope: statefile.Host,
+	On:    statefile.Answers{Absent: "no Service has a name", Corrupt: statefile.Rebuild, Unreadable: statefile.Rebuild, Newer: statefile.Partial},
+	Paths: statefile.At(identity.Layout.ServiceNames), Mode: 0o640, DirMode: 0o750,
+})
+
+// ReadServiceNames returns the names of Services for the pods' hosts files. They are derived from the Services
+// and the pods: if fault is non-nil, the next synchronization derives them again.
+func ReadServiceNames(layout identity.Layout) (names []service.Name, fault *statefile.Fault, err error) {
+	return serviceNames.Read(context.Background(), layout.ServiceNames())
+}
+
+// WriteServiceNames records the names of Services.
+func WriteServiceNames(layout identity.Layout, names []service.Name) error {
+	return serviceNames.Write(layout.ServiceNames(), names)
 }
 
 // RemoveServiceState removes what podrun derived from the Services, after the last one was removed: the
@@ -99,7 +116,7 @@ func RemoveServiceState(layout identity.Layout) error {
 	removeTemporaries(layout.Services(), 0) // processes create them only under the lock
 	for _, path := range []string{layout.ServiceNames(), layout.ServiceRanges()} {
 		faultpoint.At("services/forget")
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := statefile.Remove(path); err != nil {
 			return err
 		}
 	}
@@ -110,5 +127,5 @@ func RemoveServiceState(layout identity.Layout) error {
 // host without Services, it makes only one system call.
 func HasServices(layout identity.Layout) bool {
 	entries, err := os.ReadDir(layout.Services())
-	return err == nil && len(entries) > 0
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !statefile.IsSetAside(e.Name()) })
 }

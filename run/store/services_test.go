@@ -12,8 +12,8 @@ import (
 
 func TestServices(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
-	if list, corrupt, err := ReadServices(layout); len(list) > 0 || corrupt != nil || err != nil || HasServices(layout) {
-		t.Errorf("%v, %v, %v", list, corrupt, err)
+	if list, faults, err := ReadServices(layout); len(list) > 0 || faults != nil || err != nil || HasServices(layout) {
+		t.Errorf("%v, %v, %v", list, faults, err)
 	}
 	for _, name := range []string{"web", "db"} {
 		r := ServiceRecord{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}, Origin: "/m/" + name}
@@ -21,9 +21,9 @@ func TestServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, corrupt, err := ReadServices(layout)
-	if len(list) != 2 || corrupt != nil || err != nil || list[0].Service.Name != "db" || list[0].Origin != "/m/db" || !HasServices(layout) {
-		t.Errorf("%v, %v, %v", list, corrupt, err)
+	list, faults, err := ReadServices(layout)
+	if len(list) != 2 || faults != nil || err != nil || list[0].Service.Name != "db" || list[0].Origin != "/m/db" || !HasServices(layout) {
+		t.Errorf("%v, %v, %v", list, faults, err)
 	}
 	// A corrupt record, or a record under the wrong file name, must not hide the other records.
 	for file, text := range map[string]string{"shop_web": "# podrun schema 1\n{", "shop_copy": `{"service":{"metadata":{"namespace":"shop","name":"db"}}}`} {
@@ -31,8 +31,8 @@ func TestServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, corrupt, err := ReadServices(layout); len(list) != 1 || corrupt == nil || err != nil {
-		t.Errorf("%v, %v, %v", list, corrupt, err)
+	if list, faults, err := ReadServices(layout); len(list) != 1 || len(faults) != 2 || err != nil {
+		t.Errorf("%v, %v, %v", list, faults, err)
 	}
 	for range 2 {
 		if err := RemoveService(layout, "shop", "db"); err != nil {

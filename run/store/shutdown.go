@@ -2,13 +2,11 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // WriteShuttingDown records whether this host is shutting down, for other commands and for the next
@@ -19,10 +17,10 @@ func WriteShuttingDown(ctx context.Context, layout identity.Layout, now bool) er
 	if now {
 		var boot string
 		if boot, err = discover.BootID(ctx); err == nil {
-			err = WriteState(file, []byte(boot), 0o644)
+			err = discover.ShutdownFile.Write(file, boot)
 		}
-	} else if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	} else {
+		err = statefile.Remove(file)
 	}
 	if err != nil {
 		return fmt.Errorf("record that this host shuts down: %w", err)

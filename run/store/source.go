@@ -1,13 +1,11 @@
 package store
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // SourceRecord names the file in a supervisor's manifest directories that defines a pod. It belongs to
@@ -27,45 +25,34 @@ type SourceRecord struct {
 	Documents map[string]string `json:"documents,omitempty"`
 }
 
+var sourceRecords = statefile.DeclareKeyed(statefile.Keyed[SourceRecord]{
+	Dir: identity.Layout.Sources,
+	Kind: &statefile.Kind[SourceRecord]{
+		What: "the record of a pod's manifest file", Files: "serve/sources/<namespace>_<name>", Scope: statefile.OfPod,
+		On:   statefile.Answers{Absent: "no file of serve defines the pod", Corrupt: statefile.Ignore, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		Mode: 0o600, DirMode: 0o750,
+	},
+})
+
 // ReadSource reads a pod's source record. It returns nil if there is none or if it is corrupt:
 // the supervisor then applies the file again.
 func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) {
-	data, err := ReadState(layout.Source(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	r, _, err := sourceRecords.Get(context.Background(), layout, id)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: read its source record: %w", id, err)
+		return nil, fmt.Errorf("pod %s: %w", id, err)
 	}
-	var r SourceRecord
-	if json.Unmarshal(data, &r) != nil {
-		return nil, nil
-	}
-	return &r, nil
+	return r, nil
 }
 
 // WriteSource writes a pod's source record and syncs it. The record must be durable, because without it
 // the pod would remain after its file was removed.
 func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error {
-	data, err := json.Marshal(r)
-	if err == nil {
-		err = os.MkdirAll(layout.Sources(), 0o750)
-	}
-	if err == nil {
-		err = WriteState(layout.Source(id), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("pod %s: write its source record: %w", id, err)
-	}
-	return nil
+	return sourceRecords.Put(layout, id, r)
 }
 
 // RemoveSource removes a pod's source record, if it has one.
 func RemoveSource(layout identity.Layout, id identity.Pod) error {
-	if err := os.Remove(layout.Source(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pod %s: remove its source record: %w", id, err)
-	}
-	return nil
+	return sourceRecords.Delete(layout, id)
 }
 
 // NamedPods lists the pods that have an owner record or a source record, by namespace and name. It
@@ -73,34 +60,17 @@ func RemoveSource(layout identity.Layout, id identity.Pod) error {
 func NamedPods(layout identity.Layout) ([]identity.Pod, error) {
 	var out []identity.Pod
 	seen := map[identity.Pod]bool{}
-	for _, dir := range []string{layout.Owners(), layout.Sources()} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("list the pods of %s: %w", dir, err)
+	for _, list := range []func(identity.Layout) ([]identity.Pod, error){ownerRecords.IDs, sourceRecords.IDs} {
+		ids, err := list(layout)
+		if err != nil {
+			return nil, err
 		}
-		for _, e := range entries {
-			if id, ok := NamedPod(e.Name()); ok && !seen[id] {
+		for _, id := range ids {
+			if !seen[id] {
 				seen[id] = true
 				out = append(out, id)
 			}
 		}
 	}
 	return out, nil
-}
-
-// NamedPod parses the name of an owner record, source record, lock or claim into the pod's namespace
-// and name. It returns false for any other name.
-func NamedPod(file string) (identity.Pod, bool) {
-	id, ok := lockedPod(file)
-	if !ok || id.Namespace == "" || id.Name == "" || id.Namespace[0] == '.' {
-		return id, false
-	}
-	// The name of a claim ends with _ and random characters.
-	for i := range id.Name {
-		if id.Name[i] == '_' {
-			id.Name = id.Name[:i]
-			break
-		}
-	}
-	return id, id.Name != ""
 }

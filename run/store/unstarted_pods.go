@@ -1,12 +1,11 @@
 package store
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
-	"io/fs"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 )
 
 // Unstarted is a pod that a manifest directory defines but that is not on this host, because a
@@ -20,32 +19,26 @@ type Unstarted struct {
 	Message    string   `json:"message,omitempty"` // the details, in one line
 }
 
+var unstartedFile = statefile.Declare(statefile.Kind[[]Unstarted]{
+	What: "the record of pods that could not be started", Files: "serve/unstarted", Scope: statefile.Host,
+	On:    statefile.Answers{Absent: "no such pods", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
+	Paths: statefile.At(identity.Layout.Unstarted), Mode: 0o640,
+})
+
 // WriteUnstarted writes the list of pods that the supervisor could not apply, for commands to read.
 func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
-	data, err := json.Marshal(list)
-	if err == nil {
-		err = WriteState(layout.Unstarted(), data, 0o640)
-	}
-	if err != nil {
-		return fmt.Errorf("record the pods that could not be started: %w", err)
+	if err := unstartedFile.Write(layout.Unstarted(), list); err != nil {
+		return fmt.Errorf("write %s: %w", unstartedFile.What, err)
 	}
 	return nil
 }
 
 // ReadUnstarted reads the list that the running supervisor wrote. It returns nil if no supervisor
-// is running.
+// is running, or if podrun cannot use the list: the supervisor writes it again when it changes.
 func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
-	data, err := ReadState(layout.Unstarted())
-	if errors.Is(err, fs.ErrNotExist) || !Supervised(layout) {
+	if !Supervised(layout) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the record of pods that could not be started: %w", err)
-	}
-	var out []Unstarted
-	if json.Unmarshal(data, &out) != nil {
-		// The file is corrupt. The supervisor writes the list again when it changes.
-		return nil, nil
-	}
-	return out, nil
+	list, _, err := unstartedFile.Read(context.Background(), layout.Unstarted()) // Scan reports the fault
+	return list, err
 }

@@ -1,18 +1,15 @@
 package store
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/podrun/podrun/internal/faultpoint"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 )
 
@@ -59,40 +56,38 @@ func (r *WorkloadRecord) Checkpoint() (*manifest.Checkpoint, error) {
 	return &c, nil
 }
 
-// ReadWorkload reads the record of a workload. It returns nil if there is none, and an error if the
-// record cannot be read.
+var workloadRecords = statefile.DeclareKeyed(statefile.Keyed[WorkloadRecord]{
+	Dir: identity.Layout.Workloads,
+	Kind: &statefile.Kind[WorkloadRecord]{
+		What: "the record of a workload's replicas", Files: "workloads/<namespace>_<name>", Scope: statefile.Workload,
+		On:    statefile.Answers{Absent: "no such workload", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		Limit: 2 * identity.MaxCheckpoint, Mode: 0o600, DirMode: 0o750,
+	},
+})
+
+// ReadWorkload reads the record of a workload. It returns nil if there is none, and an error if podrun
+// cannot use the record.
 func ReadWorkload(layout identity.Layout, id identity.Pod) (*WorkloadRecord, error) {
-	path := layout.Workload(id)
-	r, err := readRecord[WorkloadRecord](path, 2*identity.MaxCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the replicas of %s: %w", id, InFile(path, err))
+	r, _, err := workloadRecords.Get(context.Background(), layout, id)
+	if err != nil || r == nil {
+		return nil, err
 	}
 	r.ID = identity.Pod{Namespace: id.Namespace, Name: id.Name}
 	return r, nil
 }
 
 // ReadWorkloads reads the records of a namespace, sorted by namespace and name. The namespace ""
-// means all namespaces. The result unreadable joins the errors of records that ReadWorkloads skips.
+// means all namespaces. The result unreadable joins the errors of records that podrun cannot use.
 func ReadWorkloads(layout identity.Layout, namespace string) (out []WorkloadRecord, unreadable, err error) {
-	entries, err := os.ReadDir(layout.Workloads())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("list the replicas of workloads: %w", err)
+	records, faults, err := workloadRecords.List(context.Background(), layout, func(id identity.Pod) bool { return namespace == "" || id.Namespace == namespace })
+	for _, r := range records {
+		r.Value.ID = r.ID
+		out = append(out, r.Value)
 	}
-	for _, e := range entries {
-		id, ok := NamedPod(e.Name())
-		if !ok || namespace != "" && id.Namespace != namespace {
-			continue
-		}
-		r, err := ReadWorkload(layout, id)
-		if unreadable = errors.Join(unreadable, err); r != nil {
-			out = append(out, *r)
-		}
+	for _, f := range faults {
+		unreadable = errors.Join(unreadable, f.Fault)
 	}
-	slices.SortFunc(out, func(a, b WorkloadRecord) int { return strings.Compare(a.ID.String(), b.ID.String()) })
-	return out, unreadable, nil
+	return out, unreadable, err
 }
 
 // HasWorkloads reports whether any workload has a record.
@@ -104,17 +99,7 @@ func HasWorkloads(layout identity.Layout) bool {
 // WriteWorkload writes and syncs a record. Only root can read the file, because it may contain
 // Secrets. The caller holds the lock of workloads.
 func WriteWorkload(layout identity.Layout, r WorkloadRecord) error {
-	data, err := json.Marshal(r)
-	if err == nil {
-		err = hostfile.MakeDirsDurable(layout.Workloads(), 0o750)
-	}
-	if err == nil {
-		err = WriteState(layout.Workload(r.ID), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("write the replicas of %s: %w", r.ID, err)
-	}
-	return nil
+	return workloadRecords.Put(layout, r.ID, r)
 }
 
 // RemoveWorkload removes a record, if there is one, and temporary files of killed processes. The caller
@@ -122,10 +107,7 @@ func WriteWorkload(layout identity.Layout, r WorkloadRecord) error {
 func RemoveWorkload(layout identity.Layout, id identity.Pod) error {
 	faultpoint.At("workload/remove")
 	removeTemporary(layout.Workloads(), "."+filepath.Base(layout.Workload(id))+".")
-	if err := os.Remove(layout.Workload(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the replicas of %s: %w", id, err)
-	}
-	return nil
+	return workloadRecords.Delete(layout, id)
 }
 
 // StoredReplicas returns the pods of a workload that have a checkpoint, in the order of their indexes,
@@ -170,13 +152,12 @@ type ownedReplica struct {
 // ownedReplicas returns the pods with the names of a workload's replicas that have an owner record. It skips records
 // that cannot be read.
 func ownedReplicas(layout identity.Layout, workload identity.Pod) (out []ownedReplica, err error) {
-	entries, err := os.ReadDir(layout.Owners())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the pods of %s: %w", layout.Owners(), err)
+	ids, err := ownerRecords.IDs(layout)
+	if err != nil {
+		return nil, err
 	}
-	for _, e := range entries {
-		id, ok := NamedPod(e.Name())
-		if !ok || id.Namespace != workload.Namespace {
+	for _, id := range ids {
+		if id.Namespace != workload.Namespace {
 			continue
 		}
 		index, ok := manifest.ReplicaIndex(workload.Name, id.Name)

@@ -34,6 +34,9 @@ type Options struct {
 	// read, by absolute path. With them, podrun distinguishes an empty mount point from an empty
 	// directory.
 	Identities map[string]Identity
+	// IdentitiesLost is true if podrun cannot use the record of the identities. A directory that is empty in the
+	// first pass is then Unreachable, because the pods of its files would otherwise be deleted.
+	IdentitiesLost bool
 }
 
 // Reader reads directories repeatedly. Its methods must not be called concurrently.
@@ -137,7 +140,11 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, unkept *problem.List) Dir {
 	dir := r.options.Dirs[i]
 	if !IsRemote(dir) {
-		return rules.dir(ctx, dir, r.before(i), r.options.Identities[dir], found)
+		remembered := r.options.Identities[dir]
+		if r.options.IdentitiesLost {
+			remembered = unknownIdentity
+		}
+		return rules.dir(ctx, dir, r.before(i), remembered, found)
 	}
 	d, err := r.options.Remotes.read(ctx, rules, dir, r.before(i))
 	if err != nil {

@@ -192,11 +192,19 @@ func TestReadUnmounted(t *testing.T) {
 	if s = read(t, rebooted); s.Dirs[0].State != Unreachable || s.Complete() {
 		t.Errorf("after a restart the directory is %s", s.Dirs[0].State)
 	}
+	lost, err := NewReader(Options{Dirs: []string{dir}, Settle: settleTime, IdentitiesLost: true})
+	do(t, err)
+	if s = read(t, lost); s.Dirs[0].State != Unreachable || s.Complete() {
+		t.Errorf("after a restart without the record of its identity, the directory is %s", s.Dirs[0].State)
+	}
 	mount()
 	write(t, filepath.Join(dir, "web.yaml"), pod("web", "b"))
 	s, news = settled(t, r)
 	if pods(s) != "web=b" || !strings.Contains(news, "readable again") {
 		t.Errorf("mounted again: %s %s", pods(s), news)
+	}
+	if s, _ = settled(t, lost); pods(s) != "web=b" {
+		t.Errorf("mounted again, without the record: %s", pods(s))
 	}
 	unmount()
 }

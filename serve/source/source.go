@@ -12,6 +12,7 @@
 package source
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +83,9 @@ type Identity struct {
 	Device uint64 `json:"device,omitempty"` // may differ after a reboot
 	Inode  uint64 `json:"inode"`
 }
+
+// unknownIdentity differs from the identity of every directory.
+var unknownIdentity = Identity{Device: math.MaxUint64, Inode: math.MaxUint64}
 
 // FileState describes the newest content of a file.
 type FileState string

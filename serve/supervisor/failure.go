@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/event"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
@@ -53,6 +53,9 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		f.reason = reasonOf(e)
 	}
 	p.failures[step] = f
+	if p.blocked = ""; statefile.LacksResources(err) || statefile.IsUnreadable(err) {
+		p.blocked = f.message
+	}
 	p.mu.Unlock()
 	p.report(err)
 	return f.retry
@@ -112,7 +115,7 @@ func (p *pod) noteUnstarted(in stepInput, err error) {
 	}
 }
 
-// noteCorrupt records whether podrun can read the pod's checkpoint. If it cannot, noteCorrupt
+// noteCorrupt records whether podrun can use the pod's checkpoint. If it cannot, noteCorrupt
 // reports this, with the consequence, once.
 func (p *pod) noteCorrupt(in stepInput) {
 	var c *Corrupt
@@ -126,9 +129,12 @@ func (p *pod) noteCorrupt(in stepInput) {
 	if c == nil || !changed {
 		return
 	}
-	message := "the pod's checkpoint is corrupt: " + c.Why + "; podrun does not supervise the pod; " + identity.DeleteHint(in.id)
+	message := "podrun cannot use the pod's checkpoint and does not supervise the pod: " + c.Why
+	if e, ok := errors.AsType[*problem.Error](in.broken); ok && e.Hint != "" {
+		message += "; " + e.Hint
+	}
 	if in.replacesCorrupt() {
-		message = "the pod's checkpoint is corrupt: " + c.Why + "; podrun replaces the pod with the one that " + source.Shown(in.path) + " defines"
+		message = "podrun cannot use the pod's checkpoint: " + c.Why + "; podrun replaces the pod with the one that " + source.Shown(in.path) + " defines"
 	}
 	n := p.node()
 	j := store.Journal{Pod: in.id, Next: n.Emit}

@@ -2,10 +2,8 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"sync"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/imagegc"
@@ -105,19 +104,26 @@ func (u *imageUse) removeUnused(ctx context.Context, s *Supervisor) error {
 	return err
 }
 
+// imageUseFile contains, for each image, when a container last used it. Without it, no image counts as unused
+// before podrun has observed it for long enough.
+var imageUseFile = statefile.Declare(statefile.Kind[imagegc.Records]{
+	What: "the use of images", Files: "serve/images", Scope: statefile.Host,
+	On:    statefile.Answers{Absent: "no image was observed", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
+	Paths: statefile.At(identity.Layout.ImageUse), Mode: 0o600, Unsynced: true,
+})
+
 // observe reads the images, determines which of them are in use, and stores the records.
 func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image, time.Time, error) {
 	file := s.current().Layout().ImageUse()
 	if !u.read {
-		data, err := store.ReadState(file)
-		if err == nil {
-			err = json.Unmarshal(data, &u.records)
+		records, fault, err := imageUseFile.Read(ctx, file)
+		if err != nil {
+			return nil, time.Time{}, err
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			u.records = imagegc.Records{}
-			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("read the image usage records: %s: %w; podrun creates new records", file, err)))
+		if fault != nil {
+			s.current().WarnOnce(fault.Warning())
 		}
-		u.read = true
+		u.records, u.read = records, true
 	}
 	list, err := s.options.Images.List(ctx, s.wantedImages())
 	now := time.Now()
@@ -125,10 +131,7 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 		return nil, now, fmt.Errorf("find unused images: %w", err)
 	}
 	u.records = imagegc.Observe(u.records, list, 2*collectEvery, now)
-	data, err := json.Marshal(u.records)
-	if err == nil {
-		err = store.WriteStateUnsynced(file, data, 0o600)
-	}
+	err = imageUseFile.Write(file, u.records)
 	if err != nil && !store.CannotWrite(err) {
 		s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the image usage records: %w", err)))
 	}

@@ -38,6 +38,7 @@ type pod struct {
 	unstarted *store.Unstarted
 	// why podrun cannot read the checkpoint; nil if podrun can read it
 	corrupt *Corrupt
+	blocked string // the error of the last step, if it is one of Summary.Blocked; "" otherwise
 	// the generation in which podrun observed that the pod had terminated
 	ended    store.Generation
 	eviction *eviction // the requested eviction; nil for none
@@ -173,6 +174,9 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	}
 	p.mu.Lock()
 	p.step, p.reloaded = step, false
+	if step.Do != Wait {
+		p.blocked = ""
+	}
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
@@ -133,10 +133,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 	p.mu.Unlock()
 	changed := !slices.Equal(before, d.Conditions)
 	if changed || len(d.Conditions) > 0 {
-		data, err := json.Marshal(d.Until)
-		if err == nil {
-			err = store.WriteStateUnsynced(s.current().Layout().Pressure(), data, 0o644)
-		}
+		err := discover.PressureFile.Write(s.current().Layout().Pressure(), d.Until)
 		// A full disk has already been reported.
 		if err != nil && !store.CannotWrite(err) {
 			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
@@ -93,6 +94,9 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 		in.Pressure = p.s.pressure.any()
 	}
 	known := observe.ReadKnown(layout, in.id)
+	if statefile.IsUnreadable(known.Broken) {
+		return stepInput{}, known.Broken // the checkpoint may be intact
+	}
 	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
 	in.Surplus = p.s.surplus(known)
 	unknown := owner == nil || owner.Origin == nil

@@ -54,6 +54,7 @@ func (s *Supervisor) Summary() Summary {
 		if p.corrupt != nil {
 			out.Corrupt = append(out.Corrupt, *p.corrupt)
 		}
+		out.Blocked = max(out.Blocked, p.blocked)
 		p.mu.Unlock()
 		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > limit {
 			out.Stuck = append(out.Stuck, p.id.String())
@@ -69,11 +70,14 @@ type Summary struct {
 	Down  time.Time      // time at which the runtime stopped responding; zero if it responds
 	Stuck []string       // pods whose workers make no progress
 	Late  string         // name of a loop of the supervisor that makes no progress; "" if all make progress
-	// Corrupt contains the pods whose checkpoints cannot be read, sorted by name.
+	// Corrupt contains the pods whose checkpoints podrun cannot use, sorted by name.
 	Corrupt []Corrupt
+	// Blocked is an error because of which podrun cannot act on a pod at the moment: the system cannot read the
+	// pod's state, or this process lacks a resource such as file descriptors. It is "" if there is none.
+	Blocked string
 }
 
-// Corrupt is a pod whose checkpoint cannot be read.
+// Corrupt is a pod whose checkpoint podrun cannot use.
 type Corrupt struct {
 	ID     string // namespace/name
 	Source string // the path of the file that defines the pod; "" if no file defines it

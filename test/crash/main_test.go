@@ -302,7 +302,7 @@ func (h *host) legacyState() error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, identity.AddSchema([]byte(text)), 0o640); err != nil {
+		if err := os.WriteFile(file, identity.AddSchema(identity.PlainSchema, []byte(text)), 0o640); err != nil {
 			return err
 		}
 	}

@@ -169,23 +169,48 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 	}
 }
 
-// TestChoiceOfANewerPodrun checks that podrun neither recovers nor overwrites the record of a newer version
-// of podrun.
+// TestChoiceOfANewerPodrun checks that podrun neither uses nor overwrites the record of a newer version
+// of podrun, whose fields it may misread: the pods use the runtime that has their sandboxes.
 func TestChoiceOfANewerPodrun(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()
 	l.spoilChoice(t, "empty")
 	path := embeddedLayout(l.settings).Choice()
-	text := []byte(`{"schemaVersion": 2, "kind": "external", "endpoint": "` + l.endpoint + `"}`)
+	text := []byte(`{"schemaVersion": 2, "kind": "external", "endpoint": "unix:///none.sock"}`)
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.runtime("").Open(t.Context(), run.RuntimeReads)
-	wantErr(t, err, problem.Runtime, "newer podrun")
+	for _, use := range []run.RuntimeUse{run.RuntimeReads, run.RuntimeStarts} {
+		if got, err := l.runtime("").Open(t.Context(), use); got != l.endpoint || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
 	if got, err := l.runtime(l.endpoint).Open(t.Context(), run.RuntimeStarts); got != l.endpoint || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
 		t.Errorf("the record is %s, %v", now, err)
+	}
+}
+
+// TestUnusableChoiceIsRecovered covers a directory in the place of the record, and a record that podrun can neither
+// read nor replace, so that each command must determine the runtime again.
+func TestUnusableChoiceIsRecovered(t *testing.T) {
+	for _, how := range []string{"a directory", "unreadable"} {
+		t.Run(how, func(t *testing.T) {
+			l := newLostChoice(t)
+			defer l.mustDelete()
+			path := embeddedLayout(l.settings).Choice()
+			l.spoilChoice(t, "empty")
+			damage(t, path, how)
+			for _, use := range []run.RuntimeUse{run.RuntimeReads, run.RuntimeActs, run.RuntimeActs} {
+				if got, err := l.runtime("").Open(t.Context(), use); got != l.endpoint || err != nil {
+					t.Fatalf("%q, %v", got, err)
+				}
+			}
+			if how == "a directory" {
+				l.wantRecord(t, l.endpoint)
+			}
+		})
 	}
 }

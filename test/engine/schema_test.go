@@ -39,7 +39,7 @@ func (r *rig) keepAll(uid string) []string {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			r.t.Fatal(err)
 		}
-		if err := store.WriteState(file, []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(file, identity.AddSchema(identity.PlainSchema, []byte(content)), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ func TestAPIReportsCorruptPods(t *testing.T) {
 	pod := r.mustApply(servedPod("web"), run.OutcomeCreated)
 	spoil(t, r.layout().Checkpoint(pod.ID.UID), "cut short")
 	get := apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})
-	const problem = "pod default/web: its checkpoint is corrupt"
+	const problem = "pod default/web: its checkpoint: "
 	eventually(t, "not ready", func() bool {
 		code, text := get("/readyz")
 		return code == 503 && strings.Contains(text, "source podrun apply failed: "+problem)

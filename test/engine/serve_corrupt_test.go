@@ -17,7 +17,7 @@ func (s *serving) corruptEvents() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
-		if e.Reason == event.CheckpointCorrupt && e.Type == event.Warning && e.Pod == "web" && strings.Contains(e.Message, "the pod's checkpoint ") {
+		if e.Reason == event.CheckpointCorrupt && e.Type == event.Warning && e.Pod == "web" && strings.Contains(e.Message, "the pod's checkpoint") {
 			n++
 		}
 	}

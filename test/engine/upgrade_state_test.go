@@ -36,7 +36,7 @@ func (r *rig) legacyState(uid string) {
 			err = os.MkdirAll(filepath.Dir(file), 0o750)
 		}
 		if err == nil {
-			err = store.WriteState(file, data, 0o640)
+			err = os.WriteFile(file, identity.AddSchema(identity.PlainSchema, data), 0o640)
 		}
 		if err != nil {
 			r.t.Fatal(err)
