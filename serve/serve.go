@@ -54,7 +54,6 @@ type Options struct {
 func Run(ctx context.Context, e *run.Engine, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	services := newServices(e)
 	changed := make(chan struct{}, 1)
 	reread := func() {
 		select {
@@ -62,6 +61,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		default: // a signal is already pending
 		}
 	}
+	services := newServices(e, reread)
 	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e, services.signal, reread)}
 	options.RotateLogs, options.RotateLogsEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = supervisor.NewStats(&e.Node), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
@@ -119,7 +119,11 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel()
-	loops.Go(func() { services.run(ctx) })
+	endWatch := services.watch(ctx)
+	loops.Go(func() {
+		defer endWatch()
+		services.run(ctx)
+	})
 	loops.Go(func() { api.files.run(ctx) })
 	if o.Cluster != nil {
 		loops.Go(func() { o.Cluster.Run(ctx) })

@@ -37,6 +37,9 @@ const (
 type services struct {
 	engine  *run.Engine
 	changed chan struct{}
+	// removed is called when a record was removed: if a file still defines the Service, the sources must be read
+	// again
+	removed func()
 
 	mu       sync.Mutex
 	reported string       // the last reported error, so that the same error is reported only once
@@ -45,8 +48,10 @@ type services struct {
 	failed   error        // of the last synchronization
 }
 
-func newServices(e *run.Engine) *services {
-	return &services{engine: e, changed: make(chan struct{}, 1)}
+// newServices returns the Services of an engine. The argument removed is called when a command has removed the
+// record of a Service.
+func newServices(e *run.Engine, removed func()) *services {
+	return &services{engine: e, removed: removed, changed: make(chan struct{}, 1)}
 }
 
 // signal requests a synchronization. It does not block.
@@ -121,9 +126,9 @@ func (s *services) problem() string {
 // maxServiceNotes is the maximum number of warnings for one read of the directories.
 const maxServiceNotes = 20
 
-// run synchronizes names and rules until ctx ends.
+// run synchronizes names and rules until ctx ends. The caller has called watch before it reads the sources, so
+// that no removal is missed.
 func (s *services) run(ctx context.Context) {
-	defer s.watch(ctx)()
 	for {
 		every := servicesEvery
 		omitted, err := s.engine.SyncServices(ctx)
@@ -178,14 +183,18 @@ func (s *services) watch(ctx context.Context) (end func()) {
 	loop.Go(func() {
 		for {
 			select {
-			case <-w.Errors:
+			case <-w.Errors: // events may have been lost
 				s.signal()
+				s.removed()
 			case ev, open := <-w.Events:
 				if !open {
 					return
 				}
 				if _, record := identity.NamedPod(filepath.Base(ev.Name)); record {
 					s.signal()
+					if ev.Has(fsnotify.Remove) {
+						s.removed()
+					}
 				}
 			}
 		}

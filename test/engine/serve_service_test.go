@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+)
+
+// TestServeRestoresAServiceOfAFile checks that serve records a Service again as soon as a command has deleted it,
+// because a file still defines it. The interval between two reads of the directories is longer than the test.
+func TestServeRestoresAServiceOfAFile(t *testing.T) {
+	r, dir := newRig(t), t.TempDir()
+	text := "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: 192.0.2.7}\n"
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	apiClient(t, r, serve.Options{Dirs: []string{dir}, Relist: time.Hour, Manifest: manifest.Options{Services: true}})
+	exists := func() bool {
+		list, err := r.engine().Services(t.Context(), "default")
+		return err == nil && len(list) == 1
+	}
+	eventually(t, "the Service is recorded", exists)
+	for range 3 {
+		changes, err := r.engine().DeleteServices(t.Context(), func(s *corev1.Service, _ string) bool { return s.Name == "web" })
+		if err != nil || len(changes) != 1 || changes[0] != (run.ServiceChange{Namespace: "default", Name: "web", Outcome: "deleted"}) {
+			t.Fatalf("delete: %+v, %v", changes, err)
+		}
+		eventually(t, "the Service is recorded again", exists)
+	}
+}
