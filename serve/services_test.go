@@ -23,7 +23,7 @@ func TestServicesThatDoNotWork(t *testing.T) {
 	settings := nodeconfig.Default()
 	settings.RootDir = t.TempDir()
 	warned := ""
-	s := newServices(&run.Engine{Node: node.Node{Settings: settings, Warn: func(l problem.List) { warned += l.String() + "\n" }}})
+	s := newServices(&run.Engine{Node: node.Node{Settings: settings, Warn: func(l problem.List) { warned += l.String() + "\n" }}}, func() {})
 	one := func(name string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}

@@ -50,7 +50,15 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		if err := a.pod.BeginResize(t.Was.Pod); err != nil {
 			return err
 		}
-		return a.update(o)
+		if err := a.update(o); err != nil {
+			return err
+		}
+		if a.pod.Plan.Runs() {
+			// From here on, admission counts the pod with its new definition. A supervisor would otherwise keep the
+			// reservation for months.
+			a.lease.Lock.Reservation.Release()
+		}
+		return nil
 	}
 	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == a.pod.Plan.ID.UID
 	if err := a.removeReplaced(ctx, t.Old, again); err != nil {

@@ -87,7 +87,7 @@ func newStateRig(t *testing.T) *stateRig {
 		t.Fatal(err)
 	}
 	r.uid = r.mustApply(one("Always"), run.OutcomeCreated).ID.UID
-	if err := r.engine().SyncServices(t.Context()); err != nil {
+	if _, err := r.engine().SyncServices(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -147,7 +147,7 @@ func TestUnrelatedPodStarts(t *testing.T) {
 			if _, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil {
 				t.Errorf("get: %v", err)
 			}
-			if err := r.engine().SyncServices(t.Context()); err != nil && how != "unreadable" {
+			if _, err := r.engine().SyncServices(t.Context()); err != nil && how != "unreadable" {
 				t.Errorf("synchronize the Services: %v", err)
 			}
 			if _, _, err := r.engine().ApplyServices(t.Context(), map[string]*corev1.Service{"default/new": serviceOf("new")}, run.ServiceOptions{}); err != nil && how != "unreadable" {
