@@ -83,7 +83,7 @@ func Walk(ctx context.Context, root int, visit Visitor) error {
 }
 
 // Continue continues the walk until its end or until ctx ends, which does not end the walk: a later call
-// continues it. Meanwhile, the walk keeps its descriptors, but no buffers. After any other error, the walk
+// continues it. Until then, the walk keeps its descriptors, but no buffers. After any other error, the walk
 // cannot be continued. The errors are those of Walk.
 func (t *Walker) Continue(ctx context.Context) error {
 	for len(t.levels) > 0 {

@@ -62,6 +62,7 @@ func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` +
 // entries.
 var allowed = []string{
 	"run/start/sandbox.go: can't get final child",             // a message of runc
+	"cri/environment_error.go: can't contain null",            // a message of runc
 	"volume/emptydir.go: can't be used if container requests", // a message of the kubelet
 }
 
