@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
@@ -232,8 +233,9 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []Vi
 	return errors.Join(errs...)
 }
 
-// syncHosts updates the names of Services in a pod's hosts file. If podrun cannot read the file because it
-// is too large, other pods are not affected, and another attempt would not help: syncHosts only warns.
+// syncHosts updates the names of Services in a pod's hosts file. If podrun cannot use the file because of
+// its content or its type, or because the disk cannot read it, other pods are not affected, and another attempt
+// would not help: syncHosts only warns.
 func (e *Engine) syncHosts(id identity.Pod, object *corev1.Pod, names []service.Name) error {
 	if !dns.UsesClusterDNS(object) {
 		names = nil // an older release may have written names
@@ -246,7 +248,7 @@ func (e *Engine) syncHosts(id identity.Pod, object *corev1.Pod, names []service.
 		return nil
 	}
 	failed := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "update the names of Services", Err: err}
-	if !errors.Is(err, volume.ErrHostsTooLarge) {
+	if !errors.Is(err, volume.ErrHostsTooLarge) && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.EIO) {
 		return failed
 	}
 	if len(names) > 0 {

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	r := newRig(t)
 	const containers = "containers: [{name: app, image: registry.example/app:1}]"
 	for name, spec := range map[string][]string{
-		"first": nil, "hostile": nil, "default": {"dnsPolicy: Default"}, "hostnet": {"hostNetwork: true"},
+		"first": nil, "hostile": nil, "linked": nil, "default": {"dnsPolicy: Default"}, "hostnet": {"hostNetwork: true"},
 		"none":     {"dnsPolicy: None", "dnsConfig: {nameservers: [192.0.2.1]}"},
 		"withhost": {"hostNetwork: true", "dnsPolicy: ClusterFirstWithHostNet"},
 	} {
@@ -43,6 +45,11 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	write("default", base+service.HostsMark+"10.0.0.1\tgithub.com\n")
 	filled := strings.Repeat("10.0.0.1\tx\n", 800_000)
 	write("hostile", filled)
+	// One unusable file does not affect the other pods.
+	elsewhere := filepath.Join(t.TempDir(), "hosts")
+	if err := errors.Join(os.WriteFile(elsewhere, []byte("192.0.2.1\tx\n"), 0o644), os.Remove(hosts("linked")), os.Symlink(elsewhere, hosts("linked"))); err != nil {
+		t.Fatal(err)
+	}
 
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "com", Name: "github"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "192.0.2.66"}}
@@ -51,7 +58,7 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range map[string]bool{"first": true, "withhost": true, "default": false, "none": false, "hostnet": false, "hostile": false} {
+	for name, want := range map[string]bool{"first": true, "withhost": true, "default": false, "none": false, "hostnet": false, "hostile": false, "linked": false} {
 		if got := strings.Contains(read(name), "192.0.2.66\tgithub.com.svc.cluster.local\tgithub.com.svc\tgithub.com\n"); got != want {
 			t.Errorf("pod %s has the name: %v, want %v", name, got, want)
 		}
@@ -61,6 +68,9 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	}
 	if read("hostile") != filled || r.warned("is larger than 64 KiB") == 0 {
 		t.Errorf("the filled file has changed, or there is no warning: %q", r.warnings)
+	}
+	if r.warned("too many levels of symbolic links") == 0 {
+		t.Errorf("no warning about the link: %q", r.warnings)
 	}
 	notes := run.ServiceNotes(map[string]*corev1.Service{"com/github": s, "com/gitlab": {ObjectMeta: metav1.ObjectMeta{Namespace: "com", Name: "gitlab"}, Spec: s.Spec}})
 	if len(notes) != 1 || !strings.Contains(notes[0].String(), "namespace com: is also a top-level domain: in pods with dnsPolicy ClusterFirst, the name github.com is the Service") {
