@@ -3,6 +3,7 @@ package embedded
 import (
 	"net"
 	"net/netip"
+	"path"
 	"strings"
 )
 
@@ -41,14 +42,26 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
 
-// digestIn returns the digest in the path of a program that was unpacked below a directory. For
-// any other program, it returns "". If the program was removed, the kernel appends a suffix to
-// the path.
-func digestIn(dir, exe string) string {
-	rest, ok := strings.CutPrefix(strings.TrimSuffix(exe, " (deleted)"), dir+"/")
-	digest, program, nested := strings.Cut(rest, "/")
-	if !ok || !nested || !IsDigest(digest) || !strings.HasPrefix(program, "bin/") && !strings.HasPrefix(program, ".broken/bin/") {
-		return ""
+// archiveOf reports whether a path is that of a program that was unpacked below a directory, and
+// returns the digest of the archive. The kernel follows the renames of a running program's
+// directories, also after their removal, and then appends a suffix to the path: a repair leaves
+// the program below a temporary directory, and the nested repairs of older versions left it below
+// any number of directories. The digest is "" if none of these names contains it. It is pure.
+func archiveOf(dir, exe string) (digest string, ok bool) {
+	rest, below := strings.CutPrefix(strings.TrimSuffix(exe, deletedSuffix), dir+"/")
+	top, program, nested := strings.Cut(rest, "/")
+	if !below || !nested || path.Base(path.Dir(program)) != "bin" {
+		return "", false
 	}
-	return digest
+	name, temporary := strings.CutPrefix(top, unpackPrefix)
+	if temporary {
+		name, _, _ = strings.Cut(name, "-")
+	}
+	if IsDigest(name) {
+		return name, true
+	}
+	return "", temporary
 }
+
+// deletedSuffix is what the kernel appends to the path of a removed program (proc_pid_exe(5)).
+const deletedSuffix = " (deleted)"

@@ -37,8 +37,8 @@ func readRunning(l Layout) ([]Daemon, error) {
 		if parent, err := parentOf(pid); err == nil {
 			children[parent] = append(children[parent], pid)
 		}
-		if exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); err == nil {
-			if digest := digestIn(dir, exe); digest != "" && runs(l, pid, exe) || digest == "" && isHostShim(l, pid, exe) {
+		if exe, err := os.Readlink(procFile(pid, "exe")); err == nil {
+			if digest, ok := recognize(l, dir, pid, exe); ok {
 				own[pid] = digest
 			}
 		}
@@ -60,16 +60,35 @@ func readRunning(l Layout) ([]Daemon, error) {
 	return out, nil
 }
 
+// recognize reports whether a process belongs to the layout's runtime, and returns the digest of its archive.
+// dir is the real path of the layout's directory, and exe is the path of the program. If the path does not
+// contain the digest, recognize takes it from the command line, which has the path at the start of the process.
+func recognize(l Layout, dir string, pid int, exe string) (digest string, ok bool) {
+	digest, ok = archiveOf(dir, exe)
+	if !ok {
+		return "", isHostShim(l, pid, exe)
+	}
+	if line, err := os.ReadFile(procFile(pid, "cmdline")); err == nil && digest == "" {
+		program, _, _ := strings.Cut(string(line), "\x00")
+		digest, _ = archiveOf(l.Dir(), program)
+	}
+	return digest, runs(l, pid, exe)
+}
+
+// procFile returns the path of a file of a process.
+func procFile(pid int, name string) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), name)
+}
+
 // runs reports whether a process runs a program of this layout. The process must already have the path of such a
 // program; runs checks that it is the same file, because podrun in a container with the same root directory has
 // programs with the same paths. If the program was removed, the command line identifies the process.
 func runs(l Layout, pid int, exe string) bool {
-	at := filepath.Join("/proc", strconv.Itoa(pid))
-	if path, removed := strings.CutSuffix(exe, " (deleted)"); removed {
-		line, err := os.ReadFile(filepath.Join(at, "cmdline"))
+	if path, removed := strings.CutSuffix(exe, deletedSuffix); removed {
+		line, err := os.ReadFile(procFile(pid, "cmdline"))
 		return err == nil && path != "" && (strings.Contains(string(line), l.Socket()) || strings.Contains(string(line), l.Config()))
 	}
-	its, err := os.Stat(filepath.Join(at, "exe"))
+	its, err := os.Stat(procFile(pid, "exe"))
 	ours, oerr := os.Stat(exe)
 	return err == nil && oerr == nil && os.SameFile(its, ours)
 }
@@ -80,7 +99,7 @@ func isHostShim(l Layout, pid int, exe string) bool {
 	if !strings.HasPrefix(filepath.Base(exe), kataShim) {
 		return false
 	}
-	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	line, err := os.ReadFile(procFile(pid, "cmdline"))
 	return err == nil && strings.Contains(string(line), "\x00"+l.Socket()+"\x00")
 }
 
@@ -92,7 +111,7 @@ func readShimDigests(l Layout) []string {
 	var out []string
 	for _, dir := range tasks {
 		if data, err := os.ReadFile(filepath.Join(dir, "shim-binary-path")); err == nil {
-			if digest := digestIn(l.Dir(), strings.TrimSpace(string(data))); digest != "" {
+			if digest, _ := archiveOf(l.Dir(), strings.TrimSpace(string(data))); digest != "" {
 				out = append(out, digest)
 			}
 		}
@@ -102,7 +121,7 @@ func readShimDigests(l Layout) []string {
 
 // parentOf returns the parent of a process (proc_pid_stat(5)).
 func parentOf(pid int) (int, error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	data, err := os.ReadFile(procFile(pid, "stat"))
 	if err != nil {
 		return 0, err
 	}

@@ -333,18 +333,30 @@ func TestRootfs(t *testing.T) {
 	}
 }
 
-func TestDigestInAPath(t *testing.T) {
+func TestArchiveOfAPath(t *testing.T) {
+	const none = "not a program of an archive"
 	for exe, want := range map[string]string{
 		"/r/runtime/" + someDigest + "/bin/containerd":              someDigest,
 		"/r/runtime/" + someDigest + "/bin/containerd (deleted)":    someDigest,
 		"/r/runtime/" + someDigest + "/.broken/bin/x (deleted)":     someDigest,
-		"/r/runtime/containerd/io.containerd/" + someDigest + "/sh": "",
-		"/r/runtime/" + someDigest:                                  "",
-		"/other/" + someDigest + "/bin/containerd":                  "",
-		"/r/runtime/short/bin/containerd":                           "",
+		"/r/runtime/" + someDigest + "/.broken/.broken/bin/x":       someDigest,
+		"/r/runtime/.unpack-" + someDigest + "-17.broken/bin/x":     someDigest,
+		"/r/runtime/.unpack-17/.broken/bin/x (deleted)":             "",
+		"/r/runtime/.unpack-17":                                     none,
+		"/r/runtime/containerd/io.containerd/" + someDigest + "/sh": none,
+		"/r/runtime/containerd/snapshots/7/fs/bin/sh":               none,
+		"/r/runtime/containerd.damaged/snapshots/7/fs/bin/sh":       none,
+		"/r/runtime/" + someDigest:                                  none,
+		"/r/runtime/" + someDigest + "/cni/podrun-net":              none,
+		"/other/" + someDigest + "/bin/containerd":                  none,
+		"/r/runtime/short/bin/containerd":                           none,
 	} {
-		if got := digestIn("/r/runtime", exe); got != want {
-			t.Errorf("%s: %q", exe, got)
+		got, ok := archiveOf("/r/runtime", exe)
+		if !ok {
+			got = none
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", exe, got, want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func findDaemon(ctx context.Context, l Layout, boot string) *Daemon {
 		return nil // the start of another process reports it
 	}
 	for _, d := range running {
-		line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(d.PID), "cmdline"))
+		line, err := os.ReadFile(procFile(d.PID, "cmdline"))
 		argv := strings.Split(string(line), "\x00")
 		if err == nil && d.Digest != "" && filepath.Base(argv[0]) == "containerd" && slices.Contains(argv, l.Config()) {
 			d.SchemaVersion, d.BootID, d.Starting, d.found = schema, boot, !Listening(ctx, l), true
@@ -129,7 +129,7 @@ func (d *Daemon) Alive() bool {
 
 // readStat returns the state and the start time of a process (proc_pid_stat(5)).
 func readStat(pid int) (state string, started uint64, err error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	data, err := os.ReadFile(procFile(pid, "stat"))
 	if err != nil {
 		return "", 0, err
 	}

@@ -43,12 +43,20 @@ const (
 // sumsFile is the first file of an archive. It contains the digests of all other files.
 const sumsFile = "SHA256SUMS"
 
+// A temporary directory is named unpackPrefix, digest, "-" and a random number. place moves the directory that
+// it replaces to the same name with brokenSuffix. Because these directories are not nested, the path of a
+// process that still runs a program from one of them has the digest, regardless of later repairs (archiveOf).
+const (
+	unpackPrefix = ".unpack-"
+	brokenSuffix = ".broken"
+)
+
 // Unpack extracts an archive into its directory, unless the directory is already complete. The
 // caller must hold the layout's lock. The directory has a temporary name until Unpack has
 // verified all digests and all files are on disk. Unpack also removes the temporary directories
 // of podrun processes that were killed.
 func Unpack(ctx context.Context, l Layout, a Archive) error {
-	old, err := hostfile.Entries(l.Dir(), ".unpack-", "")
+	old, err := hostfile.Entries(l.Dir(), unpackPrefix, "")
 	for _, dir := range old {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
@@ -63,7 +71,7 @@ func Unpack(ctx context.Context, l Layout, a Archive) error {
 	if err := CheckHost(ctx, l, a.Unpacked+headroom); err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp(l.Dir(), ".unpack-")
+	tmp, err := os.MkdirTemp(l.Dir(), unpackPrefix+a.Digest+"-")
 	if err == nil {
 		err = a.unpackTo(ctx, tmp)
 	}
@@ -93,12 +101,10 @@ func place(tmp, to string) error {
 	if err := unix.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
-	// The code below removes this directory. If podrun is killed before, the next Unpack does.
-	broken := filepath.Join(tmp, ".broken")
-	if err := os.Rename(to, broken); err == nil {
-		// The new files are in place, so a failure here only wastes space.
-		defer os.RemoveAll(filepath.Join(to, ".broken"))
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	// If podrun is killed before the removal, or the removal fails, the next Unpack removes this directory.
+	broken := tmp + brokenSuffix
+	defer os.RemoveAll(broken)
+	if err := os.Rename(to, broken); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.Rename(tmp, to); err != nil {
