@@ -50,7 +50,8 @@ func TestKubeletRefusals(t *testing.T) {
 			pod := &corev1.Pod{}
 			decode(t, filepath.Join(recordings, "pods", name+".yaml"), func(b []byte) error { return yaml.Unmarshal(b, pod) })
 			k8scorev1.SetObjectDefaults_Pod(pod)
-			pod.UID = uid
+			// manifest.Load sets the namespace.
+			pod.UID, pod.Namespace = uid, "default"
 			var got []string
 			for _, p := range Check(Pod{Pod: pod}, facts, nodeconfig.Default(), Options{}).Errors() {
 				got = append(got, "Warning "+p.Reason+": "+p.Message)
