@@ -98,6 +98,10 @@ func (e *Engine) mayLoad(ctx context.Context, conn grpc.ClientConnInterface, a *
 			if err != nil {
 				return imageError(name, "get its digest", err)
 			}
+			if present == "" {
+				e.WarnOnce(problem.Problem{Warning: true, Object: "image " + name,
+					Message: "is the sandbox (pause) image of the runtime, which every pod of this host runs: load it only from an archive that you trust"})
+			}
 			if present != "" && present != image.Digest {
 				return &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox (pause) image of the runtime, and the archive has another image under this name"),
 					Hint: fmt.Sprintf("if you trust the archive, run 'podrun image rm --force %s' first", name)}

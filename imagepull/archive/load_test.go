@@ -97,43 +97,54 @@ func TestArchivesThatAreNone(t *testing.T) {
 	}
 }
 
-// An index that refers to itself, with any media type, once caused a stack overflow. podrun must
-// refuse chains and trees of indexes that exceed the limits.
+// An index that refers to itself, with any media type, once caused a stack overflow; its digest would be
+// wrong. podrun must refuse chains of indexes that exceed the limits. An archive must not give another meaning to
+// a digest: containerd ignores the content and the media type of a blob that it already has.
 func TestHostileArchives(t *testing.T) {
-	const index = "application/vnd.oci.image.index.v1+json"
+	const index, manifest = "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json"
 	entry := func(digest string, size int, mediaType string) string {
 		return fmt.Sprintf(`{"digest":"sha256:%s","size":%d,"mediaType":%q}`, digest, size, mediaType)
 	}
 	list := func(entries ...string) string { return `{"manifests":[` + strings.Join(entries, ",") + `]}` }
 	blob := func(digest string) string { return "blobs/sha256/" + digest }
+	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+	of := func(text, mediaType string) string { return entry(sum(text), len(text), mediaType) }
 	// The size is part of the text whose size it states, so it must always have the same number of
 	// digits.
-	self := func(mediaType string) string {
-		size := 10
-		if len(mediaType) > 20 {
-			size = 100
-		}
-		return list(entry("aa", len(list(entry("aa", size, mediaType))), mediaType))
-	}
+	wrong := strings.Repeat("a", 64)
+	self := list(entry(wrong, len(list(entry(wrong, 100, index))), index))
 	chain := []string{}
 	below := list()
-	for i := range 20 {
-		chain = append(chain, blob(fmt.Sprintf("c%d", i)), below)
-		below = list(entry(fmt.Sprintf("c%d", i), len(below), index))
+	for range 20 {
+		chain = append(chain, blob(sum(below)), below)
+		below = list(of(below, index))
 	}
-	wide := []string{blob("w0"), list()}
+	top := list()
+	wide := []string{blob(sum(top)), top}
 	for i := 1; i < maxNesting; i++ {
-		e := entry(fmt.Sprintf("w%d", i-1), len(wide[len(wide)-1]), index)
-		wide = append(wide, blob(fmt.Sprintf("w%d", i)), list(slices.Repeat([]string{e}, maxEntries)...))
+		top = list(slices.Repeat([]string{of(top, index)}, maxEntries)...)
+		wide = append(wide, blob(sum(top)), top)
+	}
+	const config = `{"architecture":"amd64","os":"linux"}`
+	image := `{"config":` + of(config, "application/vnd.oci.image.config.v1+json") + `,"layers":[]}`
+	named := func(target string) []string {
+		return []string{"index.json", list(target), blob(sum(image)), image, blob(sum(config)), config}
 	}
 	for name, test := range map[string]struct {
 		files []string
 		want  string // part of the expected error; "" means that no error is expected
 	}{
-		"itself":              {[]string{"index.json", self(index), blob("aa"), self(index)}, "blob sha256:aa points to itself"},
-		"itself, as no index": {[]string{"index.json", self("a/b"), blob("aa"), self("a/b")}, ""},
+		"itself":              {[]string{"index.json", self, blob(wrong), self}, "blob sha256:" + wrong + " has another content"},
 		"a chain":             {append([]string{"index.json", below}, chain...), "indexes are nested more than 8 deep"},
-		"a wide tree":         {append([]string{"index.json", list(entry(fmt.Sprintf("w%d", maxNesting-1), len(wide[len(wide)-1]), index))}, wide...), ""},
+		"a wide tree":         {append([]string{"index.json", list(of(top, index))}, wide...), ""},
+		"an image":            {named(of(image, manifest)), ""},
+		"a manifest as index": {named(of(image, index)), "is an index with a config or layers"},
+		"an unknown type":     {named(of(image, "application/x-anything")), "is not that of an image"},
+		"two types":           {named(of(image, manifest) + "," + of(image, index)), "has two media types"},
+		"its own type":        {[]string{"index.json", list(of(`{"mediaType":"`+index+`","config":{}}`, manifest)), blob(sum(`{"mediaType":"` + index + `","config":{}}`)), `{"mediaType":"` + index + `","config":{}}`}, "its media type is"},
+		"other content":       {[]string{"index.json", list(entry(sum(image), len(config), manifest)), blob(sum(image)), config}, "has another content"},
+		"other config":        {[]string{"index.json", list(of(image, manifest)), blob(sum(image)), image, blob(sum(config)), strings.Replace(config, "linux", "LINUX", 1)}, "has another content"},
+		"no digest":           {[]string{"index.json", list(entry("ab", len(config), manifest)), blob("ab"), config}, "invalid checksum digest length"},
 		"entries":             {[]string{"index.json", list(slices.Repeat([]string{"{}"}, maxEntries+1)...)}, "index.json has more than 1000 entries"},
 		"docker's layers":     {[]string{"manifest.json", `[{"Config":"c","Layers":["c"` + strings.Repeat(`,"c"`, maxEntries) + `]}]`, "c", "{}"}, "more than 1000 layers"},
 		"docker's blobs":      {[]string{"manifest.json", `[` + strings.Repeat(`{"Config":"c","Layers":["c"`+strings.Repeat(`,"c"`, 900)+`]},`, 20) + `{"Config":"c"}]`, "c", "{}"}, "more than 10000 blobs"},

@@ -2,8 +2,12 @@ package archive
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"path"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // nameNotes are the annotations of an OCI index that may name an image, in order of
@@ -20,8 +24,11 @@ func (a *tarball) ociImages() ([]named, []blob, error) {
 	}
 	var images []named
 	var blobs []blob
-	seen := map[string]bool{}
+	seen := map[string]*visit{}
 	for _, d := range index.Manifests {
+		if d.MediaType != "" && !isDocument(d.MediaType) {
+			return nil, nil, fmt.Errorf("index.json: %s has the media type %q, which is not that of an image", d.Digest, d.MediaType)
+		}
 		image := named{target: d}
 		for _, note := range nameNotes {
 			if name := d.Annotations[note]; name != "" {
@@ -41,15 +48,29 @@ func (a *tarball) ociImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
+// visit is how far walk has come with a blob, which it identifies by the digest.
+type visit struct {
+	mediaType string
+	ended     bool
+}
+
 // walk appends a blob after its children. If an index refers to a manifest, the manifest may be
 // missing, because an archive need not contain every platform.
-func (a *tarball) walk(d descriptor, depth int, seen map[string]bool, blobs *[]blob) error {
-	if whole, ok := seen[d.Digest]; ok && !whole {
-		return fmt.Errorf("blob %s points to itself", d.Digest)
-	} else if ok {
+//
+// walk verifies the content, although containerd does so when it stores a blob: containerd ignores the content
+// of a blob that it already has, so that an archive could give a digest another meaning.
+func (a *tarball) walk(d descriptor, depth int, seen map[string]*visit, blobs *[]blob) error {
+	if v := seen[d.Digest]; v != nil {
+		switch {
+		case !v.ended:
+			return fmt.Errorf("blob %s points to itself", d.Digest)
+		case v.mediaType != d.MediaType:
+			return fmt.Errorf("blob %s has two media types, %q and %q", d.Digest, v.mediaType, d.MediaType)
+		}
 		return nil
 	}
-	seen[d.Digest] = false
+	v := &visit{mediaType: d.MediaType}
+	seen[d.Digest] = v
 	switch {
 	case len(seen) > maxBlobs:
 		return fmt.Errorf("it has more than %d blobs", maxBlobs)
@@ -63,11 +84,17 @@ func (a *tarball) walk(d descriptor, depth int, seen map[string]bool, blobs *[]b
 	if !ok || s.size != d.Size {
 		return fmt.Errorf("blob %s is missing or incomplete in the archive", d.Digest)
 	}
+	if err := a.verify(d.Digest, s); err != nil {
+		return err
+	}
 	b := blob{desc: d, where: s}
 	if isDocument(d.MediaType) {
 		doc, err := a.entries(name)
+		if err == nil {
+			err = doc.check(d.MediaType)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("blob %s: %w", d.Digest, err)
 		}
 		if doc.Config != nil {
 			b.children = append(b.children, *doc.Config)
@@ -84,8 +111,37 @@ func (a *tarball) walk(d descriptor, depth int, seen map[string]bool, blobs *[]b
 			}
 		}
 	}
-	seen[d.Digest] = true
+	v.ended = true
 	*blobs = append(*blobs, b)
+	return nil
+}
+
+// verify compares the content of a file of the archive with its digest.
+func (a *tarball) verify(sum string, s span) error {
+	want, err := digest.Parse(sum)
+	if err != nil {
+		return fmt.Errorf("blob %q: %w", sum, err)
+	}
+	content := want.Verifier()
+	if _, err := io.Copy(content, &counter{ctx: a.ctx, r: a.open(s)}); err != nil {
+		return fmt.Errorf("blob %s: %w", sum, err)
+	}
+	if !content.Verified() {
+		return fmt.Errorf("blob %s has another content: the archive is damaged or was manipulated", sum)
+	}
+	return nil
+}
+
+// check returns an error if a document is not what the media type of its descriptor says.
+func (d document) check(mediaType string) error {
+	switch {
+	case d.MediaType != "" && d.MediaType != mediaType:
+		return fmt.Errorf("its media type is %q, not %q", d.MediaType, mediaType)
+	case isIndex(mediaType) && (d.Config != nil || len(d.Layers) > 0):
+		return errors.New("is an index with a config or layers, which only a manifest has")
+	case !isIndex(mediaType) && (d.Config == nil || len(d.Manifests) > 0):
+		return errors.New("is a manifest without a config, or with manifests, which only an index has")
+	}
 	return nil
 }
 
@@ -97,8 +153,16 @@ func blobPath(digest string) string {
 // isDocument reports whether a blob refers to other blobs.
 func isDocument(mediaType string) bool {
 	switch mediaType {
-	case "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
-		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json":
+	case "application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json":
+		return true
+	}
+	return isIndex(mediaType)
+}
+
+// isIndex reports whether a document refers to manifests.
+func isIndex(mediaType string) bool {
+	switch mediaType {
+	case "application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json":
 		return true
 	}
 	return false
