@@ -275,8 +275,9 @@ func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, log
 	for _, l := range logs {
 		s := podlog.Source{
 			Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
-			Alive: func(ctx context.Context) (bool, error) { return engine.Alive(ctx, l.ID) },
-			Warn:  func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
+			Alive:   func(ctx context.Context) (bool, error) { return engine.Alive(ctx, l.ID) },
+			Missing: func(ctx context.Context, err error) error { return engine.ExplainLog(ctx, l, err) },
+			Warn:    func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
 		}
 		switch {
 		case f.prefix, len(pods) > 1:

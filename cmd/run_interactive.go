@@ -100,7 +100,7 @@ func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
 	}
 	joined.join()
-	ended := errors.Is(err, run.ErrEnded)
+	ended := errors.Is(err, run.ErrEnded) || errors.Is(err, run.ErrRemoved)
 	if err != nil && ctx.Err() == nil && !ended {
 		i.warn(fmt.Errorf("attach to container %s: %w", log.Container, err))
 		return false

@@ -73,6 +73,8 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 	var names []string
 	for _, p := range pods {
 		switch {
+		case p.Namespace == namespace && p.Name == name:
+			return "" // the pod was created since podrun looked for it
 		case p.Namespace == namespace:
 			names = append(names, p.Name)
 		case p.Name == name && !slices.Contains(a.typed, "--"):

@@ -93,9 +93,13 @@ func printedReason(text string) (why string, ok bool) {
 // notRunningTexts are substrings of the errors with which a runtime refuses to run a command in a
 // container that is not running, or that no longer exists.
 var notRunningTexts = []string{
-	"container is in CONTAINER_",          // containerd
-	"no running task found",               // containerd, if the container has just exited
-	"cannot exec in a stopped container",  // runc
+	"container is in CONTAINER_",         // containerd
+	"no running task found",              // containerd, if the container has just exited
+	"cannot exec in a stopped container", // runc
+	"cannot exec in a stopped state",     // containerd's shim, pkg/process/init_state.go
+	"cannot exec in a deleted state",
+	`": task `,                            // containerd: failed to create exec "ID": task ID not found
+	"container not created: not found",    // containerd's shim, if the task has just been deleted
 	"container is not created or running", // CRI-O, server/container_exec.go
 	"could not find container ",           // CRI-O
 }
@@ -103,3 +107,9 @@ var notRunningTexts = []string{
 // NotRunning reports whether a runtime refused to run a command because the command's container
 // is not running.
 func NotRunning(err error) bool { return mentions(err, notRunningTexts) }
+
+// ProcessLost reports whether runc could not enter the namespaces of a container's process. The most
+// likely cause is that the process was killed at that moment. The runtime may not have recorded the exit yet.
+func ProcessLost(err error) bool {
+	return mentions(err, []string{"setns process", "namespace path: lstat /proc/"})
+}

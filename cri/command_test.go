@@ -61,6 +61,10 @@ func TestExecFailure(t *testing.T) {
 func TestNotRunning(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Internal error occurred: error executing command in container: failed to exec in container: failed to load task: no running task found: not found": true,
+		`failed to exec in container: failed to create exec "af": task bc not found: not found`:                                                             true,
+		`failed to exec in container: failed to create exec "af": cannot exec in a stopped state: unknown`:                                                  true,
+		`failed to exec in container: failed to create exec "af": cannot exec in a deleted state: unknown`:                                                  true,
+		`failed to exec in container: failed to create exec "af": container not created: not found`:                                                         true,
 		"OCI runtime exec failed: exec failed: cannot exec in a stopped container: unknown":                                                                 true,
 		"OCI runtime exec failed: exec failed: unable to start container process: exec: \"nosuch\": executable file not found in $PATH: unknown":            false,
 	} {

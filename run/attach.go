@@ -14,7 +14,7 @@ func (e *Engine) Attach(ctx context.Context, t ExecTarget, s Streams) error {
 		err = fmt.Errorf("%w; the container keeps running", err)
 	}
 	if err != nil {
-		_, err = t.fault("attach", err)
+		_, err = e.fault(ctx, t, "attach", err)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
@@ -61,10 +60,6 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	t.ID = c.ID
 	return t, nil
 }
-
-// ErrEnded is the cause if an operation on a container fails because the container exits during
-// the operation.
-var ErrEnded = errors.New("is not running: it has just exited")
 
 // notRunning describes the state of a container that is not running.
 func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
@@ -131,7 +126,7 @@ const (
 func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
 		code, err := e.execSync(ctx, t, o)
-		return code, e.explainEnded(ctx, t, err)
+		return e.explainGone(ctx, t, code, err)
 	}
 	limited, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -144,23 +139,9 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 		err = fmt.Errorf("%w; the command may still be running in the container", err)
 	case limited.Err() == nil && o.In == nil && !o.TTY && (unreachable || status.Code(err) == codes.Unimplemented):
 		code, err = e.execSync(ctx, t, o)
-		return code, e.explainEnded(ctx, t, err)
+		return e.explainGone(ctx, t, code, err)
 	}
-	code, err = t.fault("exec", err)
-	return code, e.explainEnded(ctx, t, err)
-}
-
-// explainEnded adds the container's exit code to an error that wraps ErrEnded.
-func (e *Engine) explainEnded(ctx context.Context, t ExecTarget, err error) error {
-	fault, ok := errors.AsType[*problem.Error](err)
-	if !ok || !errors.Is(err, ErrEnded) {
-		return err
-	}
-	resp, unknown := e.Client.ContainerStatus(ctx, t.ID, false)
-	if status := resp.GetStatus(); unknown == nil && status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		fault.Err = fmt.Errorf("%w with %d%s", ErrEnded, status.GetExitCode(), inParentheses(status.GetReason()))
-	}
-	return err
+	return e.fault(ctx, t, "exec", err)
 }
 
 // inParentheses returns a space and the text in parentheses, or "" if the text is empty.

@@ -241,7 +241,11 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 			}
 			err = errors.Join(err, otherwise)
 		}
-		if f.find(ctx) != nil || *f.sandbox.Load() == id {
+		lost := f.find(ctx)
+		if e, ok := errors.AsType[*problem.Error](lost); ok && e.Kind == problem.Failed {
+			return nil, lost // the pod was stopped or deleted
+		}
+		if lost != nil || *f.sandbox.Load() == id {
 			return nil, err
 		}
 	}

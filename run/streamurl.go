@@ -3,6 +3,9 @@ package run
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -16,7 +19,7 @@ func (e *Engine) ExecURL(ctx context.Context, namespace, name, container string,
 	}
 	url, err := e.Client.ExecURL(ctx, t.ID, command, kinds)
 	if err != nil {
-		_, err = t.fault("exec", err)
+		_, err = e.fault(ctx, t, "exec", err)
 	}
 	return url, err
 }
@@ -29,7 +32,7 @@ func (e *Engine) AttachURL(ctx context.Context, namespace, name, container strin
 	}
 	url, err := e.Client.AttachURL(ctx, t.ID, kinds)
 	if err != nil {
-		_, err = t.fault("attach", err)
+		_, err = e.fault(ctx, t, "attach", err)
 	}
 	return url, err
 }
@@ -46,7 +49,10 @@ func (e *Engine) PortForwardURL(ctx context.Context, namespace, name string) (st
 		return "", noSandbox(seen.id)
 	}
 	url, err := e.Client.PortForwardURL(ctx, box.ID)
-	if err != nil {
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return "", noSandbox(seen.id)
+	case err != nil:
 		err = &problem.Error{Kind: problem.Runtime, Object: "pod " + seen.id.String(), Op: "forward ports", Err: err}
 	}
 	return url, err

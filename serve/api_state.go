@@ -199,7 +199,8 @@ func (a *api) logs(ctx context.Context, r nodeapi.LogRequest, w io.Writer) error
 	}
 	l := found[0]
 	src := podlog.Source{Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
-		Alive: func(ctx context.Context) (bool, error) { return a.engine.Alive(ctx, l.ID) }}
+		Alive:   func(ctx context.Context) (bool, error) { return a.engine.Alive(ctx, l.ID) },
+		Missing: func(ctx context.Context, err error) error { return a.engine.ExplainLog(ctx, l, err) }}
 	return podlog.Stream(ctx, src, podlog.Output{Stdout: w, Stderr: w},
 		podlog.Options{Follow: r.Follow, Tail: r.Tail, Since: r.Since, Timestamps: r.Timestamps, LimitBytes: r.LimitBytes})
 }

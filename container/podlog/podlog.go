@@ -63,6 +63,10 @@ type Source struct {
 	// Stream begins to read the log when the log counts as complete.
 	FinishedAt time.Time
 
+	// Missing returns the error to report instead of the given one if the log does not exist. It may be
+	// nil.
+	Missing func(context.Context, error) error
+
 	// Warn receives problems of the log that do not prevent podrun from reading the rest. If Warn
 	// is nil, podrun ignores them.
 	Warn func(error)
@@ -103,6 +107,9 @@ func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 		}
 	}
 	if err := s.open(ctx); err != nil {
+		if src.Missing != nil && errors.Is(err, fs.ErrNotExist) {
+			return src.Missing(ctx, err)
+		}
 		return err
 	}
 	defer s.close()
