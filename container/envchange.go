@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -42,12 +43,18 @@ const shortestSecret = 6
 // program's arguments. Redact also cuts the message after the name of a variable of the container with
 // "=", because the value follows, in a form that depends on the runtime.
 func (p Plan) Redact(message string) string {
+	var values []string
 	for _, s := range p.in.Secrets {
 		for _, value := range secretText(s) {
 			if value = strings.TrimSpace(value); len(value) >= shortestSecret {
-				message = replaceQuoted(message, value)
+				values = append(values, value)
 			}
 		}
+	}
+	// A value may be a part of another one, which therefore comes first.
+	slices.SortFunc(values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, value := range values {
+		message = replaceQuoted(message, value)
 	}
 	env, _ := p.environment(p.placeholders(nil))
 	for _, name := range env.names {

@@ -59,7 +59,7 @@ func TestNULInVariables(t *testing.T) {
 func TestRedactQuoted(t *testing.T) {
 	in := input(corev1.Container{Env: []corev1.EnvVar{{Name: "PW", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "db"}, Key: "k"}}},
 		{Name: "TOKEN", Value: "hunter2"}}})
-	in.Secrets = map[string]*corev1.Secret{"db": {Data: map[string][]byte{"k": []byte("hunter2\n\"é<\t")}}}
+	in.Secrets = map[string]*corev1.Secret{"db": {Data: map[string][]byte{"k": []byte("hunter2\n\"é<\t"), "short": []byte("prefix"), "long": []byte("prefix-and-more"), "part": []byte("prefix-and")}}}
 	p := mustPlan(t, in)
 	for message, want := range map[string]string{
 		`environment variable value can't contain null(\x00): "PW=hunter2\x00secret": unknown`: `environment variable value can't contain null(\x00): "PW=<redacted>`,
@@ -70,6 +70,7 @@ func TestRedactQuoted(t *testing.T) {
 		`{"args":["hunter2\n\"é\u003c"]}`:                   `{"args":["<redacted>"]}`,
 		"exec hunter2\n\"é<: not found":                     "exec <redacted>: not found",
 		`the option MYPW=1 and PWD=2 are not variables`:     `the option MYPW=1 and PWD=2 are not variables`,
+		"exec prefix-and-more: not found":                   "exec <redacted>: not found",
 		`exec: "none": executable file not found in $PATH`:  `exec: "none": executable file not found in $PATH`,
 		`invalid environment variable "PW": contains a nul`: `invalid environment variable "PW": contains a nul`,
 	} {

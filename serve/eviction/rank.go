@@ -83,7 +83,8 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 // disk returns a pod's usage of the file system of a signal. If images are on a separate file
 // system, that file system contains the layers, and the node's contains logs and volumes.
 // Otherwise, the usage includes all of them. A pod whose containers prevent the measurement uses more than
-// any other pod.
+// any other pod, and so does a pod whose first measurement is still in progress when the others have ended:
+// its containers may have created many names to delay it.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk
@@ -96,7 +97,7 @@ func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 		}
 	}
 	if !images || !dedicatedImages {
-		if len(u.Prevented) > 0 {
+		if len(u.Prevented) > 0 || u.Unmeasured {
 			return Disk{math.MaxInt64 / 2, math.MaxInt64 / 2}
 		}
 		for _, v := range u.Volumes {

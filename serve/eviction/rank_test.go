@@ -60,6 +60,8 @@ func TestRank(t *testing.T) {
 			candidate("critical", scheduling.SystemCriticalPriority, "", "", memory(gi)), candidate("high", scheduling.HighestUserDefinablePriority, "1Gi", "", memory(mi))}, "high"},
 		"disk: a pod that prevents the measurement uses most": {NodeFSAvailable, false, []Candidate{
 			candidate("large", 0, "", "", volume(gi)), candidate("hidden", 0, "", "9Gi", &Usage{Volumes: map[string]Disk{"data": {}}, Prevented: map[string]bool{"data": true}})}, "hidden large"},
+		"disk: a pod whose first measurement is in progress uses most": {NodeFSAvailable, false, []Candidate{
+			candidate("large", 0, "", "", volume(gi)), candidate("slow", 0, "", "9Gi", &Usage{Volumes: map[string]Disk{"data": {}}, Unmeasured: true})}, "slow large"},
 		"inodes: a pod that prevents the measurement uses most": {NodeFSInodesFree, true, []Candidate{
 			candidate("large", 0, "", "", volume(gi)), candidate("hidden", 0, "", "", &Usage{Prevented: map[string]bool{"data": true}})}, "hidden large"},
 		"disk of images alone: volumes do not count": {ImageFSAvailable, true, []Candidate{

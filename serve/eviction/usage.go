@@ -21,6 +21,9 @@ type Usage struct {
 	// Prevented contains the emptyDirs whose measurement the pod's containers prevent: Volumes contains
 	// only a part of their usage.
 	Prevented map[string]bool
+	// Unmeasured is true while the first measurement of one of the emptyDirs is in progress: Volumes contains only
+	// what it has found so far.
+	Unmeasured bool
 	// Files is the usage of single files on the host to which containers can write: /etc/hosts, as
 	// in the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
 	Files Disk

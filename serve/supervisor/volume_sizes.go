@@ -199,6 +199,7 @@ func (s *volumeSizes) add(uid string, u *evictions.Usage) {
 		if v.measured || used != (evictions.Disk{}) {
 			u.Volumes[name] = used
 		}
+		u.Unmeasured = u.Unmeasured || !v.measured && v.running != nil
 		if v.prevented {
 			if u.Prevented == nil {
 				u.Prevented = map[string]bool{}
