@@ -139,7 +139,7 @@ func TestFlagOfCommand(t *testing.T) {
 func TestLikelyPod(t *testing.T) {
 	pods := []identity.Pod{{Namespace: "default", Name: "web"}, {Namespace: "default", Name: "shop-1"}, {Namespace: "default", Name: "shop-2"}, {Namespace: "other", Name: "db"}}
 	for line, want := range map[string]string{
-		"exec web -- true": "", // created meanwhile
+		"exec web -- true": "", // created while the command ran
 		"logs webb":        "did you mean web? 'podrun logs web'",
 		"logs pod/wbe":     "did you mean web? 'podrun logs pod/web'",
 		"exec we -- we":    "", // too short
