@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -65,7 +66,8 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 	}
 	problems = append(problems, e.omitted(services, pods)...)
 	faultpoint.At("services/names")
-	err = e.syncNames(ctx, service.Names(services, pods), views)
+	names, _ := service.Names(services, pods) // e.omitted reports the others
+	err = e.syncNames(ctx, names, views)
 	answered := faultpoint.Call("services/rules")
 	err = errors.Join(err, e.syncRules(ctx, services, pods))
 	answered()
@@ -79,16 +81,22 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 	return nil, nil
 }
 
-// omitted returns the problems of Services that exceed the limits of the network, if it belongs to podrun.
+// omitted returns the problems of Services that exceed the limits of the names and, if the network belongs to
+// podrun, those of the network.
 func (e *Engine) omitted(services []*corev1.Service, pods []service.Pod) (out problem.List) {
-	if !e.ownsNetwork() {
-		return nil
+	add := func(all map[string]string, effect, hint string) {
+		for key, why := range all {
+			out = append(out, problem.Problem{Object: "service " + key, Warning: true, Message: why + ": " + effect, Hint: hint})
+		}
 	}
-	for key, why := range service.Omitted(services, pods) {
-		out = append(out, problem.Problem{Object: "service " + key, Warning: true, Message: why + ": podrun does not forward its ports",
-			Hint: "reduce its ports, or delete other Services"})
+	_, unnamed := service.Names(services, pods)
+	add(unnamed, "pods do not resolve its name", "let it select fewer pods, or delete other Services")
+	if e.ownsNetwork() {
+		add(service.Omitted(services, pods), "podrun does not forward its ports", "reduce its ports, or delete other Services")
 	}
-	slices.SortFunc(out, func(a, b problem.Problem) int { return strings.Compare(a.Object, b.Object) })
+	slices.SortFunc(out, func(a, b problem.Problem) int {
+		return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.Message, b.Message))
+	})
 	return out
 }
 

@@ -17,6 +17,12 @@ const (
 	maxEndpoints  = 10_000
 )
 
+// The limits of the names in the hosts files of pods. A file of the longest names has about 1 MB.
+const (
+	maxNamesOfOne = 500
+	maxNames      = 2000
+)
+
 // maxObject limits the size of one Service in bytes: its record must be smaller than a state file.
 const maxObject = 512 << 10
 
@@ -44,16 +50,9 @@ func CheckSize(s *corev1.Service) error {
 // Omitted returns the Services that exceed the limits of the network, by Key, with the reasons. The others
 // are not affected: older Services take precedence, so that a new one cannot replace them.
 func Omitted(services []*corev1.Service, pods []Pod) map[string]string {
-	byAge := slices.Clone(services)
-	slices.SortFunc(byAge, func(a, b *corev1.Service) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(Key(a), Key(b))
-	})
 	out := map[string]string{}
 	ports, endpoints := 0, 0
-	for _, s := range byAge {
+	for _, s := range byAge(services) {
 		if !HasVirtualIP(s) {
 			continue
 		}
@@ -72,6 +71,18 @@ func Omitted(services []*corev1.Service, pods []Pod) map[string]string {
 			ports, endpoints = ports+p, endpoints+e
 		}
 	}
+	return out
+}
+
+// byAge returns the Services, older ones first.
+func byAge(services []*corev1.Service) []*corev1.Service {
+	out := slices.Clone(services)
+	slices.SortFunc(out, func(a, b *corev1.Service) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(Key(a), Key(b))
+	})
 	return out
 }
 

@@ -19,42 +19,57 @@ type Name struct {
 }
 
 // Names returns the names of the Services. Their order depends only on the content of the
-// arguments.
-func Names(services []*corev1.Service, pods []Pod) []Name {
+// arguments. The second result contains the Services whose names exceed the limits, by Key, with the reasons;
+// the names of the others are not affected.
+func Names(services []*corev1.Service, pods []Pod) (names []Name, omitted map[string]string) {
 	var out []Name
-	for _, s := range services {
-		add := func(ip netip.Addr, name string) {
-			out = append(out, Name{IP: ip, Name: name, Namespace: s.Namespace})
-		}
-		switch {
-		case s.Spec.Type == corev1.ServiceTypeExternalName:
-			if ip, err := netip.ParseAddr(s.Spec.ExternalName); err == nil {
-				add(ip, s.Name)
-			}
-		case len(s.Spec.ClusterIPs) > 0 && !IsHeadless(s):
-			for _, text := range s.Spec.ClusterIPs {
-				if ip, err := netip.ParseAddr(text); err == nil {
-					add(ip, s.Name)
-				}
-			}
+	omitted = map[string]string{}
+	for _, s := range byAge(services) {
+		switch of := namesOf(s, pods); {
+		case len(of) > maxNamesOfOne:
+			omitted[Key(s)] = fmt.Sprintf("has %d names and addresses in the hosts files of pods, but a Service may have at most %d", len(of), maxNamesOfOne)
+		case len(out)+len(of) > maxNames:
+			omitted[Key(s)] = fmt.Sprintf("has %d names and addresses in the hosts files of pods, but older Services have %d of the %d that podrun supports", len(of), len(out), maxNames)
 		default:
-			for _, p := range Selected(s, pods) {
-				if !serves(s, p) {
-					continue
-				}
-				for _, ip := range p.IPs {
-					add(ip, s.Name)
-					if IsHeadless(s) && p.Hostname != "" && p.Subdomain == s.Name {
-						add(ip, p.Hostname+"."+s.Name)
-					}
-				}
-			}
+			out = append(out, of...)
 		}
 	}
 	slices.SortFunc(out, func(a, b Name) int {
 		return strings.Compare(a.Namespace+"/"+a.Name+"/"+a.IP.StringExpanded(), b.Namespace+"/"+b.Name+"/"+b.IP.StringExpanded())
 	})
-	return slices.Compact(out)
+	return slices.Compact(out), omitted
+}
+
+// namesOf returns the names of one Service.
+func namesOf(s *corev1.Service, pods []Pod) (out []Name) {
+	add := func(ip netip.Addr, name string) {
+		out = append(out, Name{IP: ip, Name: name, Namespace: s.Namespace})
+	}
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
+		if ip, err := netip.ParseAddr(s.Spec.ExternalName); err == nil {
+			add(ip, s.Name)
+		}
+	case len(s.Spec.ClusterIPs) > 0 && !IsHeadless(s):
+		for _, text := range s.Spec.ClusterIPs {
+			if ip, err := netip.ParseAddr(text); err == nil {
+				add(ip, s.Name)
+			}
+		}
+	default:
+		for _, p := range Selected(s, pods) {
+			if !serves(s, p) {
+				continue
+			}
+			for _, ip := range p.IPs {
+				add(ip, s.Name)
+				if IsHeadless(s) && p.Hostname != "" && p.Subdomain == s.Name {
+					add(ip, p.Hostname+"."+s.Name)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // Domain returns the domain of Services: the setting clusterDomain or, if it is empty, Kubernetes'

@@ -291,7 +291,7 @@ func TestNames(t *testing.T) {
 	first.Hostname, first.Subdomain = "db-0", "db"
 	pods := []Pod{first, pod("db-1", "db", "10.64.0.3"), pod("web", "web", "10.64.0.4")}
 	virtual := assign(t, object("web", "80"), dual)
-	names := Names([]*corev1.Service{virtual, headless, external, alias}, pods)
+	names, _ := Names([]*corev1.Service{virtual, headless, external, alias}, pods)
 	const base = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.64.0.4\tweb\n"
 	vip := virtual.Spec.ClusterIP
 	want := base + HostsMark +
@@ -314,7 +314,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("a name of the file is defined again: %s", text)
 	}
 	foreign := assign(t, object("web", "80"), nil)
-	if got := Names([]*corev1.Service{foreign}, pods); len(got) != 1 || got[0].IP.String() != "10.64.0.4" {
+	if got, _ := Names([]*corev1.Service{foreign}, pods); len(got) != 1 || got[0].IP.String() != "10.64.0.4" {
 		t.Errorf("on another runtime's network: %v", got)
 	}
 }
@@ -383,6 +383,38 @@ func TestIsTopLevelDomain(t *testing.T) {
 
 // TestOmitted checks that a Service that exceeds a limit of the network does not affect the others. podrun-net
 // refuses a table that exceeds a limit, so one Service of 4,001 ports stopped the synchronization of all.
+// TestNamesAreLimited covers the author of many headless Services: only these lose their names.
+func TestNamesAreLimited(t *testing.T) {
+	headless := func(name, app string, age time.Duration) *corev1.Service {
+		s := with(object(name), func(s *corev1.ServiceSpec) { s.ClusterIP, s.Selector = "None", map[string]string{"app": app} })
+		s.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0).Add(-age))
+		return s
+	}
+	pods := []Pod{pod("db-0", "db", "10.65.0.1")}
+	for i := range maxNamesOfOne + 1 {
+		pods = append(pods, pod(fmt.Sprint("many", i), "many", fmt.Sprintf("10.64.%d.%d", i/250, i%250+1)))
+		if i < 8 {
+			pods = append(pods, pod(fmt.Sprint("few", i), "few", fmt.Sprintf("10.66.0.%d", i+1)))
+		}
+	}
+	services := []*corev1.Service{headless("db", "db", time.Hour), headless("large", "many", 2*time.Hour)}
+	for i := range 950 {
+		services = append(services, headless(fmt.Sprintf("flood-%03d", i), "few", time.Minute))
+	}
+	services = append(services, headless("young", "db", 0))
+	names, omitted := Names(services, pods)
+	has := func(name string) bool { return slices.ContainsFunc(names, func(n Name) bool { return n.Name == name }) }
+	if !has("db") || !has("young") || has("large") || !has("flood-000") || has("flood-949") || len(names) > maxNames {
+		t.Errorf("%d names, %d omitted", len(names), len(omitted))
+	}
+	if why := omitted["default/large"]; !strings.Contains(why, "has 501 names and addresses") {
+		t.Errorf("large: %s", why)
+	}
+	if why := omitted["default/flood-949"]; !strings.Contains(why, "older Services have") {
+		t.Errorf("flood-949: %s", why)
+	}
+}
+
 func TestOmitted(t *testing.T) {
 	many := func(name string, n int, age time.Duration) *corev1.Service {
 		s := assign(t, object(name), dual)

@@ -101,7 +101,8 @@ func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(s
 	for _, r := range records {
 		services = append(services, r.Service)
 	}
-	for _, n := range service.Names(services, nil) {
+	more, _ := service.Names(services, nil)
+	for _, n := range more {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
