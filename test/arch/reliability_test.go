@@ -18,7 +18,7 @@ var (
 	faultRow = regexp.MustCompile(`(?m)^\| ([FDB][0-9]+) \| ([^|]+) \| ([^|]+) \|$`)
 	// testName matches a test in backticks: run/lifecycle.TestNext,
 	// main.TestScripts/timeout.
-	testName = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)\\w+)(?:/(\\w+))?`")
+	testName = regexp.MustCompile("`([a-z0-9/-]+)\\.((?:Test|Fuzz)\\w+)(?:/(\\w+))?`")
 )
 
 // testNames returns the tests of this module in the form of testName.
