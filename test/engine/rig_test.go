@@ -3,9 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +35,10 @@ import (
 // host's firewall rules, and a process that one test starts inherits the locks of the other tests
 // until it executes its program.
 func TestMain(m *testing.M) {
+	// By default, Go runs one test per CPU in parallel, but parallel tests of this package wait most of the time.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	inherited.Reset()
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())
