@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/test/ring"
 )
 
 // The times of drainPod: the hook of app takes drainFor, and app exits drainTERM after TERM.
@@ -157,8 +157,8 @@ const prestopSample = 7
 
 // TestPreStopPairs runs every pair of commands on a pod with preStop hooks. The second command starts
 // while the hook of the first one runs, or after it. Either no command is interrupted, or the first
-// one is, like a command that is killed: then the second one runs the hook again. With
-// PODRUN_TORTURE=1, the test tries all pairs (320); otherwise one in prestopSample.
+// one is, like a command that is killed: then the second one runs the hook again. In
+// ring 3, the test tries all pairs (320); otherwise one in prestopSample.
 func TestPreStopPairs(t *testing.T) {
 	commands, tried := drainCommands(), 0
 	for _, first := range slices.Sorted(maps.Keys(commands)) {
@@ -170,7 +170,7 @@ func TestPreStopPairs(t *testing.T) {
 			two := commands[second]
 			for _, after := range []time.Duration{2 * time.Second, drainFor + time.Second} {
 				for _, interrupted := range []bool{false, true} {
-					if tried++; tried%prestopSample != 0 && os.Getenv("PODRUN_TORTURE") == "" {
+					if tried++; tried%prestopSample != 0 && !ring.Is(3) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s, %s after %s, interrupted %v", first, second, after, interrupted), func(t *testing.T) {
