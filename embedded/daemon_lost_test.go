@@ -21,7 +21,14 @@ func startFake(t *testing.T, l Layout) *exec.Cmd {
 	if err := os.WriteFile(program, shell, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-c", "echo started; read line", "--config", l.Config())
+	return startShell(t, program, "--config", l.Config())
+}
+
+// startShell starts a copy of the shell that waits until the end of the test or until it is killed, with
+// further arguments for its command line.
+func startShell(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{"-c", "echo started; read line"}, args...)...)
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(err, outErr, cmd.Start()); err != nil {

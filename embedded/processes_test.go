@@ -2,9 +2,7 @@ package embedded
 
 import (
 	"errors"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,20 +26,7 @@ func shimArchive(t *testing.T) Archive {
 // the end of the test or until it is killed. It returns its PID.
 func startShim(t *testing.T, l Layout, program string) int {
 	t.Helper()
-	cmd := exec.Command(program, "-c", "echo started; read line", "-namespace", "k8s.io", "-address", l.Socket())
-	in, err := cmd.StdinPipe()
-	out, outErr := cmd.StdoutPipe()
-	if err := errors.Join(err, outErr, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait()
-	})
-	if _, err := io.ReadFull(out, make([]byte, len("started"))); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid
+	return startShell(t, program, "-namespace", "k8s.io", "-address", l.Socket()).Process.Pid
 }
 
 // expectRunning checks that the processes of the layout are the given ones, all of one archive.
