@@ -165,8 +165,8 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 	return after, changes, errors.Join(refused...)
 }
 
-// usedPorts maps port/PROTOCOL to a description of the user of that port on the host.
-type usedPorts map[string]string
+// usedPorts maps ports of the host to descriptions of their users.
+type usedPorts map[service.NodePort]string
 
 // hostPorts reads the host ports of all pods.
 func (e *Engine) hostPorts() (usedPorts, error) {
@@ -181,7 +181,7 @@ func (e *Engine) hostPorts() (usedPorts, error) {
 			continue // the commands that act on the pod report the error
 		}
 		for _, p := range host.HostPorts(c.Pod) {
-			out[fmt.Sprintf("%d/%s", p.Port, p.Protocol)] = "a host port of the pod " + id.String()
+			out[service.NodePort{Port: p.Port, Protocol: p.Protocol}] = "a host port of the pod " + id.String()
 		}
 	}
 	return out, nil
@@ -203,10 +203,8 @@ func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...
 	some := false
 	for _, s := range services {
 		some = some || s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
-		for _, p := range s.Spec.Ports {
-			if p.NodePort > 0 {
-				wanted = append(wanted, host.HostPort{Port: p.NodePort, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
-			}
+		for _, p := range service.NodePorts(s) {
+			wanted = append(wanted, host.HostPort{Port: p.Port, Protocol: p.Protocol})
 		}
 	}
 	if !some || !e.ownsNetwork() {
@@ -219,7 +217,7 @@ func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...
 	}
 	used = maps.Clone(used)
 	for _, l := range listeners {
-		port := fmt.Sprintf("%d/%s", l.Port, l.Protocol)
+		port := service.NodePort{Port: l.Port, Protocol: l.Protocol}
 		if ip, err := netip.ParseAddr(l.IP); err != nil || ip.Unmap().IsLoopback() || used[port] != "" {
 			continue
 		}

@@ -11,13 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The range of node ports that podrun assigns and accepts: the API server's default. Outside this
-// range, a node port could conflict with a service of the host.
-const (
-	firstNodePort = 30000
-	lastNodePort  = 32767
-)
-
 // Max is the maximum number of Services in a root directory.
 const Max = 1000
 
@@ -27,10 +20,10 @@ func Key(s *corev1.Service) string { return s.Namespace + "/" + s.Name }
 // Assign returns a copy of a Service with its virtual IPs and node ports. It keeps those of previous,
 // the record of the same name (nil if there is none). others are the records of all other Services.
 // ranges are the ranges of virtual IPs, at most one of each family; without a range, the Service gets
-// no virtual IP and no node port. used maps occupied ports of the host, in the text form of NodePorts,
-// to descriptions of their users. The error explains what this host does not support or which port is
+// no virtual IP and no node port. used maps occupied ports of the host to descriptions of their
+// users. The error explains what this host does not support or which port is
 // taken.
-func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix, used map[string]string) (*corev1.Service, error) {
+func Assign(s, previous *corev1.Service, others []*corev1.Service, ranges []netip.Prefix, used map[NodePort]string) (*corev1.Service, error) {
 	out := s.DeepCopy()
 	spec := &out.Spec
 	headless := IsHeadless(s)
@@ -159,93 +152,4 @@ func hashOf(text string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text)) // never fails
 	return h.Sum32()
-}
-
-// portKey identifies a port of the host.
-type portKey struct {
-	protocol corev1.Protocol
-	port     int32
-}
-
-// text returns a text such as "30080/TCP".
-func (k portKey) text() string { return fmt.Sprintf("%d/%s", k.port, k.protocol) }
-
-// assignNodePorts sets the node ports that the Service does not specify. A Service keeps the port
-// in its record, even if a process uses the port now, because clients know the port.
-func assignNodePorts(s, previous *corev1.Service, others []*corev1.Service, used map[string]string, forwards bool) error {
-	spec := &s.Spec
-	wants := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer && (spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts)
-	if !wants || !forwards {
-		for i := range spec.Ports {
-			spec.Ports[i].NodePort = 0
-		}
-		return nil
-	}
-	taken := map[portKey]string{}
-	for _, o := range others {
-		for _, p := range o.Spec.Ports {
-			taken[portKey{protocolOf(p.Protocol), p.NodePort}] = Key(o)
-		}
-	}
-	for i := range spec.Ports {
-		p := &spec.Ports[i]
-		if p.NodePort == 0 && previous != nil {
-			p.NodePort = previousNodePort(previous, *p, taken)
-		}
-		if p.NodePort == 0 {
-			continue
-		}
-		key := portKey{protocolOf(p.Protocol), p.NodePort}
-		if p.NodePort < firstNodePort || p.NodePort > lastNodePort {
-			return fmt.Errorf("spec.ports[%d].nodePort: %d is not in the range %d-%d", i, p.NodePort, firstNodePort, lastNodePort)
-		}
-		if by := taken[key]; by != "" {
-			return fmt.Errorf("spec.ports[%d].nodePort: Service %s uses %s", i, by, key.text())
-		}
-		if by := used[key.text()]; by != "" && (previous == nil || !slices.Contains(NodePorts(previous), key.text())) {
-			return fmt.Errorf("spec.ports[%d].nodePort: %s is %s", i, key.text(), by)
-		}
-		taken[key] = Key(s)
-	}
-	for i := range spec.Ports {
-		p := &spec.Ports[i]
-		if p.NodePort != 0 {
-			continue
-		}
-		const count = lastNodePort - firstNodePort + 1
-		protocol := protocolOf(p.Protocol)
-		start := hashOf(fmt.Sprintf("%s:%d/%s", Key(s), p.Port, protocol)) % count
-		for n := range uint32(count) {
-			if key := (portKey{protocol, firstNodePort + int32((start+n)%count)}); taken[key] == "" && used[key.text()] == "" {
-				p.NodePort, taken[key] = key.port, Key(s)
-				break
-			}
-		}
-		if p.NodePort == 0 {
-			return fmt.Errorf("spec.ports[%d].nodePort: every port of %d-%d is in use", i, firstNodePort, lastNodePort)
-		}
-	}
-	return nil
-}
-
-// previousNodePort returns the node port that this port had in the previous record, unless another
-// port uses it now.
-func previousNodePort(previous *corev1.Service, port corev1.ServicePort, taken map[portKey]string) int32 {
-	for _, p := range previous.Spec.Ports {
-		key := portKey{protocolOf(p.Protocol), p.NodePort}
-		if p.Port == port.Port && key.protocol == protocolOf(port.Protocol) && taken[key] == "" {
-			return p.NodePort
-		}
-	}
-	return 0
-}
-
-// NodePorts returns a text such as "30080/TCP" for each node port of a Service.
-func NodePorts(s *corev1.Service) (out []string) {
-	for _, p := range s.Spec.Ports {
-		if p.NodePort > 0 {
-			out = append(out, portKey{protocolOf(p.Protocol), p.NodePort}.text())
-		}
-	}
-	return out
 }

@@ -102,9 +102,13 @@ func endpointsOf(s *corev1.Service, pods []Pod) (n int) {
 // hasDuplicates reports whether a Service has two ports with the same number and protocol. Validation refuses
 // such a Service, but its record may have been edited.
 func hasDuplicates(s *corev1.Service) bool {
-	seen := map[portKey]bool{}
+	type port struct {
+		protocol corev1.Protocol
+		number   int32
+	}
+	seen := map[port]bool{}
 	for _, p := range s.Spec.Ports {
-		key := portKey{protocolOf(p.Protocol), p.Port}
+		key := port{protocolOf(p.Protocol), p.Port}
 		if seen[key] {
 			return true
 		}

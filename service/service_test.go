@@ -147,7 +147,7 @@ func TestAddressesAreStableAndUnique(t *testing.T) {
 
 func TestNodePorts(t *testing.T) {
 	nodePort := func(name string, ports ...int32) *corev1.Service {
-		s := object(name, "80:8080", "81:8081")
+		s := object(name, "http=80:8080", "admin=81:8081")
 		s.Spec.Type = corev1.ServiceTypeNodePort
 		for i, p := range ports {
 			s.Spec.Ports[i].NodePort = p
@@ -172,7 +172,7 @@ func TestNodePorts(t *testing.T) {
 	}
 	udp := nodePort("udp", 30080)
 	udp.Spec.Ports[0].Protocol = "UDP"
-	used := map[string]string{"30080/TCP": "in use by nginx", "30081/TCP": "in use by nginx"}
+	used := map[NodePort]string{{30080, "TCP"}: "in use by nginx", {30081, "TCP"}: "in use by nginx"}
 	if _, err := Assign(nodePort("other", 30081), nil, nil, dual, used); err == nil || !strings.Contains(err.Error(), "spec.ports[0].nodePort: 30081/TCP is in use by nginx") {
 		t.Errorf("a port that a process uses: %v", err)
 	}
@@ -183,7 +183,7 @@ func TestNodePorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := Assign(nodePort("web"), nil, nil, dual, map[string]string{NodePorts(free)[0]: "in use"})
+	next, err := Assign(nodePort("web"), nil, nil, dual, map[NodePort]string{NodePorts(free)[0]: "in use"})
 	if err != nil || next.Spec.Ports[0].NodePort == free.Spec.Ports[0].NodePort {
 		t.Errorf("podrun assigns a port that a process uses: %v, %v", next, err)
 	}
@@ -197,8 +197,62 @@ func TestNodePorts(t *testing.T) {
 	if balanced := assign(t, with(nodePort("lb"), func(s *corev1.ServiceSpec) { s.Type, s.AllocateLoadBalancerNodePorts = "LoadBalancer", &no }), dual); len(NodePorts(balanced)) != 0 {
 		t.Errorf("a load balancer without node ports has %v", NodePorts(balanced))
 	}
+	if requested := assign(t, with(nodePort("lb", 30085), func(s *corev1.ServiceSpec) { s.Type, s.AllocateLoadBalancerNodePorts = "LoadBalancer", &no }), dual); !slices.Equal(NodePorts(requested), []NodePort{{30085, "TCP"}}) {
+		t.Errorf("a load balancer with one requested node port has %v", NodePorts(requested))
+	}
+	dns := assign(t, with(object("dns", "tcp=53", "udp=53/UDP"), func(s *corev1.ServiceSpec) { s.Type = "NodePort" }), dual)
+	if dns.Spec.Ports[0].NodePort != dns.Spec.Ports[1].NodePort {
+		t.Errorf("the ports of one number, of two protocols, have the node ports %v", NodePorts(dns))
+	}
 	if foreign := assign(t, nodePort("web", 30080), nil); len(NodePorts(foreign)) != 0 {
 		t.Errorf("on another runtime's network: %v", NodePorts(foreign))
+	}
+}
+
+// TestHealthCheckNodePort checks the port that the API allocates for a load balancer with local endpoints
+// (allocHealthCheckNodePort in registry/core/service/storage).
+func TestHealthCheckNodePort(t *testing.T) {
+	local := func(name string, port int32) *corev1.Service {
+		return with(object(name, "http=80"), func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalTrafficPolicy, s.HealthCheckNodePort = "LoadBalancer", "Local", port
+		})
+	}
+	web := assign(t, local("web", 0), dual)
+	port := web.Spec.HealthCheckNodePort
+	if port < firstNodePort || port > lastNodePort || port == web.Spec.Ports[0].NodePort {
+		t.Fatalf("healthCheckNodePort %d, node ports %v", port, NodePorts(web))
+	}
+	again, err := Assign(local("web", 0), web, nil, dual, map[NodePort]string{{port, "TCP"}: "in use by nginx"})
+	if err != nil || !slices.Equal(NodePorts(again), NodePorts(web)) {
+		t.Errorf("%v, %v: the Service does not keep its ports", again, err)
+	}
+	if moved := assign(t, local("web", 31000), dual); moved.Spec.HealthCheckNodePort != 31000 {
+		t.Errorf("the requested port became %d", moved.Spec.HealthCheckNodePort)
+	}
+	for name, tt := range map[string]struct {
+		service *corev1.Service
+		used    map[NodePort]string
+		err     string
+	}{
+		"a port of another Service":            {local("other", port), nil, fmt.Sprintf("spec.healthCheckNodePort: Service default/web uses %d/TCP", port)},
+		"a node port of the Service":           {with(local("other", 31000), func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = 31000 }), nil, "spec.healthCheckNodePort: Service default/other uses 31000/TCP"},
+		"a port of a process":                  {local("other", 31000), map[NodePort]string{{31000, "TCP"}: "in use by nginx"}, "spec.healthCheckNodePort: 31000/TCP is in use by nginx"},
+		"a port outside the range":             {local("other", 8080), nil, "spec.healthCheckNodePort: 8080 is not in the range 30000-32767"},
+		"a node port that is another's health": {with(local("other", 0), func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = port }), nil, fmt.Sprintf("spec.ports[0].nodePort: Service default/web uses %d/TCP", port)},
+	} {
+		if _, err := Assign(tt.service, nil, []*corev1.Service{web}, dual, tt.used); err == nil || err.Error() != tt.err {
+			t.Errorf("%s: %v, want %s", name, err, tt.err)
+		}
+	}
+	cluster := with(local("web", 0), func(s *corev1.ServiceSpec) { s.ExternalTrafficPolicy = "Cluster" })
+	if got, err := Assign(cluster, web, nil, dual, nil); err != nil || got.Spec.HealthCheckNodePort != 0 || got.Spec.Ports[0].NodePort != web.Spec.Ports[0].NodePort {
+		t.Errorf("after a change to Cluster: %v, %v", got, err)
+	}
+	if foreign := assign(t, local("web", 31000), nil); len(NodePorts(foreign)) != 0 {
+		t.Errorf("on another runtime's network: %v", NodePorts(foreign))
+	}
+	if notes := Notes(web); len(notes) != 1 || !strings.Contains(notes[0], "healthCheckNodePort") {
+		t.Errorf("notes %q", notes)
 	}
 }
 

@@ -116,5 +116,8 @@ func Notes(s *corev1.Service) (out []string) {
 	if len(spec.LoadBalancerSourceRanges) > 0 {
 		out = append(out, "has loadBalancerSourceRanges, which podrun ignores: its node ports accept all clients")
 	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		out = append(out, "has externalTrafficPolicy Local: podrun reserves a healthCheckNodePort, but no process answers health checks on it")
+	}
 	return out
 }

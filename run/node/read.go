@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -22,6 +21,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/service"
 )
 
 // PrepareOptions are the options of Prepare.
@@ -100,10 +100,8 @@ func readNodePorts(l identity.Layout) (out []host.NodePort, err error) {
 		}
 	}
 	for _, r := range records {
-		for _, p := range r.Service.Spec.Ports {
-			if p.NodePort > 0 {
-				out = append(out, host.NodePort{Service: r.Service.Namespace + "/" + r.Service.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Port: p.NodePort})
-			}
+		for _, p := range service.NodePorts(r.Service) {
+			out = append(out, host.NodePort{Service: service.Key(r.Service), Protocol: p.Protocol, Port: p.Port})
 		}
 	}
 	return out, err
