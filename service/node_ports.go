@@ -25,10 +25,13 @@ func (p NodePort) String() string { return fmt.Sprintf("%d/%s", p.Port, p.Protoc
 
 // NodePorts returns the node ports of a Service, including the one of health checks.
 func NodePorts(s *corev1.Service) (out []NodePort) {
-	for _, f := range nodePortFields(s, nil) {
-		if p := f.port(); p.Port > 0 {
-			out = append(out, p)
+	for _, p := range s.Spec.Ports {
+		if p.NodePort > 0 {
+			out = append(out, NodePort{p.NodePort, protocolOf(p.Protocol)})
 		}
+	}
+	if p := s.Spec.HealthCheckNodePort; p > 0 {
+		out = append(out, NodePort{p, corev1.ProtocolTCP})
 	}
 	return out
 }
