@@ -105,6 +105,11 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 		return
 	}
 	for _, d := range twice {
+		if d.merged {
+			l.add(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate", Warning: true,
+				Message: fmt.Sprintf("the merge key << of line %d replaces this value, as in kubectl", doc.offset+d.first), Hint: "write the merge key before the keys that replace merged ones"})
+			continue
+		}
 		l.add(l.applyValidation(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
 			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first), Hint: "remove one of them"}))
 	}
@@ -113,11 +118,11 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 // joinedObjects reports objects in a document that lack a separator before them, as in the output of 'cat
 // a.yaml b.yaml'. It finds them because each repeats apiVersion and kind.
 func joinedObjects(doc *document, twice []duplicate) (out problem.List) {
-	if !slices.ContainsFunc(twice, func(d duplicate) bool { return d.path == "kind" }) {
+	if !slices.ContainsFunc(twice, func(d duplicate) bool { return d.path == "kind" && !d.merged }) {
 		return nil
 	}
 	for _, d := range twice {
-		if d.path == "apiVersion" {
+		if d.path == "apiVersion" && !d.merged {
 			out = append(out, problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
 				Message: fmt.Sprintf("another object begins here, but no line --- separates it from the object of line %d", doc.offset+d.first),
 				Hint:    "insert the line --- between them; if files were concatenated, pass each with -f instead"})

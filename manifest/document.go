@@ -58,6 +58,11 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 	}
 	if root := d.tree(); root != nil {
 		twice = duplicates(root, "")
+		if len(twice) == 0 && hasMerge(root) {
+			// The library's strict mode refuses keys that replace merged ones. kubectl and the kubelet do
+			// not use that mode.
+			return out, nil, d.trailing()
+		}
 	}
 	if len(twice) == 0 {
 		return nil, nil, d.syntaxErrors(strict)

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,10 +79,50 @@ type duplicate struct {
 	// line of the second occurrence, counted from the beginning of the document's text
 	line  int
 	first int // line of the first occurrence
+	// The second occurrence is a merge key (<<), which replaces the value.
+	merged bool
+}
+
+// isMerge reports whether a key merges other mappings.
+func isMerge(key *yaml.Node) bool { return key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" }
+
+// hasMerge reports whether a tree contains a merge key.
+func hasMerge(node *yaml.Node) bool {
+	if node.Kind == yaml.MappingNode {
+		for i := 0; i < len(node.Content); i += 2 {
+			if isMerge(node.Content[i]) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(node.Content, hasMerge)
+}
+
+// mergedKeys returns the keys that the value of a merge key adds to a mapping.
+func mergedKeys(node *yaml.Node) (out []string) {
+	switch node.Kind {
+	case yaml.AliasNode:
+		return mergedKeys(node.Alias)
+	case yaml.SequenceNode:
+		for _, n := range node.Content {
+			out = append(out, mergedKeys(n)...)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if isMerge(node.Content[i]) {
+				out = append(out, mergedKeys(node.Content[i+1])...)
+			} else {
+				out = append(out, node.Content[i].Value)
+			}
+		}
+	}
+	return out
 }
 
 // duplicates returns the duplicate keys in a tree. It does not follow aliases, because the tree
-// also contains the content to which they refer.
+// also contains the content to which they refer. A key after a merge key replaces the merged one, and
+// is no duplicate. A merge key after it replaces its value, in kubectl and the kubelet too, although YAML
+// specifies otherwise.
 func duplicates(node *yaml.Node, path string) []duplicate {
 	var out []duplicate
 	switch node.Kind {
@@ -94,7 +135,13 @@ func duplicates(node *yaml.Node, path string) []duplicate {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			at := strings.TrimPrefix(path+"."+key.Value, ".")
-			if first, ok := seen[key.Value]; ok && key.Kind == yaml.ScalarNode {
+			if isMerge(key) {
+				for _, name := range mergedKeys(node.Content[i+1]) {
+					if first, ok := seen[name]; ok {
+						out = append(out, duplicate{path: strings.TrimPrefix(path+"."+name, "."), line: first, first: key.Line, merged: true})
+					}
+				}
+			} else if first, ok := seen[key.Value]; ok && key.Kind == yaml.ScalarNode {
 				out = append(out, duplicate{path: at, line: key.Line, first: first})
 			} else {
 				seen[key.Value] = key.Line

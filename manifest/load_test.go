@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podrun/podrun/internal/problem"
 	corev1 "k8s.io/api/core/v1"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // load calls Load with one source, which must have no errors.
@@ -44,6 +45,7 @@ func TestForms(t *testing.T) {
 		"document ends":                   {block("a") + "...\n" + block("b") + "...\n", "a:1 b:9"},
 		"carriage returns":                {strings.ReplaceAll("---\n"+block("a")+"---\n"+block("b"), "\n", "\r\n"), "a:2 b:10"},
 		"byte order mark":                 {"\xef\xbb\xbf" + block("a") + "---\n" + block("b"), "a:1 b:9"},
+		"byte order marks":                {block("a") + "---\n\ufeff" + block("b") + "\ufeff---\n", "a:1 b:9"},
 		"UTF-16":                          {utf16le(block("a") + "---\n" + block("b")), "a:1 b:9"},
 		"a directive":                     {"%YAML 1.1\n---\n" + block("a") + "---\n" + block("b"), "a:3 b:11"},
 		"KYAML":                           {"---\n" + fmt.Sprintf(flow, "a") + "\n---\n" + fmt.Sprintf(flow, "b") + "\n", "a:2 b:4"},
@@ -77,6 +79,42 @@ func TestForms(t *testing.T) {
 // indent converts a block to an entry of a list.
 func indent(block string) string {
 	return strings.TrimSuffix(strings.ReplaceAll(block, "\n", "\n  "), "  ")
+}
+
+// TestMergeKeys checks that merge keys have the effect that they have in kubectl and the kubelet, which convert
+// YAML with the same library, but not in its strict mode.
+func TestMergeKeys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels string
+		want   string
+		err    string
+	}{
+		"a key replaces a merged one":            {"{<<: *c, name: b}", "b i", ""},
+		"a key replaces one of several merges":   {"{<<: [*c, {image: j}], name: b}", "b i", ""},
+		"two merge keys":                         {"{<<: *c, <<: {name: b}}", "b i", ""},
+		"a merge key of a merged mapping":        {"{<<: {<<: *c, name: x}, name: b}", "b i", ""},
+		"an alias of a mapping with a merge key": {"{<<: &d {<<: *c, name: b}}", "b i", ""},
+		"a key before the merge key": {"{name: b, <<: *c}", "a i",
+			"f:6: metadata.labels.name: the merge key << of line 6 replaces this value, as in kubectl (write the merge key before the keys that replace merged ones)"},
+		"a duplicate key": {"{<<: *c, name: x, name: b}", "b i", "f:6: metadata.labels.name: duplicate field \"name\" (first at line 6) (remove one of them)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: &c {name: a, image: i}\n  labels: " + tc.labels + "\nspec: {containers: [{name: c, image: i}]}\n"
+			if _, problems := Load([]Source{{"f", []byte(text)}}, Options{}); problems.String() != tc.err {
+				t.Errorf("problems %q, want %q", problems, tc.err)
+			}
+			objects, _ := Load([]Source{{"f", []byte(text)}}, Options{Validate: Ignore})
+			var kubectl corev1.Pod
+			if err := sigsyaml.Unmarshal([]byte(text), &kubectl); err != nil {
+				t.Fatal(err)
+			}
+			for _, labels := range []map[string]string{objects.Pods[0].Object.Labels, kubectl.Labels} {
+				if got := labels["name"] + " " + labels["image"]; got != tc.want {
+					t.Errorf("got %s, want %s", got, tc.want)
+				}
+			}
+		})
+	}
 }
 
 // TestDefaults checks that podrun sets the same defaults as an API server.

@@ -34,12 +34,24 @@ func split(source Source) ([]*document, error) {
 
 var newline = []byte("\n")
 
-// utf8Text removes a byte order mark. It converts UTF-16, which PowerShell's ">" writes, to
-// UTF-8.
+// utf8Text removes the byte order mark at the beginning of each document (YAML 1.2, section 5.2). It
+// converts UTF-16, which PowerShell's ">" writes, to UTF-8.
 func utf8Text(data []byte) ([]byte, error) {
+	const mark = "\ufeff"
+	text, err := fromUTF16(data)
+	text = bytes.TrimPrefix(text, []byte(mark))
+	if bytes.Contains(text, []byte("\n"+mark)) {
+		text = bytes.ReplaceAll(text, []byte("\n"+mark), newline)
+	}
+	return text, err
+}
+
+// fromUTF16 converts a text that begins with a byte order mark of UTF-16. It returns any other text
+// unchanged.
+func fromUTF16(data []byte) ([]byte, error) {
 	little, big := bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff})
 	if !little && !big {
-		return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+		return data, nil
 	}
 	if len(data)%2 != 0 {
 		return nil, fmt.Errorf("the text is marked as UTF-16 but has an odd number of bytes")
