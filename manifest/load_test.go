@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podrun/podrun/internal/problem"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -152,6 +155,57 @@ func TestGenerateName(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"ci-x0001", "ci-x0002", long[:58] + "x0003"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestGenerateNameOfWorkloads checks that podrun generates the names of objects with a pod template as it does those
+// of pods.
+func TestGenerateNameOfWorkloads(t *testing.T) {
+	for kind, w := range workloads {
+		t.Run(kind, func(t *testing.T) {
+			obj := w.make()
+			meta, template := w.get(obj)
+			switch o := obj.(type) {
+			case *corev1.ReplicationController:
+				o.Spec.Template = &corev1.PodTemplateSpec{}
+				template = o.Spec.Template
+			case *batchv1.CronJob:
+				o.Spec.Schedule = "* * * * *"
+			}
+			meta.GenerateName = "web-"
+			template.Labels = map[string]string{"app": "web"}
+			template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+			if hasController(kind) {
+				template.Spec.RestartPolicy = corev1.RestartPolicyNever
+			}
+			data, err := json.Marshal(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fields map[string]any
+			if err := json.Unmarshal(data, &fields); err != nil {
+				t.Fatal(err)
+			}
+			fields["apiVersion"], fields["kind"] = w.apiVersion, kind
+			switch kind {
+			case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
+				fields["spec"].(map[string]any)["selector"] = metav1.LabelSelector{MatchLabels: template.Labels}
+			}
+			if data, err = json.Marshal(fields); err != nil {
+				t.Fatal(err)
+			}
+			objects, warnings := load(t, string(data), Options{Suffix: func() string { return "x0001" }})
+			if p := objects.Pods[0]; p.Object.Name != "web-x0001" || p.Object.GenerateName != "web-" || p.From != kind+" web-x0001" {
+				t.Errorf("the pod is %s (%s) of %s", p.Object.Name, p.Object.GenerateName, p.From)
+			}
+			if len(warnings) != 1 || !strings.Contains(warnings[0], kind+" default/web-x0001: ") {
+				t.Errorf("warnings %q", warnings)
+			}
+			_, problems := Load([]Source{{"f", data}}, Options{Namespace: "default"})
+			if got, want := problems.Errors().String(), "f:1: "+kind+": metadata.generateName: this command requires metadata.name: it does not generate names"; got != want {
+				t.Errorf("without generated names: %s, want %s", got, want)
+			}
+		})
 	}
 }
 

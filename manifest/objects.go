@@ -183,7 +183,7 @@ func (l *loader) objectName(h header) string {
 
 // serverFields removes the metadata that only an API server sets, so that an object that was
 // exported from a cluster equals the original manifest. If the object belongs in a namespace and
-// has none, it sets the default namespace. It also generates a name from generateName. It keeps the
+// has none, it sets the default namespace. It also sets a name from generateName. It keeps the
 // UID.
 func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	*meta = metav1.ObjectMeta{
@@ -196,9 +196,24 @@ func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	case meta.Namespace == "":
 		meta.Namespace = l.opts.Namespace
 	}
+	l.generateName(meta)
+}
+
+// generateName sets the name of an object that has only a generateName, if the command generates names.
+func (l *loader) generateName(meta *metav1.ObjectMeta) {
 	if meta.Name == "" && meta.GenerateName != "" && l.opts.Suffix != nil {
 		meta.Name = generated(meta.GenerateName, l.opts.Suffix())
 	}
+}
+
+// unnamed reports an object that has only a generateName, and returns true, if the command does not
+// generate names.
+func (l *loader) unnamed(it item, object string, meta *metav1.ObjectMeta) bool {
+	if meta.Name != "" || meta.GenerateName == "" {
+		return false
+	}
+	l.add(it.problem(object, "metadata.generateName", "FieldValueForbidden", "this command requires metadata.name: it does not generate names"))
+	return true
 }
 
 // generated returns a generated name as the API server does (apiserver's storage/names). It has at

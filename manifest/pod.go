@@ -42,8 +42,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 		p.Hint = "remove metadata.uid: podrun then generates a UID"
 		l.add(p)
 	}
-	if pod.Name == "" && pod.GenerateName != "" {
-		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command requires metadata.name: it does not generate names"))
+	if l.unnamed(it, object, &pod.ObjectMeta) {
 		return
 	}
 	if !l.count(it, object, &pod.Spec) {

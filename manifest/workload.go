@@ -79,6 +79,10 @@ func (l *loader) workload(it item, h header) {
 		l.add(it.problem(l.objectName(h), w.template, "FieldValueRequired", "a pod template is required"))
 		return
 	}
+	l.generateName(meta)
+	if h.Metadata.Name = meta.Name; l.unnamed(it, l.objectName(h), meta) {
+		return
+	}
 	honours := l.honours(it, h, obj, meta)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace,
