@@ -1,22 +1,44 @@
 package imagepull
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// intend records that podrun is about to pull an image. The returned function removes the
-// record.
-func (p *Puller) intend(image Image) (func(), error) {
+// intend records that podrun is about to pull an image. The caller must call the returned function at the end
+// of the pull; recorded reports whether podrun has recorded the credentials.
+func (p *Puller) intend(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (end func(recorded bool), err error) {
 	if p.opt.RecordDir == "" {
-		return func() {}, nil
+		return func(bool) {}, nil
 	}
-	done, err := records{p.opt.RecordDir}.intend(image.Ref)
+	present, err := p.client.ListImages(ctx)
+	if err != nil {
+		return nil, p.inspectFailed(ctx, plan, image, err)
+	}
+	before := make([]string, len(present))
+	for i := range present {
+		before[i] = present[i].Id
+	}
+	intended, err := records{p.opt.RecordDir}.intend(image.Ref, before)
 	if err != nil {
 		return nil, fmt.Errorf("record the pull of image %s: %w", image.Name, err)
 	}
-	return done, nil
+	return func(recorded bool) { intended.end(recorded || p.unchanged(ctx, spec, intended.before)) }, nil
+}
+
+// unchanged reports whether a pull that failed or was canceled has brought no image. A runtime that does not answer
+// must not delay the end of a command.
+func (p *Puller) unchanged(ctx context.Context, spec *runtimeapi.ImageSpec, before []string) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	now, err := p.client.ImageStatus(ctx, spec)
+	return err == nil && (now == nil || slices.Contains(before, now.Id))
 }
 
 // record records the credentials with which an image was pulled.

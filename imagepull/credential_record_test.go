@@ -141,25 +141,26 @@ func TestRecords(t *testing.T) {
 	r := records{filepath.Join(dir, "image_manager")}
 	secret := registrySecret("a", "u", "pa55w0rd")
 	with := auth.Credential{Auth: &runtimeapi.AuthConfig{Username: "u", Password: "pa55w0rd"}, Secret: secret}
-	done, err := r.intend("app:1")
+	image := &runtimeapi.Image{Id: "id", RepoTags: []string{"docker.io/library/app:1"}}
+	first, err := r.intend("app:1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record, ours, err := r.find("app:1", "id"); record != nil || !ours || err != nil {
-		t.Errorf("during the pull: %v %v %v", record, ours, err)
+	if record, ours := r.find("app:1", image); record != nil || !ours {
+		t.Errorf("during the pull: %v %v", record, ours)
 	}
-	again, err := r.intend("app:1")
+	second, err := r.intend("app:1", []string{"other"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	done()
-	if _, ours, _ := r.find("app:1", "id"); !ours {
+	first.end(true)
+	if _, ours := r.find("app:1", image); !ours {
 		t.Error("another pull of the image still counts as active")
 	}
 	if err := r.add("app:1", "id", usedBy(with)); err != nil {
 		t.Fatal(err)
 	}
-	again()
+	second.end(true)
 	if left, _ := os.ReadDir(filepath.Join(r.dir, "pulling")); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -181,19 +182,19 @@ func TestRecords(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if record, ours, err := r.find("app:1", "id"); record != nil || !ours || err != nil {
-		t.Errorf("broken: %v %v %v", record, ours, err)
+	if record, ours := r.find("app:1", image); record != nil || !ours {
+		t.Errorf("broken: %v %v", record, ours)
 	}
 	if err := ForgetPulls(r.dir, []string{"id"}); err != nil {
 		t.Error(err)
 	}
-	if _, ours, _ := r.find("app:1", "id"); !ours {
+	if _, ours := r.find("app:1", image); !ours {
 		t.Error("the record was removed although its image is present")
 	}
 	if err := ForgetPulls(r.dir, nil); err != nil {
 		t.Error(err)
 	}
-	if _, ours, _ := r.find("app:1", "id"); ours {
+	if _, ours := r.find("app:1", image); ours {
 		t.Error("the record was kept although its image was removed")
 	}
 	if err := ForgetPulls(filepath.Join(dir, "none"), nil); err != nil {
@@ -202,24 +203,26 @@ func TestRecords(t *testing.T) {
 }
 
 // TestEveryPodMayUseAPreloadedImage checks that every pod may use an image that was loaded
-// manually, regardless of which pod has pulled it before.
+// manually, regardless of which pod has pulled it before, and of the spelling of its name.
 func TestEveryPodMayUseAPreloadedImage(t *testing.T) {
-	r := records{t.TempDir()}
-	// The test simulates a process that is killed here, before it removes the record.
-	if _, err := r.intend("app:1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.add("app:1", "id", kubelet.ImagePullCredentials{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := Preloaded(r.dir, "app:1", "id"); err != nil {
-		t.Error(err)
-	}
-	if _, ours, err := r.find("app:1", "id"); ours || err != nil {
-		t.Errorf("%v %v", ours, err)
-	}
-	if err := Preloaded(r.dir, "other:1", "other"); err != nil {
-		t.Error(err)
+	image := &runtimeapi.Image{Id: "id", RepoTags: []string{"docker.io/library/app:1"}, RepoDigests: []string{"docker.io/library/app@" + appDigest}}
+	for _, spelling := range []string{"app:1", "library/app:1", "docker.io/app:1", "docker.io/library/app:1", "app@" + appDigest, "app:1@" + appDigest} {
+		r := records{t.TempDir()}
+		killedPull(t, r, spelling)
+		if err := r.add("app:1", "id", kubelet.ImagePullCredentials{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := Preloaded(r.dir, "docker.io/library/app:1", image); err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{spelling, "app:1"} {
+			if _, ours := r.find(name, image); ours {
+				t.Errorf("%s, pulled as %s: not every pod may use it", name, spelling)
+			}
+		}
+		if err := Preloaded(r.dir, "other:1", &runtimeapi.Image{Id: "other"}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -288,15 +291,16 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 			if err := spoil(r.pulled("id")); err != nil {
 				t.Fatal(err)
 			}
-			if _, ours, err := r.find("app:1", "id"); !ours || err != nil {
-				t.Errorf("ours %v, %v", ours, err)
+			image := &runtimeapi.Image{Id: "id"}
+			if _, ours := r.find("app:1", image); !ours {
+				t.Error("podrun did not pull the image")
 			}
 			if err := r.add("app:1", "id", kubelet.ImagePullCredentials{NodePodsAccessible: true}); err != nil {
 				t.Fatal(err)
 			}
-			record, _, err := r.find("app:1", "id")
-			if err != nil || record == nil || !record.CredentialMapping["app"].NodePodsAccessible {
-				t.Errorf("the record was not written again: %+v, %v", record, err)
+			record, _ := r.find("app:1", image)
+			if record == nil || !record.CredentialMapping["app"].NodePodsAccessible {
+				t.Errorf("the record was not written again: %+v", record)
 			}
 		})
 	}

@@ -60,11 +60,16 @@ func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runt
 	if err == nil {
 		return found, nil
 	}
+	return nil, p.inspectFailed(ctx, plan, image, err)
+}
+
+// inspectFailed returns the error for an image whose presence the runtime does not report, and emits its events.
+func (p *Puller) inspectFailed(ctx context.Context, plan Plan, image Image, err error) error {
 	if ctx.Err() != nil {
-		return nil, endOf(ctx)
+		return endOf(ctx)
 	}
 	who := image.Containers[0]
 	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, redact(err.Error()))
 	p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonInspect)
-	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
+	return &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
 }

@@ -98,11 +98,12 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 		return Result{}, false, err
 	}
 	defer release()
-	done, err := p.intend(image)
+	end, err := p.intend(ctx, plan, image, spec)
 	if err != nil {
 		return Result{}, false, err
 	}
-	defer done()
+	recorded := false
+	defer func() { end(recorded) }()
 	p.forgetLost(ctx, image)
 	pulling := time.Now()
 	id, with, failed := p.fetch(ctx, plan, image, spec)
@@ -120,6 +121,7 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	if err := p.record(image, found.GetId(), with); err != nil {
 		return Result{}, false, err
 	}
+	recorded = found != nil
 	if p.opt.Pulled != nil {
 		p.opt.Pulled(found.GetSize(), time.Since(begun))
 	}

@@ -3,17 +3,19 @@ package imagepull
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podrun/podrun/internal/hostfile"
@@ -23,10 +25,34 @@ import (
 
 // records stores, for each image that podrun pulled, the Secrets whose credentials podrun used. The
 // files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and, during a pull,
-// <dir>/pulling/sha256-<hash of the image's name>. If a process is killed during a pull, the file
-// in pulling shows that the image was not present before. The files contain hashes of credentials,
+// <dir>/pulling/sha256-<hash of the image's full name>. The files contain hashes of credentials,
 // never credentials. Several processes may use the directory concurrently.
 type records struct{ dir string }
+
+// intent is the record of a pull that is in progress, or whose process was killed. It has no effect on an image
+// that was present before the pull. At its start, the kubelet instead records for each image with such a name that
+// it was pulled without credentials, so that pods on a host without a network lose an image that was present all
+// the time.
+type intent struct {
+	kubelet.ImagePullIntent
+	// Before are the IDs of all images that were present before the pull. The ID of the image that has the name
+	// would not be enough: a pull can give a further name to an image.
+	Before []string `json:"imageRefsBefore,omitempty"`
+}
+
+// intentFile is the record of a pull. It is synced, because a power failure during the pull must not leave
+// an image that every pod may use, or one that no pod may use.
+var intentFile = statefile.Declare(statefile.Kind[intent]{
+	What: "a pull that is in progress", Files: "image_manager/pulling/<hash of the image's name>", Scope: statefile.Image,
+	On: statefile.Answers{Absent: "no pull is in progress", Corrupt: provesAgain, Unreadable: provesAgain, Newer: statefile.Ignore},
+	Paths: func(l identity.Layout) []string {
+		return jsonFiles(filepath.Join(l.ImageRecords(), "pulling"), "")
+	},
+	Format: statefile.Unversioned, Limit: maxRecord, Mode: 0o600,
+})
+
+// provesAgain is the answer of intentFile.
+const provesAgain statefile.Action = "if podrun did not record the credentials of the image, the next pod contacts the registry"
 
 // pulledFile is the record of an image. Without it, the next pull contacts the registry and writes the record
 // again.
@@ -44,8 +70,34 @@ const pullsAgain statefile.Action = "the next pod contacts the registry, and pod
 
 func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name))) }
 
-func (r records) pulled(id string) string     { return filepath.Join(r.dir, "pulled", fileOf(id)) }
-func (r records) pulling(image string) string { return filepath.Join(r.dir, "pulling", fileOf(image)) }
+func (r records) pulled(id string) string { return filepath.Join(r.dir, "pulled", fileOf(id)) }
+func (r records) pulling(image string) string {
+	return filepath.Join(r.dir, "pulling", fileOf(fullName(image)))
+}
+
+// fullName returns the name that all spellings of an image's name have in common, such as
+// docker.io/library/busybox:1.36. A runtime may expand a short name differently; then images of two names share
+// a record, which protects both.
+func fullName(image string) string {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return image
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		return reference.TrimNamed(named).Name() + "@" + digested.Digest().String()
+	}
+	return reference.TagNameOnly(named).String()
+}
+
+// fullNames returns the full names of an image that the runtime has, and the one by which it was found.
+func fullNames(image string, found *runtimeapi.Image) []string {
+	names := []string{fullName(image)}
+	for _, name := range slices.Concat(found.GetRepoTags(), found.GetRepoDigests()) {
+		names = append(names, fullName(name))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // lock excludes other processes from the records. A process must hold the lock only briefly.
 func (r records) lock() (unlock func(), err error) {
@@ -64,43 +116,83 @@ func (r records) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// intend records that podrun is about to pull an image. The returned function removes the
-// record, unless another process is still pulling the image.
-func (r records) intend(image string) (func(), error) {
+// pull is the intent of a pull of this process. The lock of its file shows that the process is alive.
+type pull struct {
+	records
+	path   string
+	file   *os.File
+	before []string // intent.Before of the record
+}
+
+// intend records that podrun is about to pull an image. before are the IDs of the images that are present. If there
+// is a record already, it remains as it is: one of these images may be that of another pull, whose process was
+// killed.
+func (r records) intend(image string, before []string) (*pull, error) {
 	unlock, err := r.lock()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	f, err := os.OpenFile(r.pulling(image), os.O_RDWR|os.O_CREATE, 0o600)
+	p := &pull{records: r, path: r.pulling(image)}
+	switch earlier := intentFile.Examine(context.Background(), p.path); earlier.State {
+	case statefile.Intact:
+		p.before = earlier.Value.Before
+	case statefile.Absent:
+		p.before = before
+		fallthrough
+	default:
+		err = intentFile.Write(p.path, intent{kubelet.ImagePullIntent{TypeMeta: typeOf("ImagePullIntent"), Image: image}, p.before})
+	}
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(kubelet.ImagePullIntent{TypeMeta: typeOf("ImagePullIntent"), Image: image})
-	if err == nil {
-		_, err = f.WriteAt(data, 0)
+	if p.file, err = hostfile.Open(p.path); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		// Flock does not block, because only a process that holds r.lock acquires the exclusive
-		// lock.
-		err = hostfile.Flock(f, unix.LOCK_SH)
+	// Flock does not block, because only a process that holds r.lock acquires the exclusive lock.
+	if err := hostfile.Flock(p.file, unix.LOCK_SH); err != nil {
+		return nil, errors.Join(err, p.file.Close())
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { r.done(image, f) }, nil
+	return p, nil
 }
 
-func (r records) done(image string, f *os.File) {
-	defer f.Close()
-	unlock, err := r.lock()
+// end ends the pull. If settled is true, it removes the record, unless another process is pulling the image. A
+// record that remains protects an image that podrun may have pulled without recording the credentials.
+func (p *pull) end(settled bool) {
+	defer p.file.Close()
+	if !settled {
+		return
+	}
+	unlock, err := p.lock()
 	if err != nil {
-		// If the record remains, the only effect is that the next pod contacts the registry.
 		return
 	}
 	defer unlock()
-	if hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		_ = os.Remove(r.pulling(image)) // For this file, the effect is the same.
+	removeDead(p.path, p.file)
+}
+
+// removeDead removes a record whose processes have all ended. The caller must hold the lock. file is the record,
+// which another process may have removed and created again since it was opened.
+func removeDead(path string, file *os.File) {
+	mine, err := file.Stat()
+	if err != nil || hostfile.Flock(file, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	if now, err := os.Lstat(path); err == nil && os.SameFile(mine, now) {
+		_ = os.Remove(path) // if the record remains, the only effect is that a later pod may contact the registry
+	}
+}
+
+// drop removes a record that has no effect, unless a process is pulling the image.
+func (r records) drop(path string) {
+	unlock, err := r.lock()
+	if err != nil {
+		return
+	}
+	defer unlock()
+	if file, err := hostfile.Open(path); err == nil {
+		defer file.Close()
+		removeDead(path, file)
 	}
 }
 
@@ -108,21 +200,33 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// find reads an image's record. The result record is nil if there is no record, or if podrun cannot use
-// it. The result ours reports whether podrun pulled the image, or may have pulled it.
-func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
-	found := pulledFile.Examine(context.Background(), r.pulled(id))
-	if found.State != statefile.Absent {
-		if found.State == statefile.Intact && found.Value.ImageRef == id {
-			record = &found.Value
+// find reads the record of an image. The result record is nil if there is no record, or if podrun cannot use
+// it. The result ours reports whether podrun pulled the image, or may have pulled it under any of its names.
+func (r records) find(image string, found *runtimeapi.Image) (record *kubelet.ImagePulledRecord, ours bool) {
+	// A pull removes its intent after it has written the other record, so that one of them is always found.
+	pending := false
+	for _, name := range fullNames(image, found) {
+		path := r.pulling(name)
+		switch got := intentFile.Examine(context.Background(), path); {
+		case got.State == statefile.Absent:
+		case got.State == statefile.Intact && slices.Contains(got.Value.Before, found.GetId()):
+			r.drop(path)
+		default:
+			pending = true
 		}
-		return record, true, nil
 	}
-	_, err = os.Stat(r.pulling(image))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+	record, exists := r.read(found.GetId())
+	return record, exists || pending
+}
+
+// read reads the record of a pull that has ended. The result exists reports whether there is one, even if podrun
+// cannot use it.
+func (r records) read(id string) (record *kubelet.ImagePulledRecord, exists bool) {
+	found := pulledFile.Examine(context.Background(), r.pulled(id))
+	if found.State == statefile.Intact && found.Value.ImageRef == id {
+		record = &found.Value
 	}
-	return nil, true, err
+	return record, found.State != statefile.Absent
 }
 
 // add records the credentials with which podrun pulled an image.
@@ -132,10 +236,7 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 		return err
 	}
 	defer unlock()
-	record, _, err := r.find(image, id)
-	if err != nil {
-		return err
-	}
+	record, _ := r.read(id)
 	if record == nil {
 		record = &kubelet.ImagePulledRecord{}
 	}
@@ -188,12 +289,16 @@ func ForgetPulls(dir string, here []string) error {
 }
 
 // Preloaded removes the records (KEP-2535) of an image that was loaded from an archive, so that
-// every pod may use the image. The argument dir is Options.RecordDir, image is the image's name,
-// and id is the runtime's ID of the image. It is not an error if no record exists. The error is the
+// every pod may use the image. The argument dir is Options.RecordDir, image is the name under which the image
+// was loaded, and found is the runtime's image. It is not an error if no record exists. The error is the
 // file system's.
-func Preloaded(dir, image, id string) error {
+func Preloaded(dir, image string, found *runtimeapi.Image) error {
 	r := records{dir}
-	for _, file := range []string{r.pulled(id), r.pulling(image)} {
+	files := []string{r.pulled(found.GetId())}
+	for _, name := range fullNames(image, found) {
+		files = append(files, r.pulling(name))
+	}
+	for _, file := range files {
 		if err := statefile.Remove(file); err != nil {
 			return fmt.Errorf("delete the pull record of image %s: %w", image, err)
 		}

@@ -3,6 +3,8 @@ package imagepull
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +66,12 @@ func (r *registry) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusReq
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &runtimeapi.ImageStatusResponse{Image: r.here[ref]}, nil
+}
+
+func (r *registry) ListImages(context.Context, *runtimeapi.ListImagesRequest, ...grpc.CallOption) (*runtimeapi.ListImagesResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &runtimeapi.ListImagesResponse{Images: slices.Collect(maps.Values(r.here))}, nil
 }
 
 func (r *registry) PullImage(ctx context.Context, req *runtimeapi.PullImageRequest, _ ...grpc.CallOption) (*runtimeapi.PullImageResponse, error) {

@@ -16,14 +16,8 @@ func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool 
 	if p.opt.RecordDir == "" {
 		return false
 	}
-	record, ours, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
-	switch {
-	case err != nil:
-		return true
-	case !p.opt.Verify.wanted(image.Name, ours):
-		return false
-	}
-	return record == nil || !allows(record, plan, image)
+	record, ours := records{p.opt.RecordDir}.find(image.Ref, found)
+	return p.opt.Verify.wanted(image.Name, ours) && (record == nil || !allows(record, plan, image))
 }
 
 // shown reports whether a pod with pull policy Always need not pull the image, because another
@@ -32,8 +26,8 @@ func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
 	}
-	record, _, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
-	return err == nil && record != nil && allows(record, plan, image)
+	record, _ := records{p.opt.RecordDir}.read(found.GetId())
+	return record != nil && allows(record, plan, image)
 }
 
 // allows reports whether a record shows that a pod could pull the image.

@@ -135,7 +135,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				return imageError(name, "get its status", err)
 			}
 			if found != nil {
-				if err := imagepull.Preloaded(e.Layout().ImageRecords(), name, found.Id); err != nil {
+				if err := imagepull.Preloaded(e.Layout().ImageRecords(), name, found); err != nil {
 					return err
 				}
 				break

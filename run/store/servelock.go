@@ -68,7 +68,7 @@ func serveDirs(layout identity.Layout) []string {
 // SweepTemporaries removes temporary files of killed processes from podrun's state directories and from
 // the pods' directories. It keeps files that a running process may be writing.
 func SweepTemporaries(layout identity.Layout) error {
-	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.RootDir, "runtime"),
+	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.ImageRecords(), "pulling"), filepath.Join(layout.RootDir, "runtime"),
 		layout.Services(), layout.Workloads(), layout.Jobs(), layout.CronJobs())
 	pods, err := StoredPods(layout)
 	if err != nil {

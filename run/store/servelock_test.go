@@ -62,6 +62,7 @@ func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 		{name: filepath.Join(probes, ".results.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageBackOff(), ".u.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageRecords(), "pulled", ".sha256-0.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.ImageRecords(), "pulling", ".sha256-0.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.RootDir, "runtime", ".choice.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.Services(), ".names.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.Workloads(), ".default_web.3966333247"), age: time.Hour, serve: true},

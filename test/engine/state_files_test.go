@@ -116,8 +116,9 @@ func (r *stateRig) sharedFiles() []string {
 		l.Pressure(): "{}", l.ImageUse(): "{}", l.ShuttingDown(): "x", l.DirIdentities(): "{}", l.History(web): "{}",
 		filepath.Join(l.RemoteCopies(), "x"): "{}", filepath.Join(l.Reservations(), "1"): "{}",
 		filepath.Join(l.ImageBackOff(), r.uid+".json"): "[]", filepath.Join(l.ImageRecords(), "pulled", "sha256-0"): "{}",
-		filepath.Join(l.RootDir, "runtime", "choice.json"): `{"schemaVersion":1}`,
-		filepath.Join(l.RootDir, "runtime", "loaded.json"): "{}",
+		filepath.Join(l.ImageRecords(), "pulling", "sha256-0"): "{}",
+		filepath.Join(l.RootDir, "runtime", "choice.json"):     `{"schemaVersion":1}`,
+		filepath.Join(l.RootDir, "runtime", "loaded.json"):     "{}",
 		l.Devices(r.uid): "{}", l.UserNS(r.uid): "{}", l.StoppedMark(r.uid): "x", l.Restarted(r.uid): "[]", l.PendingRestarts(r.uid): "{}",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
