@@ -84,7 +84,7 @@ func (p Plan) markRecorded(data []byte) (err error) {
 			continue
 		}
 		milli, parseErr := strconv.ParseInt(number, 10, 64)
-		if parseErr != nil || !p.within(dir) || marked(dir) {
+		if parseErr != nil || !p.within(dir) || !unmarked(dir) {
 			continue
 		}
 		note.milli = milli

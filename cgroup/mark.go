@@ -53,6 +53,12 @@ func marked(dir string) bool {
 	return err == nil
 }
 
+// unmarked reports whether a group exists that podrun did not create, as far as its attributes tell.
+func unmarked(dir string) bool {
+	_, err := unix.Getxattr(dir, markName, nil)
+	return err == unix.ENODATA || err == unix.ENOTSUP
+}
+
 // recordedMilliCPU returns the milli-CPUs that are recorded on a pod's group, and reports whether a
 // number is recorded.
 func recordedMilliCPU(dir string) (int64, bool) {

@@ -1,6 +1,7 @@
 package statefile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,11 +84,26 @@ func newerError(version, newest int) error {
 	return fmt.Errorf("schema version %d, but this podrun supports only versions up to %d", version, newest)
 }
 
-// fieldVersion returns the version in a field of a JSON object; 0 if there is none.
+// fieldVersion returns the version in a field of a JSON object; 0 if there is none. It does not read what
+// follows the field, which is the first one that podrun writes.
 func fieldVersion(data []byte, field string) (version int) {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(data, &object) == nil && json.Unmarshal(object[field], &version) == nil {
-		return version
+	d := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return 0
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return 0
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return 0
+		}
+		if name == field {
+			_ = json.Unmarshal(value, &version) // 0 if it is not a number
+			return version
+		}
 	}
 	return 0
 }

@@ -66,10 +66,10 @@ type ownerFile struct {
 	changed    unix.Timespec // inode change time
 }
 
-// settledOwner is the age after which an ownerFile identifies the content of the file. For two changes
-// within one tick of the kernel's clock (at most 10 ms), a file system may record the same time and
-// reuse the inode.
-const settledOwner = time.Second
+// settledOwner is the age after which an ownerFile identifies the content of the file: two ticks of the
+// kernel's clock, which are at most 10 ms long. For two changes within one tick, a file system may record
+// the same time and reuse the inode.
+const settledOwner = 20 * time.Millisecond
 
 // statOwner returns the file of a pod's owner record. The result ok is false if a later change might
 // not change the result.
@@ -79,8 +79,12 @@ func statOwner(path string) (f ownerFile, ok bool) {
 		return f, false
 	}
 	f = ownerFile{dev: uint64(s.Dev), inode: s.Ino, size: s.Size, changed: s.Ctim}
-	age := time.Since(time.Unix(s.Ctim.Unix()))
-	return f, age > settledOwner
+	// File systems take the time of a change from this clock.
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {
+		return f, false
+	}
+	return f, now.Nano()-s.Ctim.Nano() > settledOwner.Nanoseconds()
 }
 
 // read returns the owner record of a pod, or nil if there is none. It reads the file only if the file
