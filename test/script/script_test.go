@@ -219,14 +219,16 @@ func (h *harness) chosen() []string {
 	return onRuntime
 }
 
-// condition evaluates the conditions [fake], [real], [crio] and [cgroup1]. [crio] is true on CRI-O,
-// and on the fake runtime with CRI-O's profile; [cgroup1] is true on cgroup v1.
+// condition evaluates the conditions [fake], [real], [embedded], [crio] and [cgroup1]. [crio] is true on
+// CRI-O, and on the fake runtime with CRI-O's profile; [cgroup1] is true on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
 		return h.endpoint == "", nil
 	case "real":
 		return h.endpoint != "", nil
+	case "embedded":
+		return h.embedded, nil
 	case "crio":
 		return h.profile.Name == critest.CRIO().Name, nil
 	case "cgroup1":
