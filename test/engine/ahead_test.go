@@ -56,6 +56,7 @@ const (
 // that start can change data that podrun reads for the creation. The order of the events must not
 // change.
 func TestCreateAhead(t *testing.T) {
+	t.Parallel()
 	spec := func(a, b string, more ...string) string {
 		return podText("web", "Always", append(more, "containers:", "- {name: a, image: registry.example/app:1"+a+"}", "- {name: b, image: registry.example/app:1"+b+"}")...)
 	}
@@ -106,6 +107,7 @@ func TestCreateAhead(t *testing.T) {
 // TestCreateAheadOfCRIO checks that podrun does not create containers ahead with CRI-O, which
 // prepares a container's process and mounts when it creates the container.
 func TestCreateAheadOfCRIO(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.As(critest.CRIO()))
 		r.slowCalls()
@@ -121,6 +123,7 @@ func TestCreateAheadOfCRIO(t *testing.T) {
 // at the same time, as the kubelet does. If podrun fails to create a container ahead, it must not report this,
 // because it retries the creation when the container's turn comes.
 func TestCreatedAheadOfFailure(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "Always", twoApps)
 	t.Run("start of the first", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,6 +197,7 @@ func (r *rig) restartsOf(name string) string {
 // TestCreatedAheadInterrupted checks that podrun removes a container that it created ahead if the
 // container's turn does not come.
 func TestCreatedAheadInterrupted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.slowCalls()
@@ -217,6 +221,7 @@ func TestCreatedAheadInterrupted(t *testing.T) {
 // TestCreatedAheadKilled covers a command that is killed after it has created a container ahead.
 // The next command must remove and recreate the container, with the same restart count.
 func TestCreatedAheadKilled(t *testing.T) {
+	t.Parallel()
 	apps := podText("web", "Always", twoApps)
 	inits := podText("web", "Always", "initContainers: [{name: i, image: registry.example/setup:1}, {name: j, image: registry.example/setup:1}]", twoApps)
 	for name, test := range map[string]struct {
@@ -267,6 +272,7 @@ func initsOf(policy string) string {
 // TestCreateInitAhead checks that podrun creates an init container while the previous one runs for
 // the first time. Until the container's turn, podrun must report it as not created.
 func TestCreateInitAhead(t *testing.T) {
+	t.Parallel()
 	t.Run("succeeds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -350,6 +356,7 @@ func TestCreateInitAhead(t *testing.T) {
 // TestInitAheadOfOthers lets other commands act on the pod while an init container runs and the next
 // one has already been created.
 func TestInitAheadOfOthers(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		do   func(r *rig)
 		want string // the expected state of j afterwards
@@ -416,6 +423,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 // TestInitAheadInterrupted covers an interruption while an init container runs. The next command must
 // recreate the following init container, with the same restart count.
 func TestInitAheadInterrupted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("i", critest.Behavior{After: time.Minute})
@@ -440,6 +448,7 @@ func TestInitAheadInterrupted(t *testing.T) {
 // TestServeCreatesAhead checks that serve creates containers before their turn, as commands do. If
 // serve ends before a container's turn, the next serve must recreate the container.
 func TestServeCreatesAhead(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.slowCalls()
 		s.files.write(file("web"), podText("web", "Always", twoApps))

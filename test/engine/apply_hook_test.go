@@ -23,6 +23,7 @@ import (
 // TestApplyFailingPostStart checks that podrun kills the container within its grace period, and
 // still starts later containers, as the kubelet does.
 func TestApplyFailingPostStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 4, Stderr: "the secret"} })
@@ -55,6 +56,7 @@ func TestApplyFailingPostStart(t *testing.T) {
 // TestApplyPostStartSleep checks that podrun starts the next container only after the hook has
 // finished.
 func TestApplyPostStartSleep(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		begun := time.Now()
@@ -71,6 +73,7 @@ func TestApplyPostStartSleep(t *testing.T) {
 // TestApplyPostStartDeadlock covers a hook that waits for a later container and therefore never
 // ends (k/k#59161, #81450). The command's timeout must end it, and the error must name the hook.
 func TestApplyPostStartDeadlock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
@@ -103,6 +106,7 @@ const hooked = "containers: [{name: app, image: registry.example/app:1, lifecycl
 // TestDeleteWhilePostStart checks that podrun does not hold the pod's lock during a hook that
 // never ends.
 func TestDeleteWhilePostStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
@@ -126,6 +130,7 @@ func TestDeleteWhilePostStart(t *testing.T) {
 // TestStopWhilePostStart checks that a pod can be stopped while a hook that never ends runs, and
 // that a running apply reports the stop.
 func TestStopWhilePostStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
@@ -153,6 +158,7 @@ func TestStopWhilePostStart(t *testing.T) {
 // TestApplyWhilePostStart checks that a command waits for a hook that another command is running,
 // and does not run the hook a second time.
 func TestApplyWhilePostStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
@@ -181,6 +187,7 @@ func TestApplyWhilePostStart(t *testing.T) {
 // the postStart hook, another apply of the pod is admitted. The first apply must report the
 // restart.
 func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 30 * time.Second} })
@@ -206,6 +213,7 @@ func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 // TestApplyRunsHookOfKilledPodrun covers a podrun process that was killed between StartContainer
 // and the end of the hook (k/k#60053, #122803).
 func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}}]")
@@ -235,6 +243,7 @@ func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 // at least once, https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and
 // succeed.
 func TestHookOfAnAbandonedDelete(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		runs := 0
@@ -272,6 +281,7 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 // TestFailedHookOfAnInterruptedKill covers a command that cannot kill a container whose
 // postStart hook failed: the next pass or the next command must kill the container.
 func TestFailedHookOfAnInterruptedKill(t *testing.T) {
+	t.Parallel()
 	t.Run("a failed stop", func(t *testing.T) {
 		serveTest(t, func(t *testing.T, s *serving) {
 			s.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })

@@ -15,6 +15,7 @@ import (
 // TestApplyOneImageFails checks that podrun starts the other containers if the image of one container is not
 // available.
 func TestApplyOneImageFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
 		"- {name: third, image: registry.example/web:1}")
@@ -42,6 +43,7 @@ func TestApplyOneImageFails(t *testing.T) {
 
 // TestApplyOnlyImageFails checks that podrun leaves nothing behind if the only image is not available.
 func TestApplyOnlyImageFails(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, image, policy string }{
 		{"not found", "registry.example/absent:1", "IfNotPresent"},
 		{"never pulled", "registry.example/absent:1", "Never"},
@@ -57,6 +59,7 @@ func TestApplyOnlyImageFails(t *testing.T) {
 
 // TestApplyImageBacksOff checks that podrun retries a pull after 10 s if the registry is down.
 func TestApplyImageBacksOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 2})
@@ -85,6 +88,7 @@ func TestApplyImageBacksOff(t *testing.T) {
 // back-off of a pull or the creation of a sandbox. In both cases, the error must name the
 // image, because this is what the user must fix.
 func TestImageTroubleBeforeSandbox(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
@@ -98,6 +102,7 @@ func TestImageTroubleBeforeSandbox(t *testing.T) {
 // TestImageBackOffDoesNotBlock covers an image that is not available immediately: like the kubelet,
 // podrun must continue with the next container and retry later.
 func TestImageBackOffDoesNotBlock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 1, Entrypoint: []string{"/server"}})
@@ -127,6 +132,7 @@ spec:
 
 // TestDeleteWhilePulling checks that podrun does not hold a lock during a pull.
 func TestDeleteWhilePulling(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", PullDelay: time.Hour})

@@ -17,6 +17,7 @@ import (
 // TestApplyInitExits checks how the restart policy and the exit code of an init container determine
 // the next actions.
 func TestApplyInitExits(t *testing.T) {
+	t.Parallel()
 	t.Run("Never", func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("setup", critest.Behavior{ExitCode: 7})
@@ -87,6 +88,7 @@ func countOf(list []string, what string) int {
 }
 
 func TestApplySidecarOfCompletedPod(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"runs", "has exited"} {
 		t.Run(end, func(t *testing.T) {
 			r := newRig(t)
@@ -126,6 +128,7 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 // TestApplySidecarDiesBeforeInit checks that podrun restarts a sidecar that exits while an init
 // container waits for it.
 func TestApplySidecarDiesBeforeInit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("side", critest.Behavior{After: time.Second, ExitCode: 1}, critest.Behavior{Forever: true})

@@ -18,6 +18,7 @@ import (
 // TestApplyIgnoresOldSandbox covers an older sandbox whose containers have completed or were
 // only created. Every init container must run again in the current sandbox (k/k#140309).
 func TestApplyIgnoresOldSandbox(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.Script("setup", critest.Behavior{})
 	r.rt.Script("more", critest.Behavior{})
@@ -41,6 +42,7 @@ func TestApplyIgnoresOldSandbox(t *testing.T) {
 
 // TestApplyAfterReboot checks that podrun recreates the sandbox with the next attempt number.
 func TestApplyAfterReboot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := withInitOf(r, "Always")
 	r.mustApply(text, run.OutcomeCreated)
@@ -65,6 +67,7 @@ func TestApplyAfterReboot(t *testing.T) {
 }
 
 func TestApplyAfterRebootNever(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Never"), run.OutcomeCreated)
 	r.rt.Restart()
@@ -80,6 +83,7 @@ func TestApplyAfterRebootNever(t *testing.T) {
 // podrun, for example because a kubelet's pod was exported with its UID. podrun must not change
 // the sandbox.
 func TestApplyKeepsUnmanagedPods(t *testing.T) {
+	t.Parallel()
 	for _, ready := range []bool{true, false} {
 		for _, name := range []string{"web", "other"} {
 			t.Run(fmt.Sprintf("%s, ready %v", name, ready), func(t *testing.T) {

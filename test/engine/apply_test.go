@@ -42,6 +42,7 @@ func wantChanges(t testing.TB, rt *critest.Runtime, want ...string) {
 // calls of a kubelet v1.36.3. In addition, podrun removes the sandbox; a kubelet leaves this to its
 // garbage collector.
 func TestApplyCallsAsTheKubelet(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, pod    string
 		scripts      map[string]critest.Behavior
@@ -104,6 +105,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 
 // TestApplyWritesWhatItFound checks which files exist on the host after a simple apply.
 func TestApplyWritesWhatItFound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	result := r.mustApply(withInitOf(r, "Always"), run.OutcomeCreated)
 	uid := result.ID.UID
@@ -154,6 +156,7 @@ func withoutDNS(reasons []string) []string {
 }
 
 func TestApplyAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := withInitOf(r, "Always")
@@ -192,6 +195,7 @@ func TestApplyAgain(t *testing.T) {
 }
 
 func TestApplyFailedPod(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Never"), run.OutcomeCreated)
 	if err := r.rt.Exit("app", 5); err != nil {
@@ -209,6 +213,7 @@ func TestApplyFailedPod(t *testing.T) {
 // TestApplyCompletedPod checks that apply succeeds if the pod completed before apply observed it
 // (the kubelet's runonce mode reported such a pod as not running).
 func TestApplyCompletedPod(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"Never", "OnFailure"} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -230,6 +235,7 @@ func TestApplyCompletedPod(t *testing.T) {
 // TestApplyRefusesAll checks that podrun refuses all pods if it refuses one of them, and does not
 // change anything. (podman leaves the earlier pods running.)
 func TestApplyRefusesAll(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	bad := podText("db", "Always", "nodeSelector: {disk: ssd}", "containers: [{name: app, image: registry.example/db:1}]")
 	results, err := r.applyAll(t.Context(), one("Always"), bad)
@@ -243,6 +249,7 @@ func TestApplyRefusesAll(t *testing.T) {
 
 // TestApplyEachForItself checks that podrun rolls back only the failed one of two admitted pods.
 func TestApplyEachForItself(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	bad := podText("db", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
 	results, err := r.applyAll(t.Context(), one("Always"), bad)
@@ -262,6 +269,7 @@ func TestApplyEachForItself(t *testing.T) {
 // TestLongLogLink covers a link whose name would be too long: podrun must truncate it as the
 // kubelet does, and remove it with the pod.
 func TestLongLogLink(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	name := strings.Repeat("n", 150)
 	if result := r.apply(podText(name, "Always", "containers: [{name: "+strings.Repeat("c", 63)+", image: registry.example/app:1}]")); result.Err != nil {
@@ -283,6 +291,7 @@ func TestLongLogLink(t *testing.T) {
 // TestNoLogLink checks that podrun prints a warning and starts the pod if it cannot create the log
 // link.
 func TestNoLogLink(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if err := os.Symlink("/proc/none", r.settings.ContainerLogsDir); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 // unchanged, and its containers must be restarted with the same mount. If --pvc names another
 // directory, podrun must replace the pod.
 func TestUpgradeKeepsServedVolumes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dirs := []string{filepath.Join(r.settings.RootDir, "../one"), filepath.Join(r.settings.RootDir, "../two")}
 	for _, dir := range dirs {

@@ -44,6 +44,7 @@ func claimRig(t *testing.T, pods ...string) (r *rig, file string, byName map[str
 // TestDeleteVolumesTogether deletes two pods that share a claim with one command. podrun must
 // delete the claim with the last pod.
 func TestDeleteVolumesTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t, "app", "web")
 		for _, result := range r.delete(run.DeleteOptions{DeleteVolumes: true}) {
@@ -62,6 +63,7 @@ func TestDeleteVolumesTogether(t *testing.T) {
 // pods. The data of the shared claim must remain, even if that pod's volume is not mounted, as
 // after a reboot. A delete of that pod completes the deletion.
 func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, file, pods := claimRig(t, "app", "web")
 		web := pods["web"].ID
@@ -109,6 +111,7 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 // TestDeleteVolumesKeepsThoseOfALaterPod covers a pod that another command creates while podrun
 // is stopping the deleted one. The data of their shared claim must remain.
 func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})

@@ -11,6 +11,7 @@ import (
 // TestClockSetBack sets the host's clock back by years while a pod runs. The pod's next runs
 // then have earlier timestamps than the previous ones, but must still count as the latest.
 func TestClockSetBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := withInitOf(r, "Always")
@@ -37,6 +38,7 @@ func TestClockSetBack(t *testing.T) {
 // TestClockSetWhileAllAreRestarted sets the clock back or forward around a restart of all
 // containers (KEP-5532). This must not change which containers count as stopped by the restart.
 func TestClockSetWhileAllAreRestarted(t *testing.T) {
+	t.Parallel()
 	const years = 3 * 365 * 24 * time.Hour
 	for name, clock := range map[string]struct{ created, restarted time.Duration }{"back": {years, 0}, "forward": {0, years}, "not set": {}} {
 		t.Run(name, func(t *testing.T) {

@@ -52,6 +52,7 @@ func spoil(t testing.TB, path, how string) {
 // pod. Every command must work for other pods, get must show the pod, and delete must remove it by
 // name.
 func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
+	t.Parallel()
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
 			r := newRig(t)
@@ -105,6 +106,7 @@ func (r *rig) goneByDelete(name string) {
 // TestCorruptCheckpointWithoutASandbox covers a pod of which only a corrupt checkpoint remains.
 // podrun must take the pod's name from its logs or, if there are no logs, use its UID.
 func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	layout := r.layout()
 	for _, uid := range []string{"with-logs", "without"} {
@@ -144,6 +146,7 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 // TestCorruptOptionalFilesStartOver (F4) checks that corrupt optional state files of a pod count as
 // missing. No command may panic or fail.
 func TestCorruptOptionalFilesStartOver(t *testing.T) {
+	t.Parallel()
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
 			r := newRig(t)
@@ -202,6 +205,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 // TestCorruptUserNS (F2) covers a user namespace whose range podrun can neither read nor request
 // from the runtime. No other pod may get a range, because two pods must not share one.
 func TestCorruptUserNS(t *testing.T) {
+	t.Parallel()
 	taken := map[string]uint32{"a": 65536, "broken": 0}
 	no := false
 	pod := &corev1.Pod{Spec: corev1.PodSpec{HostUsers: &no}}
@@ -218,6 +222,7 @@ func TestCorruptUserNS(t *testing.T) {
 
 // TestObserveIsNeverNil (F4) checks that Observe never returns nil, regardless of which step fails.
 func TestObserveIsNeverNil(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	r.legacyState(created.ID.UID)
@@ -247,6 +252,7 @@ func TestObserveIsNeverNil(t *testing.T) {
 // TestDeleteReadsFewFacts checks that podrun reads only the required facts about the host when it
 // deletes or shows pods, so that it does not fail because of other facts.
 func TestDeleteReadsFewFacts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	r.settings.ResolvConf = t.TempDir() // a directory, which cannot be read as a file
@@ -263,6 +269,7 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 // TestFallbackToLogsOfALargeLog (D2) checks that podrun reads a termination message from the end of
 // the log, regardless of the log's size.
 func TestFallbackToLogsOfALargeLog(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "0.log")
 	record := "2026-01-02T03:04:05.000000006Z stdout P " + strings.Repeat("A", 16<<10) + "\n"
 	if err := os.WriteFile(path, []byte(strings.Repeat(record, 4<<10)), 0o600); err != nil {

@@ -60,6 +60,7 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 // podrun process while the next process deletes the pod. After the delete has reported success, no
 // further object may appear (faults.md, F5).
 func TestDeleteOfLateSandbox(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +112,7 @@ func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 // completed the call of a killed podrun process. The next apply must wait, and use the result of
 // that call.
 func TestApplyOfLateSandbox(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
@@ -140,6 +142,7 @@ func TestApplyOfLateSandbox(t *testing.T) {
 // TestRemoveWhileStarting covers a container that containerd refuses to remove, because it is still
 // starting the container for a killed podrun process.
 func TestRemoveWhileStarting(t *testing.T) {
+	t.Parallel()
 	starting := status.Error(codes.Unknown, `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`)
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -194,6 +197,7 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 // was already killed. containerd keeps the task of this sandbox even if the sandbox is removed. The
 // next command must delete the task.
 func TestTaskOfALateSandbox(t *testing.T) {
+	t.Parallel()
 	for _, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
 			t.Parallel()
@@ -238,6 +242,7 @@ func TestTaskOfALateSandbox(t *testing.T) {
 // only after this release, because the plugins' DEL fails if its rules no longer exist. If the
 // runtime never completes, delete must remove them nevertheless.
 func TestDeleteAwaitsRelease(t *testing.T) {
+	t.Parallel()
 	for name, releases := range map[string]bool{"released": true, "never released": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

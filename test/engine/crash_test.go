@@ -138,6 +138,7 @@ func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 // its effect. The next apply must converge, including the hook, and delete must then leave nothing
 // behind. A delete instead of that apply must also leave nothing behind.
 func TestApplyKilled(t *testing.T) {
+	t.Parallel()
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.reads() && (s.method != "ContainerStatus" || s.n > 0) })
 	if len(steps) < 11 {
@@ -173,6 +174,7 @@ func TestApplyKilled(t *testing.T) {
 // TestDeleteKilled kills podrun at every call of a delete that changes something. The next
 // delete must remove the remaining objects.
 func TestDeleteKilled(t *testing.T) {
+	t.Parallel()
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
 		r.rt.ForgetCalls()
@@ -202,6 +204,7 @@ func TestDeleteKilled(t *testing.T) {
 // process left behind. If the next process fails before it has started a container, it must remove
 // the reservation.
 func TestReservationOfKilled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -217,6 +220,7 @@ func TestReservationOfKilled(t *testing.T) {
 // TestSweep covers a podrun process that is killed before it has written the checkpoint. It leaves
 // a directory behind that no other command would find.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	kept := r.mustApply(one("Always"), run.OutcomeCreated)
 	made := func(uid string, files ...string) string {

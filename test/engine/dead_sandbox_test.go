@@ -15,6 +15,7 @@ import (
 // a new one each time. podrun must keep only the latest exited sandbox, for the information about
 // the last run (faults.md, F10).
 func TestDeadSandboxesDoNotPileUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	for range 4 {
@@ -38,6 +39,7 @@ func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 // the last run of a container. The kubelet's garbage collection does the same. podrun must remove a sandbox
 // without such a run when the new sandbox runs, and any other sandbox together with its last container.
 func TestStoppedSandboxIsRemoved(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(profile.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,6 +64,7 @@ func TestStoppedSandboxIsRemoved(t *testing.T) {
 // TestEmptySandboxIsRemoved covers a sandbox in which no container was started. podrun must remove it when
 // the next one runs.
 func TestEmptySandboxIsRemoved(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -78,6 +81,7 @@ func TestEmptySandboxIsRemoved(t *testing.T) {
 // TestDeadSandboxInAnOutage checks that podrun retries the removal of a stopped sandbox while the
 // runtime restarts.
 func TestDeadSandboxInAnOutage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)

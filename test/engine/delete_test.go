@@ -30,6 +30,7 @@ func stopsOf(rt *critest.Runtime, begun time.Time) []string {
 }
 
 func TestDeleteGrace(t *testing.T) {
+	t.Parallel()
 	seconds := func(n int) *time.Duration { d := time.Duration(n) * time.Second; return &d }
 	for _, tc := range []struct {
 		name    string
@@ -152,6 +153,7 @@ func TestDeleteGrace(t *testing.T) {
 }
 
 func TestDeleteTellsOfFailedPreStop(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 3} })
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]"), run.OutcomeCreated)
@@ -164,6 +166,7 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 // TestDeleteStopsAgain covers a container whose slice another program stopped or whose shim it
 // killed: StopContainer fails for a while ("ttrpc: closed"). Like the kubelet, delete must retry.
 func TestDeleteStopsAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	r.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Times: 2})
@@ -176,6 +179,7 @@ func TestDeleteStopsAgain(t *testing.T) {
 // TestDeleteStopsAgainForLong covers a busy machine, where containerd detects the exit of a shim
 // only after some seconds.
 func TestDeleteStopsAgainForLong(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -195,6 +199,7 @@ func TestDeleteStopsAgainForLong(t *testing.T) {
 }
 
 func TestDeleteTwice(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	e := r.engine()
@@ -216,6 +221,7 @@ func TestDeleteTwice(t *testing.T) {
 }
 
 func TestDeleteKeepsLogs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	result := r.mustApply(one("Always"), run.OutcomeCreated)
 	r.delete(run.DeleteOptions{KeepLogs: true})
@@ -230,6 +236,7 @@ func TestDeleteKeepsLogs(t *testing.T) {
 // TestDeleteWithoutDirectory checks that the runtime's data suffices for a delete, including
 // the hook and the grace period.
 func TestDeleteWithoutDirectory(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
@@ -249,6 +256,7 @@ func TestDeleteWithoutDirectory(t *testing.T) {
 
 // TestDeleteWithoutSandbox covers a pod whose sandbox another program has removed.
 func TestDeleteWithoutSandbox(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	if err := r.rt.Client().RemovePodSandbox(t.Context(), r.rt.Sandboxes()[0].ID); err != nil {
@@ -263,6 +271,7 @@ func TestDeleteWithoutSandbox(t *testing.T) {
 // TestDeleteAfterReboot checks that podrun also stops stale sandboxes, which releases their
 // networks.
 func TestDeleteAfterReboot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	r.rt.Restart()
@@ -274,6 +283,7 @@ func TestDeleteAfterReboot(t *testing.T) {
 }
 
 func TestDeleteRefusesStrangers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
 	createForeignPod(t, r.rt, id, true)
@@ -287,6 +297,7 @@ func TestDeleteRefusesStrangers(t *testing.T) {
 }
 
 func TestDeleteTimesOut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
@@ -306,6 +317,7 @@ func TestDeleteTimesOut(t *testing.T) {
 // TestDeleteAtOnceRunsNoHook checks that podrun, like the kubelet, does not run a preStop hook if
 // the grace period is 0.
 func TestDeleteAtOnceRunsNoHook(t *testing.T) {
+	t.Parallel()
 	for grace, hooks := range map[int64]int{0: 0, 1: 1} {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
@@ -330,6 +342,7 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 // TestWaitTimesOutAtOnce checks that the deadline also applies while a wait is still reading the
 // pod.
 func TestWaitTimesOutAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)

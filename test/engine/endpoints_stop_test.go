@@ -42,6 +42,7 @@ func (r *rig) applyWebService() {
 // TestStoppingPodIsNoReadyEndpoint checks that a pod is a terminating endpoint, and no ready one, as soon
 // as a command begins to stop or remove it, although its containers still serve.
 func TestStoppingPodIsNoReadyEndpoint(t *testing.T) {
+	t.Parallel()
 	for name, command := range drainCommands() {
 		if !command.ends || command.grace == 0 || strings.HasPrefix(name, "apply") {
 			continue
@@ -75,6 +76,7 @@ func TestStoppingPodIsNoReadyEndpoint(t *testing.T) {
 // TestStoppingIsAnnounced checks that a command announces a stop when it begins, so that it can update
 // the endpoints of Services before the preStop hook ends.
 func TestStoppingIsAnnounced(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := drainRig(t)
 		begun, announced := time.Now(), time.Time{}
@@ -92,6 +94,7 @@ func TestStoppingIsAnnounced(t *testing.T) {
 // TestReadinessDuringPreStop checks that readiness probes continue while a preStop hook runs, and that
 // their results are recorded for other processes. Liveness probes end.
 func TestReadinessDuringPreStop(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.settings.CgroupsPerQOS = false

@@ -35,6 +35,7 @@ func (r *rig) journaled() (all, described []string) {
 // the events of the previous pod, followed by those that the command printed (issue 30). `describe`
 // must not include the events of a pod with another UID.
 func TestEventsOfAReplacedPod(t *testing.T) {
+	t.Parallel()
 	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	force := func(r *rig, text string) ([]run.Result, error) {
 		return r.engine().Apply(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: true})

@@ -41,6 +41,7 @@ var talk = []string{"sh", "-c", "echo out; echo err >&2; exit 7"}
 // TestExecWithoutStreams covers a runtime without streaming. Exec must fall back to ExecSync if the
 // command has not run yet and there is no input, which ExecSync cannot transmit.
 func TestExecWithoutStreams(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
 	defer r.mustDelete()
@@ -71,6 +72,7 @@ func TestExecWithoutStreams(t *testing.T) {
 // TestExecTimeout checks that the timeout is at least a second, and that podrun recognizes the
 // different errors of the runtimes.
 func TestExecTimeout(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
 	defer r.mustDelete()
@@ -91,6 +93,7 @@ func TestExecTimeout(t *testing.T) {
 // TestExecContainerEnds covers a container that exits between its observation and the call, or
 // while its command runs.
 func TestExecContainerEnds(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
 	defer r.mustDelete()
@@ -124,6 +127,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 // TestExecDuringAReplacement covers an exec while a pod is being replaced. The error must contain a
 // hint.
 func TestExecDuringAReplacement(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)

@@ -155,6 +155,7 @@ func (r *rig) callsTo(method string) int { return len(r.rt.CallNames(method)) }
 // StartContainer fails, apply must leave nothing behind. If a later call fails, apply must keep the
 // pod, another apply must continue, and delete must leave nothing behind.
 func TestApplyFaults(t *testing.T) {
+	t.Parallel()
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	if len(steps) < 25 {
 		t.Fatalf("only %d calls", len(steps))
@@ -254,6 +255,7 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 // TestDeleteFaults makes each call of a delete fail, in every way. Another delete must remove the
 // remaining objects.
 func TestDeleteFaults(t *testing.T) {
+	t.Parallel()
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
 		r.rt.ForgetCalls()
@@ -303,6 +305,7 @@ func deleteFault(t *testing.T, at step, m mishap) {
 // TestReplaceFaults makes each call of a replacement fail. Another apply must converge, and delete
 // must leave nothing behind.
 func TestReplaceFaults(t *testing.T) {
+	t.Parallel()
 	next := strings.Replace(faultPod, "registry.example/app:1}", "registry.example/app:1, args: [x]}", 1)
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
@@ -344,6 +347,7 @@ func TestReplaceFaults(t *testing.T) {
 // TestRollbackInAnOutage covers a runtime that restarts while podrun rolls back. podrun must retry the removal
 // of the sandbox, with pauses, so that none of the pod's objects remains.
 func TestRollbackInAnOutage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Err: errors.New("no space left on device"), Delay: time.Second})
@@ -370,6 +374,7 @@ func TestRollbackInAnOutage(t *testing.T) {
 // TestRollbackInALongOutage covers a runtime that remains unavailable. The rollback must end, and must name
 // the objects that were not removed.
 func TestRollbackInALongOutage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Err: errors.New("no space left on device"), Delay: time.Second})
@@ -396,6 +401,7 @@ func TestRollbackInALongOutage(t *testing.T) {
 // TestCancelIsNoFailure covers a sandbox whose creation podrun cancels. The sandbox has not failed,
 // so no event may report a failure.
 func TestCancelIsNoFailure(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Hang})()
@@ -414,6 +420,7 @@ func TestCancelIsNoFailure(t *testing.T) {
 // TestCgroupsOfACanceledSandbox covers a runtime that creates the pod's cgroup after podrun has canceled the
 // creation of the sandbox and has removed the cgroups. The next pod's removal must remove the shared cgroups.
 func TestCgroupsOfACanceledSandbox(t *testing.T) {
+	t.Parallel()
 	ring.RequireRoot(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

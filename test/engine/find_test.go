@@ -12,6 +12,7 @@ import (
 // TestFindByName checks that podrun reads only the named pod from the runtime, so that the duration
 // of get, delete and similar commands does not depend on the number of pods on the host.
 func TestFindByName(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, name := range []string{"web", "db", "other"} {
 		r.mustApply(podText(name, "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)

@@ -17,6 +17,7 @@ import (
 // TestGC checks that gc finds and removes leftovers of a killed delete, and a link to a removed
 // log. It must keep a running pod, and logs without a mark.
 func TestGC(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -74,6 +75,7 @@ func TestGC(t *testing.T) {
 // TestGCKeepsAPodThatIsUsedAgain applies a leftover while gc removes another one. gc must not remove the
 // applied pod, and must report that it keeps it.
 func TestGCKeepsAPodThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := func(name string) string {
 		return podText(name, "Always", "containers: [{name: app, image: registry.example/app:1}]")

@@ -15,6 +15,7 @@ import (
 // TestGetShowsActualResources covers a container whose limits in the runtime differ from those
 // in its spec: get must not show the limits in the spec.
 func TestGetShowsActualResources(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{}))
 	r.mustApply(podText("web", "Always",
 		"containers: [{name: app, image: registry.example/app:1, resources: {limits: {cpu: 500m, memory: 32Mi}, requests: {cpu: 250m, memory: 16Mi}}}]"), run.OutcomeCreated)

@@ -18,6 +18,7 @@ import (
 // for records is not available, delete and gc must fail and report what remains, and get must show
 // the pod once.
 func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
+	t.Parallel()
 	for name, served := range map[string]bool{"containerd": true, "without its services": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -57,6 +58,7 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 // TestGetShowsALeftoverOnce covers a sandbox that an earlier pod with the same name left behind.
 // get must not show it in addition to the pod, and must never show it as ready.
 func TestGetShowsALeftoverOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	left := &runtimeapi.PodSandboxConfig{
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "0-earlier"},
@@ -116,6 +118,7 @@ func readiness(st corev1.PodStatus) corev1.ConditionStatus {
 // TestApplyRestartsAContainerWithoutARecord checks that podrun, like a kubelet, restarts a
 // container whose record was removed.
 func TestApplyRestartsAContainerWithoutARecord(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	app, _ := r.rt.Container("app")

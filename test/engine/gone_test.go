@@ -33,6 +33,7 @@ var goneTexts = []string{
 // deleted with its pod between the observation and the call: the error names the object and the reason, without
 // the runtime's text, and the exit code is 1.
 func TestOperationsOnGoneContainers(t *testing.T) {
+	t.Parallel()
 	const (
 		exited  = "pod default/web: container app: is not running: it has just exited with 137 (Error)"
 		removed = "pod default/web: container app: not found: it has just been removed"
@@ -97,6 +98,7 @@ func stopContainer(r *rig, id string) {
 // runtime records the exit only after it has returned the error. If the container keeps running, the error is
 // runc's.
 func TestExecWhileTheProcessIsKilled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
@@ -124,6 +126,7 @@ func TestExecWhileTheProcessIsKilled(t *testing.T) {
 // TestLogsOfARemovedContainer covers a pod that is deleted after Logs has found the log, and a log that is missing
 // although the container exists.
 func TestLogsOfARemovedContainer(t *testing.T) {
+	t.Parallel()
 	for _, follow := range []bool{false, true} {
 		r := newRig(t)
 		r.mustApply(execPod, run.OutcomeCreated)
@@ -149,6 +152,7 @@ func TestLogsOfARemovedContainer(t *testing.T) {
 
 // TestLogsDuringARemoval covers a container whose log has already been removed, but not the container.
 func TestLogsDuringARemoval(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)

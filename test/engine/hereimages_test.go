@@ -11,6 +11,7 @@ import (
 )
 
 func TestRunsHere(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		image    host.Image
 		arch     string
@@ -37,6 +38,7 @@ func TestRunsHere(t *testing.T) {
 // the pod before it creates anything. If the pull policy is Always, podrun must not refuse it,
 // because the pull may return the right image.
 func TestForeignImageRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: "registry.example/foreign:1", Arch: "alpha"})
 	spec := "containers: [{name: app, image: registry.example/foreign:1}]"

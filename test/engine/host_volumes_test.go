@@ -36,6 +36,7 @@ func hostVolume(source string, more ...string) string {
 // TestVolumesOfManifest covers volumes of the host that a manifest defines together with the pod. Under a
 // pod security level, they must be refused in every form.
 func TestVolumesOfManifest(t *testing.T) {
+	t.Parallel()
 	const affinity = "nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]}}"
 	pod := podText("web", "Always", confined+"volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]")
 	asJSON := func(text string) string {
@@ -107,6 +108,7 @@ func TestVolumesOfManifest(t *testing.T) {
 // TestVolumeOfAnotherClaim covers a claim that names the directory of another claim. Neither a cluster nor the
 // kubelet allows this.
 func TestVolumeOfAnotherClaim(t *testing.T) {
+	t.Parallel()
 	for _, volume := range []string{"pvc_default_data", "other_data"} {
 		objects := load(t, withClaim("owner", "registry.example/app:1"), strings.Replace(withClaim("another", "registry.example/app:1"), "name: another", "namespace: other, name: another", 1),
 			strings.Replace(withClaim("web", "registry.example/app:1"), "claimName: data", "claimName: stolen", 1),
@@ -128,6 +130,7 @@ func TestVolumeOfAnotherClaim(t *testing.T) {
 // TestServeKeepsVolumeOfManifest covers a pod with a volume of the host that was started before the settings, or
 // a release, forbade this. It keeps running, with one event, and its next change is refused.
 func TestServeKeepsVolumeOfManifest(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		dir := filepath.Join(s.settings.RootDir, "../data")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -180,6 +183,7 @@ func TestServeKeepsVolumeOfManifest(t *testing.T) {
 // TestChangeKeepsVolumeOfAPIServer checks that a volume of an API server is still known as such when a pod is
 // started from its checkpoint.
 func TestChangeKeepsVolumeOfAPIServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.settings.PodSecurity = "baseline"
 	dir := filepath.Join(r.settings.RootDir, "../data")

@@ -35,6 +35,7 @@ func inside(t *testing.T) (*rig, run.ExecTarget) {
 // TestForwardOnIPv4 checks that podrun, like kubectl, does not forward IPv6 connections if the
 // address is 0.0.0.0.
 func TestForwardOnIPv4(t *testing.T) {
+	t.Parallel()
 	r, _ := inside(t)
 	defer r.mustDelete()
 	ctx, stop := context.WithCancel(t.Context())
@@ -65,6 +66,7 @@ func TestForwardOnIPv4(t *testing.T) {
 // TestForwardFails covers a runtime that does not forward ports, on a host where podrun cannot
 // enter the pod's network either. podrun must report this for the connection, and continue.
 func TestForwardFails(t *testing.T) {
+	t.Parallel()
 	r, _ := inside(t)
 	defer r.mustDelete()
 	ctx, stop := context.WithCancel(t.Context())
@@ -104,6 +106,7 @@ func TestForwardFails(t *testing.T) {
 // TestCopyWithoutTar checks that the error states that the image has no tar, or that a local
 // file is missing.
 func TestCopyWithoutTar(t *testing.T) {
+	t.Parallel()
 	r, target := inside(t)
 	defer r.mustDelete()
 	e, dir := r.engine(), t.TempDir()

@@ -39,6 +39,7 @@ func readySince(pod *corev1.Pod) (corev1.ConditionStatus, time.Time) {
 // TestTransitionTimesAreKept (conformance C2, C3) checks that `get` shows, during and after a
 // `wait`, the time since which the pod has been ready.
 func TestTransitionTimesAreKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var code atomic.Int32
@@ -80,6 +81,7 @@ func TestTransitionTimesAreKept(t *testing.T) {
 
 // TestEndedPodStaysEnded covers a pod whose records another program removes from the runtime.
 func TestEndedPodStaysEnded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{After: time.Second})
@@ -113,6 +115,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 // TestImageBackOffIsShown (conformance C7) runs `get` during an `apply` that cannot pull an
 // image.
 func TestImageBackOffIsShown(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		clear := r.rt.Fault("PullImage", critest.Fault{Err: status.Error(codes.Unknown, "dial tcp: connection refused")})
@@ -140,6 +143,7 @@ func TestImageBackOffIsShown(t *testing.T) {
 // TestOOMKillIsReportedOnce checks that podrun reports an OOM kill only once, even if several
 // commands observe it.
 func TestOOMKillIsReportedOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{OOMKilled: true, After: time.Second}, critest.Behavior{Forever: true})
@@ -164,6 +168,7 @@ func TestOOMKillIsReportedOnce(t *testing.T) {
 // TestExitsOfStoppedAndDeletedPods checks that stop records the exits of the containers, and that
 // delete returns them.
 func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true})
@@ -199,6 +204,7 @@ func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 
 // TestCorruptKeptStatus checks that a status file that podrun cannot read counts as missing.
 func TestCorruptKeptStatus(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	r.mustApply(text, run.OutcomeCreated)

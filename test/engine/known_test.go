@@ -27,6 +27,7 @@ func (r *rig) got(name string) *corev1.Pod {
 // runtime handler of the pod's RuntimeClass (KEP-3857). Previously, get always reported
 // recursiveReadOnly: Disabled.
 func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
+	t.Parallel()
 	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
 	const class = "---\n{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sealed}, handler: sealed}\n"
 	mounts := []string{"- name: app", "  image: registry.example/app:1", "  volumeMounts:",
@@ -81,6 +82,7 @@ func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 // TestGetShowsTheUser checks that get shows the identity of the first process if the runtime
 // reports it (KEP-3619).
 func TestGetShowsTheUser(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "Always", "securityContext: {runAsUser: 1000, runAsGroup: 2000, supplementalGroups: [7]}",
 		"containers: [{name: app, image: registry.example/app:1}]")
 	for _, reports := range []bool{true, false} {
@@ -100,6 +102,7 @@ func TestGetShowsTheUser(t *testing.T) {
 // TestGetOfAStoppedPod checks that get shows a stopped pod as terminated, regardless of its restart
 // policy, because none of its containers starts again until `podrun start`.
 func TestGetOfAStoppedPod(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	pods, err := r.engine().Find(t.Context(), run.Selector{Names: []string{"web"}})

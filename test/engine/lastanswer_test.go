@@ -19,6 +19,7 @@ import (
 // information than the expired deadline. An error that only reports a canceled call contains no further
 // information.
 func TestDeadlineNamesTheLastAnswer(t *testing.T) {
+	t.Parallel()
 	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
 	for _, test := range []struct {
 		name, method string

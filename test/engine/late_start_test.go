@@ -15,6 +15,7 @@ import (
 // already decided to create another container, and must make a new decision. Previously, two
 // containers of this name ran.
 func TestApplyOfLateStart(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		policy   string
 		behavior critest.Behavior

@@ -12,6 +12,7 @@ import (
 // TestLoadIntoAnotherRuntime checks that the command fails immediately if the runtime is not
 // containerd, because only containerd can load images.
 func TestLoadIntoAnotherRuntime(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
 	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))
 	var e *problem.Error

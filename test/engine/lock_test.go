@@ -14,6 +14,7 @@ import (
 // TestLockTimeoutHasItsKind covers an apply and a delete that wait for another podrun process. If
 // --timeout expires, the error must be of kind Deadline, with exit code 124.
 func TestLockTimeoutHasItsKind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")

@@ -12,6 +12,7 @@ import (
 // TestLogsOfExitedContainers checks that Logs returns the time of the exit, also of a previous instance. podrun
 // logs must know it, because the runtime may write the last line after it has reported the exit.
 func TestLogsOfExitedContainers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{After: time.Second, ExitCode: 1}, critest.Behavior{Forever: true})

@@ -12,6 +12,7 @@ import (
 // because of a damaged store. As in the kubelet, the restart count must continue from the names of
 // the logs, so that the new container does not write to the log of an earlier one.
 func TestLostContainersKeepTheRestartCount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}, {name: new, image: registry.example/app:1}]")
 	result := r.mustApply(text, run.OutcomeCreated)

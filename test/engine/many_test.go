@@ -21,6 +21,7 @@ import (
 // does not hold the lock during the wait, so a delete can remove the pod, and the apply must report
 // the deletion.
 func TestDeleteWhileApplyWaits(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string][]critest.Behavior{
 		"for an init container": {{Forever: true}}, "for a back-off": {{ExitCode: 1}},
 	} {
@@ -50,6 +51,7 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 // TestStopWhileApplyWaits covers a pod that a user stops. Neither a command that is waiting for the
 // pod, nor a later command that only waits, may start it again.
 func TestStopWhileApplyWaits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]",
@@ -86,6 +88,7 @@ func TestStopWhileApplyWaits(t *testing.T) {
 // TestDeleteWhileApplyProbes checks that podrun does not write probe results into the directory
 // of a deleted pod.
 func TestDeleteWhileApplyProbes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("setup", critest.Behavior{Forever: true})
@@ -109,6 +112,7 @@ func TestDeleteWhileApplyProbes(t *testing.T) {
 // TestOutage covers a restart of the runtime, during which the containers keep running. A wait for
 // them must continue.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		outage time.Duration
 		ok     bool
@@ -139,6 +143,7 @@ func TestOutage(t *testing.T) {
 // TestApplyWhileApplyWaits covers a new version of a pod that replaces the pod for which
 // another apply waits.
 func TestApplyWhileApplyWaits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("setup", critest.Behavior{Forever: true}, critest.Behavior{})
@@ -157,6 +162,7 @@ func TestApplyWhileApplyWaits(t *testing.T) {
 // TestApplySamePodAtOnce checks that one of several commands that concurrently apply a pod creates
 // the pod, and that the others find it.
 func TestApplySamePodAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, after := range map[string]time.Duration{"no init": 0, "init takes a minute": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -216,6 +222,7 @@ func someText(i int) string {
 }
 
 func TestTwentyPodsAtOnce(t *testing.T) {
+	t.Parallel()
 	t.Run("in one command", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -266,6 +273,7 @@ func checkTwenty(t *testing.T, r *rig, results []run.Result) {
 // TestGetWhilePodsComeAndGo checks that get returns no error for a pod that is removed after it
 // was listed.
 func TestGetWhilePodsComeAndGo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.Script("setup", critest.Behavior{})
 	stop := make(chan struct{})
@@ -306,6 +314,7 @@ func TestGetWhilePodsComeAndGo(t *testing.T) {
 // TestInterruptedWhileWaiting checks that the pod keeps running if Ctrl-C arrives after the first
 // start, and that the command exits immediately.
 func TestInterruptedWhileWaiting(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("setup", critest.Behavior{Forever: true})

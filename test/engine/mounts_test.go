@@ -61,6 +61,7 @@ func twoContainers(policy string) string {
 // the directory, and only then replaces it. If podrun is interrupted in between, the next command
 // completes the restart.
 func TestHostsAreADirectory(t *testing.T) {
+	t.Parallel()
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -107,6 +108,7 @@ func TestHostsAreADirectory(t *testing.T) {
 
 // TestHostsDirectoryOfASupervisedPod checks that a supervisor restarts the containers once.
 func TestHostsDirectoryOfASupervisedPod(t *testing.T) {
+	t.Parallel()
 	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), twoContainers("Always"))
 		time.Sleep(time.Minute)
@@ -132,6 +134,7 @@ func TestHostsDirectoryOfASupervisedPod(t *testing.T) {
 // TestHostsDirectoryOfAPodThatRunsOnce checks that podrun does not run a container twice whose
 // restart policy is Never.
 func TestHostsDirectoryOfAPodThatRunsOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	hosts := r.layout().EtcHosts(string(r.mustApply(one("Never"), run.OutcomeCreated).ID.UID))
 	if err := os.Remove(hosts); err != nil {
@@ -151,6 +154,7 @@ func TestHostsDirectoryOfAPodThatRunsOnce(t *testing.T) {
 // that a container that writes to the file does not affect containers that start later. The same
 // applies to a file that cannot exist, because a container must not start without it.
 func TestHostsAtEachStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		result := r.mustApply(twoContainers("Always"), run.OutcomeCreated)
@@ -201,6 +205,7 @@ func TestHostsAtEachStart(t *testing.T) {
 // TestHostsOfAContainerCreatedAhead checks that podrun writes the hosts file when it starts a
 // container that it created while the previous one ran.
 func TestHostsOfAContainerCreatedAhead(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("one", critest.Behavior{After: time.Minute})
@@ -249,6 +254,7 @@ func TestHostsOfAContainerCreatedAhead(t *testing.T) {
 // TestVolumeLostBeforeARestart checks that podrun sets up a volume again, if the volume is missing
 // when a container is created.
 func TestVolumeLostBeforeARestart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]", "volumes: [{name: data, emptyDir: {}}]")

@@ -15,6 +15,7 @@ import (
 // TestNodeLockIsWaitedForWithAMessage checks that a command that waits long for the node's lock
 // prints once which process holds it (faults.md, F10).
 func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun delete x) [named aa]", nil)
@@ -35,6 +36,7 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 // that holds the node's lock, because it needs the lock only to remove old files. If another delete
 // waits for the lock until its deadline, the error must name the lock and its holder.
 func TestDeleteWithoutTheNodeLock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -66,6 +68,7 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 // those about refused pods. Other podrun processes must not have to wait for the node's lock while
 // it prints: the reader of the command's stderr, for example less, may have stopped reading.
 func TestWarningsWithoutTheNodeLock(t *testing.T) {
+	t.Parallel()
 	const gate = "readinessGates: [{conditionType: example.com/ready}]"
 	for name, spec := range map[string]string{
 		"admitted": gate,

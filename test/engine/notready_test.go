@@ -13,6 +13,7 @@ import (
 // ready. If only the runtime's network is not ready, podrun must start pods that use the host's
 // network.
 func TestRuntimeNotReady(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.SetCondition(runtimeapi.NetworkReady, false, "NetworkPluginNotReady", "cni config uninitialized")
 	spec := "containers: [{name: app, image: registry.example/app:1}]"

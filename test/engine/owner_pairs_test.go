@@ -155,6 +155,7 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 // interrupted. A model of the expected state checks the pod from outside. In ring 3, it
 // tries all interleavings (about 7,000); otherwise one in pairSample.
 func TestPairs(t *testing.T) {
+	t.Parallel()
 	tried, all := 0, ring.Is(3)
 	for _, cell := range pairCells(t) {
 		if tried++; !all && tried%pairSample != 0 {

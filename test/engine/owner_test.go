@@ -46,6 +46,7 @@ func (r *rig) wantRunning(name string) {
 // TestF1RollbackOfALoser covers an apply that waits for a pull, and another apply that finds the
 // image and overtakes it. Regardless of how the first apply ends, the pod must continue to run.
 func TestF1RollbackOfALoser(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(cancel context.CancelCauseFunc){
 		"goes on": func(context.CancelCauseFunc) {}, "is interrupted": func(cancel context.CancelCauseFunc) { cancel(errCtrlC) },
 		"times out": func(context.CancelCauseFunc) { time.Sleep(time.Hour) },
@@ -80,6 +81,7 @@ func TestF1RollbackOfALoser(t *testing.T) {
 // one is still pulling. The first apply must remove nothing, and the second one must start the
 // pod.
 func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
+	t.Parallel()
 	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -107,6 +109,7 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 // before that command. It must keep the objects that it has already created, because the other
 // command uses them.
 func TestF1WinnerEndsFirst(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(farImage)
@@ -128,6 +131,7 @@ func TestF1WinnerEndsFirst(t *testing.T) {
 // TestLastCommandRemovesAFreshPod covers two commands that fail before a container is started. The
 // last command, whichever it is, must leave nothing behind.
 func TestLastCommandRemovesAFreshPod(t *testing.T) {
+	t.Parallel()
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -155,6 +159,7 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 // TestBothGiveUpAtOnce covers two commands that are interrupted at the same time: neither command
 // may rely on the other one for the cleanup.
 func TestBothGiveUpAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(farImage)
@@ -175,6 +180,7 @@ func TestBothGiveUpAtOnce(t *testing.T) {
 // TestC1WaitTakesUpAnUpdate checks that a wait continues with the image of another command's
 // update, and never starts the old image again.
 func TestC1WaitTakesUpAnUpdate(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := one("Always")
@@ -203,6 +209,7 @@ func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 // TestC1WaitTakesUpADeadline covers an update that adds activeDeadlineSeconds to a pod for which a
 // command waits. The deadline must terminate the pod.
 func TestC1WaitTakesUpADeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := one("Always")
@@ -226,6 +233,7 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 // TestRollbackNeedsTheLock checks that a rollback that cannot take the pod's lock removes
 // nothing, and reports how to clean up.
 func TestRollbackNeedsTheLock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(farImage)
@@ -255,6 +263,7 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 // TestGenerations checks that each start, stop, takeover and delete creates a new generation, and
 // that generations are not reused after a delete.
 func TestGenerations(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
 	var seen []store.Generation
@@ -301,6 +310,7 @@ func TestGenerations(t *testing.T) {
 // TestRestartOfAChangedPod checks that restart and start act on the pod's definition at the time
 // when they become the owner, not on the definition that they found.
 func TestRestartOfAChangedPod(t *testing.T) {
+	t.Parallel()
 	text := func(value string) string {
 		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
 	}
@@ -328,6 +338,7 @@ func TestRestartOfAChangedPod(t *testing.T) {
 // name must remove the new pod. A delete by other criteria must remove only the pod that it
 // found.
 func TestDeleteOfAReplacedPod(t *testing.T) {
+	t.Parallel()
 	for _, byName := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -349,6 +360,7 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 // TestRestartOfPodsOneOfWhichIsDeleted checks that restart still restarts the other pods if another command
 // deletes one of them.
 func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -371,6 +383,7 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 // TestRestartOfADeletedPod covers a restart and a start that find the pod, and then wait while a
 // delete removes it. They must not recreate it: no container of a deleted pod may be started.
 func TestRestartOfADeletedPod(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -405,6 +418,7 @@ func TestRestartOfADeletedPod(t *testing.T) {
 // If a restart, or a start of a stopped pod, fails or is interrupted, podrun must keep the pod
 // without a sandbox, so that the command can be repeated.
 func TestRestartThatFails(t *testing.T) {
+	t.Parallel()
 	again := map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start}
 	faults := map[string]critest.Fault{
 		"sandbox refused":         {Err: errors.New("no network"), Times: 3},

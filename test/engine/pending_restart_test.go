@@ -31,6 +31,7 @@ func restartable(policy, image, more string) string {
 // image has been pulled, serve must restart the container, regardless of its restart policy and
 // exit code.
 func TestServeStartsChanged(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"Never", "OnFailure"} {
 		t.Run(policy, func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -51,6 +52,7 @@ func TestServeStartsChanged(t *testing.T) {
 // TestStartsUnhealthyAgain covers a container that podrun kills because of a probe, and that then
 // exits with 0. It must not count as completed.
 func TestStartsUnhealthyAgain(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"livenessProbe", "startupProbe"} {
 		more := ", " + kind + ": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"
 		t.Run(kind+", serve", func(t *testing.T) {
@@ -83,6 +85,7 @@ func TestStartsUnhealthyAgain(t *testing.T) {
 // TestServeResizesByRestart covers a container that podrun kills for a resize, and that then
 // exits with 0: podrun must restart it with its new resources.
 func TestServeResizesByRestart(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		with := func(memory string) string {
 			return restartable("OnFailure", "app:1", ", resources: {limits: {memory: "+memory+"}}, resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]")
@@ -104,6 +107,7 @@ func TestServeResizesByRestart(t *testing.T) {
 // TestKilledInARestart kills an apply with SIGKILL before or after it has stopped a container
 // whose image changed. The next apply must start the container.
 func TestKilledInARestart(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after: %v", after), func(t *testing.T) {
 			r := newRig(t)
@@ -128,6 +132,7 @@ func TestKilledInARestart(t *testing.T) {
 // that requested the start is killed. The container has not failed, so the next command must start
 // it, even if the killed process had stopped it for an update.
 func TestCanceledStart(t *testing.T) {
+	t.Parallel()
 	for _, update := range []bool{false, true} {
 		t.Run(fmt.Sprintf("update: %v", update), func(t *testing.T) {
 			r := newRig(t)
@@ -161,6 +166,7 @@ func TestCanceledStart(t *testing.T) {
 // TestServeStartsChangedAfterFailures covers a killed container whose replacement cannot be
 // started, and whose next replacement cannot be created. The pod must not terminate.
 func TestServeStartsChangedAfterFailures(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)
 		s.files.write(file("web"), restartable("Never", "app:1", ""))
@@ -179,6 +185,7 @@ func TestServeStartsChangedAfterFailures(t *testing.T) {
 // even if it cannot record either step. The kubelet does the same, because it keeps no such
 // records.
 func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)
 		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
@@ -209,6 +216,7 @@ func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 // TestInterruptedRecreation covers a restart that is interrupted after it has killed a container with restartPolicy
 // Never, and before it recreates the pod. The pod has not ended: the next owner starts the container again.
 func TestInterruptedRecreation(t *testing.T) {
+	t.Parallel()
 	for method, when := range map[string]critest.When{"StopContainer": critest.EffectThenHang, "StopPodSandbox": critest.EffectThenHang, "RemovePodSandbox": critest.Hang} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,7 @@ func criticalText(name string) string {
 // TestPreempt covers a critical pod on a host with resources for only two pods: it must stop
 // only the pod with the lowest priority, within that pod's grace period.
 func TestPreempt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.settings.MaxPods = 2
@@ -59,6 +60,7 @@ func TestPreempt(t *testing.T) {
 // TestPreemptWatched covers a command that waits for a pod that is preempted. It must report
 // the preemption, and must not start the pod again.
 func TestPreemptWatched(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.settings.MaxPods = 1
@@ -83,6 +85,7 @@ func TestPreemptWatched(t *testing.T) {
 
 // TestPreemptPlan checks that the plan lists the pods to preempt, and that `plan` changes nothing.
 func TestPreemptPlan(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.settings.MaxPods = 1
@@ -108,6 +111,7 @@ func TestPreemptPlan(t *testing.T) {
 // TestPriority checks that the priority class in the input determines the priority of the created
 // pod.
 func TestPriority(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		class := "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}"

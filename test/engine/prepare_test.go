@@ -43,6 +43,7 @@ func existingPod(t *testing.T, text, uid string) prepare.ExistingPod {
 // field and the fix, and not also as a container that cannot be planned. podrun must print the plan
 // nevertheless.
 func TestRefusedMountIsToldOnce(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
 		"- {name: fine, image: registry.example/app:1}", "volumes: [{name: d, emptyDir: {}}]")
@@ -66,6 +67,7 @@ func TestRefusedMountIsToldOnce(t *testing.T) {
 }
 
 func TestChange(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, resources: {limits: {cpu: 1000m}}}]")
 	same := podText("web", "Always", "containers:", "- resources: {requests: {cpu: '1'}, limits: {cpu: 1}}", "  image: registry.example/app:1", "  name: app")
 	image := podText("web", "Always", "containers: [{name: app, image: registry.example/app:2, resources: {limits: {cpu: 1000m}}}]")

@@ -34,6 +34,7 @@ var drainChanges = map[string]func(s *serving){
 // preStop hook of the first one runs, or after it. In ring 3, the test tries all pairs (60);
 // otherwise one in prestopSample.
 func TestPreStopBesideServe(t *testing.T) {
+	t.Parallel()
 	tried := 0
 	for _, first := range slices.Sorted(maps.Keys(drainChanges)) {
 		doFirst := drainChanges[first]
@@ -76,6 +77,7 @@ func TestPreStopBesideServe(t *testing.T) {
 // TestPreStopOfLivenessProbe checks that a delete waits for the preStop hook of a container that the
 // supervisor kills because of its liveness probe, although the supervisor never ends.
 func TestPreStopOfLivenessProbe(t *testing.T) {
+	t.Parallel()
 	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
 		drainScripts(s.rig)
 		s.rt.ScriptExec("app", func(cmd []string) *critest.Exec {
@@ -117,6 +119,7 @@ func TestPreStopOfLivenessProbe(t *testing.T) {
 // TestPreStopGraceOfTheWaiter checks that a command that waits for a preStop hook shortens the grace
 // period of the hook and of the containers that have been asked to stop, and never extends it.
 func TestPreStopGraceOfTheWaiter(t *testing.T) {
+	t.Parallel()
 	for _, grace := range []time.Duration{0, 5 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -145,6 +148,7 @@ func TestPreStopGraceOfTheWaiter(t *testing.T) {
 // TestPreStopOfKilled kills a process with SIGKILL while it runs a preStop hook. The next command runs
 // the hook again, before it stops a container or a sandbox.
 func TestPreStopOfKilled(t *testing.T) {
+	t.Parallel()
 	for name, next := range drainCommands() {
 		if name == "wait" || next.grace == 0 {
 			continue

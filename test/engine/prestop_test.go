@@ -160,6 +160,7 @@ const prestopSample = 7
 // one is, like a command that is killed: then the second one runs the hook again. In
 // ring 3, the test tries all pairs (320); otherwise one in prestopSample.
 func TestPreStopPairs(t *testing.T) {
+	t.Parallel()
 	commands, tried := drainCommands(), 0
 	for _, first := range slices.Sorted(maps.Keys(commands)) {
 		one := commands[first]

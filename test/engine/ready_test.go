@@ -40,6 +40,7 @@ func (r *rig) applyReady(text string, timeout time.Duration) run.Result {
 // TestCrashLoopIsNotReady covers a container that crashes soon after each start. podrun must never
 // report it as ready, even if its pod already existed, and the error must name the exit.
 func TestCrashLoopIsNotReady(t *testing.T) {
+	t.Parallel()
 	for _, goal := range []lifecycle.Goal{lifecycle.GoalReady, "condition=Ready", "condition=ContainersReady"} {
 		t.Run(string(goal), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -59,6 +60,7 @@ func TestCrashLoopIsNotReady(t *testing.T) {
 // container would already count as ready. podrun must not report it as ready without a newer
 // observation.
 func TestLateExitIsNotReady(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{After: 50 * time.Millisecond, ExitCode: 3})
@@ -72,6 +74,7 @@ func TestLateExitIsNotReady(t *testing.T) {
 // TestReadyAfterCrash checks that a container that crashed is ready when it has run longer than
 // before.
 func TestReadyAfterCrash(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{After: 700 * time.Millisecond, ExitCode: 3}, critest.Behavior{After: 900 * time.Millisecond, ExitCode: 4}, critest.Behavior{Forever: true})
@@ -97,6 +100,7 @@ func TestReadyAfterCrash(t *testing.T) {
 // TestEndedIsNotReady checks that a pod that terminates immediately is not ready, although its
 // container has run.
 func TestEndedIsNotReady(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{After: 300 * time.Millisecond, ExitCode: 3})
@@ -113,6 +117,7 @@ func TestEndedIsNotReady(t *testing.T) {
 // TestRunTimeoutNamesExit checks that the error of a run that timed out names the container
 // that exited, and the flag that would have ended the run.
 func TestRunTimeoutNamesExit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("db", critest.Behavior{Forever: true})

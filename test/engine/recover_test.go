@@ -54,6 +54,7 @@ func sameRequests(t *testing.T, rt *critest.Runtime) {
 // name for an object that it does not list. podrun must make a new attempt only after it has
 // removed the old sandbox, so that two sandboxes never exist at the same time.
 func TestSandboxInDoubt(t *testing.T) {
+	t.Parallel()
 	reserved := status.Error(codes.Unknown, `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`)
 	cni := status.Error(codes.Unknown, `failed to setup network for sandbox "abc": plugin type="bridge" failed (add)`)
 	for _, tc := range []struct {
@@ -114,6 +115,7 @@ func TestSandboxInDoubt(t *testing.T) {
 // TestSandboxAfterRepair covers a sandbox that cannot be created because the sandbox image is damaged: podrun
 // tries again only if it has repaired the image, and only once.
 func TestSandboxAfterRepair(t *testing.T) {
+	t.Parallel()
 	lost := status.Error(codes.NotFound, "failed to get sandbox image: content digest sha256:1: not found")
 	for name, tc := range map[string]struct {
 		repaired bool
@@ -149,6 +151,7 @@ func TestSandboxAfterRepair(t *testing.T) {
 // TestContainerInDoubt covers the cases of TestSandboxInDoubt for a container (containerd#4604,
 // #13867).
 func TestContainerInDoubt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Fault("CreateContainer", critest.Fault{When: critest.EffectThenHang, Times: 1})
@@ -164,6 +167,7 @@ func TestContainerInDoubt(t *testing.T) {
 // TestSandboxWithoutAddress covers a sandbox without an address. A kubelet would create another
 // one; podrun must report which configuration to check.
 func TestSandboxWithoutAddress(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, critest.PodRange())
 	wantErr(t, r.apply(one("Always")).Err, problem.Runtime, "pod default/web", "CNI")
 	r.nothingLeft()
@@ -172,6 +176,7 @@ func TestSandboxWithoutAddress(t *testing.T) {
 // TestRollbackFails checks that the error names the objects that podrun could not remove, and
 // that delete removes them.
 func TestRollbackFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
@@ -185,6 +190,7 @@ func TestRollbackFails(t *testing.T) {
 }
 
 func TestKeepOnFailure(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	clear := r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
 	results, err := r.engine().Apply(t.Context(), load(t, one("Always")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
@@ -207,6 +213,7 @@ func TestKeepOnFailure(t *testing.T) {
 // TestReserveFails covers two pods. If podrun cannot write the state of the second one, no
 // leftovers of the first one may remain.
 func TestReserveFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := func(name string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", uid: u-" + name + "}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
@@ -234,6 +241,7 @@ func TestReserveFails(t *testing.T) {
 // TestVolumeIsNotThere covers a missing hostPath. podrun must report it as a problem of the
 // host before it creates anything.
 func TestVolumeIsNotThere(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
@@ -244,6 +252,7 @@ func TestVolumeIsNotThere(t *testing.T) {
 
 // TestVolumeFails checks that nothing remains if podrun cannot create a hostPath.
 func TestVolumeFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const impossible = "/proc/none/data"
 	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
@@ -258,6 +267,7 @@ func TestVolumeFails(t *testing.T) {
 // TestStartFails checks that podrun keeps a pod that fails to start for diagnosis, and that the
 // next apply retries the start.
 func TestStartFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
 	result := r.apply(one("Always"))
@@ -274,6 +284,7 @@ func TestStartFails(t *testing.T) {
 // TestRunAsNonRootRefused checks that podrun checks a present image before it creates the
 // sandbox, and that it checks any image on every start (CVE-2019-11245).
 func TestRunAsNonRootRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.AddRemote(critest.Image{Name: "registry.example/away:1"})
 	for i, image := range []string{"app:1", "app:1", "away:1", "away:1", "app:1, imagePullPolicy: Always"} {

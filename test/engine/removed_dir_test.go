@@ -11,6 +11,7 @@ import (
 // TestF8DirectoryOfAHookedPodRemoved checks that another apply recreates the files, and that the
 // pod runs, after rm -r of the pod's directory (faults.md, F8).
 func TestF8DirectoryOfAHookedPodRemoved(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
 	created := r.mustApply(podText("web", "Always", hooked), run.OutcomeCreated)

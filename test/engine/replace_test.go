@@ -21,6 +21,7 @@ func version(image, arg string) string {
 }
 
 func TestReplaceHasItsImageFirst(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, TERMAfter: 3 * time.Second})
@@ -65,6 +66,7 @@ func callTo(t testing.TB, rt *critest.Runtime, name string) critest.Call {
 }
 
 func TestUpdateInPlace(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first := r.mustApply(version("app:1", "one"), run.OutcomeCreated)
 	r.rt.ForgetCalls()
@@ -84,6 +86,7 @@ func TestUpdateInPlace(t *testing.T) {
 // TestUpdateCutShort covers an interrupted update: the checkpoint contains the new version, and the
 // container has the old one. The next apply of the same file must complete the update.
 func TestUpdateCutShort(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -100,6 +103,7 @@ func TestUpdateCutShort(t *testing.T) {
 // TestTypoCostsNoDowntime checks that the old version continues to run if the new image is not
 // available.
 func TestTypoCostsNoDowntime(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{"update": version("tpyo:1", "one"), "replacement": version("tpyo:1", "two")} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -123,6 +127,7 @@ func TestTypoCostsNoDowntime(t *testing.T) {
 // TestReplaceFails covers a replacement that fails after podrun has removed the old pod. No
 // leftovers of the new pod may remain, and the next apply must create the pod.
 func TestReplaceFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
 	clear := r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before})
@@ -136,6 +141,7 @@ func TestReplaceFails(t *testing.T) {
 // TestReplaceRefused checks that podrun changes nothing, not even other pods of the same command,
 // if it refuses a pod.
 func TestReplaceRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
 	r.rt.ForgetCalls()
@@ -150,6 +156,7 @@ func TestReplaceRefused(t *testing.T) {
 // TestReplaceCountsTheOldAsGone checks that admission treats the resources and ports of the old pod
 // as free.
 func TestReplaceCountsTheOldAsGone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := func(arg string) string {
 		return podText("web", "Always", "containers:", "- name: app", "  image: registry.example/app:1", "  args: ["+arg+"]",
@@ -166,6 +173,7 @@ func TestReplaceCountsTheOldAsGone(t *testing.T) {
 // TestReplaceSameUID covers a UID in the manifest, which the new pod keeps. A rollback by UID
 // must distinguish the old pod from the new one.
 func TestReplaceSameUID(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	text := func(arg string) string {
 		return strings.Replace(version("app:1", arg), "{name: web}", "{name: web, uid: u-1}", 1)
@@ -181,6 +189,7 @@ func TestReplaceSameUID(t *testing.T) {
 // TestReplaceRunsTheOldHook checks that a replacement uses the hook and the grace period of the old
 // pod.
 func TestReplaceRunsTheOldHook(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})

@@ -15,6 +15,7 @@ import (
 // TestReservationReleasedWhileReading covers another podrun process that reads the host while a pod
 // starts. It must find the pod, either by its reservation or by its sandbox.
 func TestReservationReleasedWhileReading(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	e := r.engine()
 	targets, _, err := e.Prepare(t.Context(), load(t, podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")), run.PrepareOptions{AllowKubelet: true})

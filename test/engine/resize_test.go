@@ -56,6 +56,7 @@ func (r *rig) resizeCalls() []string {
 // TestResize checks that CPU and memory can be increased and decreased without a restart, in the
 // pod's cgroup and in the container.
 func TestResize(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	r.mustApply(sized("100m", "64Mi", "NotRequired"), run.OutcomeCreated)
@@ -98,6 +99,7 @@ func TestResize(t *testing.T) {
 // TestResizeRestarts checks that podrun restarts only the container whose resizePolicy requires a
 // restart.
 func TestResizeRestarts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	r.mustApply(sized("100m", "64Mi", "RestartContainer"), run.OutcomeCreated)
@@ -123,6 +125,7 @@ func TestResizeRestarts(t *testing.T) {
 // TestResizeBelowUsage covers a memory limit below the current usage: podrun must refuse the limit
 // before it changes anything, show the refusal in the status, and retry the resize.
 func TestResizeBelowUsage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	r.mustApply(sized("100m", "64Mi", "NotRequired"), run.OutcomeCreated)
@@ -156,6 +159,7 @@ func TestResizeBelowUsage(t *testing.T) {
 // TestResizeRefused checks that podrun refuses a resize that exceeds the host's resources, and
 // that the pod keeps its resources.
 func TestResizeRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, resources: {requests: {cpu: 10m}}}]"), run.OutcomeCreated)
@@ -177,6 +181,7 @@ func TestResizeRefused(t *testing.T) {
 // TestResizeInterrupted kills podrun after it has written the definition and before it resizes.
 // The next podrun process must complete the resize.
 func TestResizeInterrupted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	r.mustApply(sized("100m", "64Mi", "NotRequired"), run.OutcomeCreated)
@@ -197,6 +202,7 @@ func TestResizeInterrupted(t *testing.T) {
 // TestServeResizes checks that a changed file resizes the pod. If the file requests more than this
 // host has at the moment, the resize must be Deferred until resources are free.
 func TestServeResizes(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		text := func(name, memory string) string {
 			return podText(name, "Always", "containers: [{name: "+name+", image: registry.example/app:1, resources: {requests: {memory: "+memory+"}}}]")

@@ -77,6 +77,7 @@ func (r *rig) podOf(containerID string) string {
 // says: at most maxUnavailable at the same time, the pods of a StatefulSet from the highest index down,
 // and the next ones when the new pods are ready.
 func TestRollingChange(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, kind, spec string
 		n                int
@@ -126,6 +127,7 @@ func TestRollingChange(t *testing.T) {
 // TestRollingChangeThatFails checks that podrun keeps the other replicas if a replica does not become
 // ready with the new definition.
 func TestRollingChangeThatFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.settings.CgroupsPerQOS = false

@@ -20,6 +20,7 @@ import (
 // and that a different spelling of a directory's path does not matter. `plan` must compute the same
 // UIDs, even from recorded facts.
 func TestUIDDependsOnRootDir(t *testing.T) {
+	t.Parallel()
 	a, b := newRig(t), newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	first, second := a.mustApply(text, run.OutcomeCreated), b.mustApply(text, run.OutcomeCreated)
@@ -65,6 +66,7 @@ func TestUIDDependsOnRootDir(t *testing.T) {
 // TestUpgradeRootDirInUID covers a pod of an older version of podrun, whose UIDs did not depend on
 // the root directory. The pod must remain unchanged until it is replaced.
 func TestUpgradeRootDirInUID(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
@@ -128,6 +130,7 @@ func (r *rig) deletesOne() {
 // directory and runtime: podrun must refuse the pod before any side effect. Without the UID, the
 // manifest defines a different pod, whose removal must not affect the first one.
 func TestUIDOfAnotherRootDir(t *testing.T) {
+	t.Parallel()
 	a, b := twoRoots(t, false, withUID)
 	groups := a.groupsOf("u-1")
 	if len(groups) == 0 {
@@ -167,6 +170,7 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 // which older versions of podrun permitted. The deletion of one pod must not remove the cgroup,
 // because the other pod uses it.
 func TestSharedUIDOfOlderPodrun(t *testing.T) {
+	t.Parallel()
 	a, b := newRig(t), newRig(t)
 	b.mustApply(withUID, run.OutcomeCreated)
 	own := b.settings.CgroupRoot
@@ -185,6 +189,7 @@ func TestSharedUIDOfOlderPodrun(t *testing.T) {
 // TestRootDirsOfOneRuntime covers a pod of another root directory in the same runtime. podrun must
 // refuse the same manifest and the same UID.
 func TestRootDirsOfOneRuntime(t *testing.T) {
+	t.Parallel()
 	plain := strings.Replace(withUID, ", uid: u-1", "", 1)
 	for _, tc := range []struct{ name, first, second, want string }{
 		{"the same file", plain, plain, "pod default/web exists in another podrun root directory"},
@@ -208,6 +213,7 @@ func TestRootDirsOfOneRuntime(t *testing.T) {
 // TestGCOfRootDirs checks that gc keeps the cgroup of another root directory. It must remove
 // the cgroup only if that directory no longer exists and the cgroup has no processes.
 func TestGCOfRootDirs(t *testing.T) {
+	t.Parallel()
 	a, b := twoRoots(t, false, withUID)
 	long := time.Now().Add(-time.Hour)
 	for _, dir := range a.groupsOf("u-1") {

@@ -18,6 +18,7 @@ import (
 // over the pod before the run removes it. The run must wait for that command. If the command fails
 // without having changed the pod, the run must remove the pod. Otherwise, it must keep the pod.
 func TestRunRemovesPodOfFailedApply(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]time.Duration{"the apply fails": 15 * time.Second, "the apply succeeds": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,6 +72,7 @@ func TestRunRemovesPodOfFailedApply(t *testing.T) {
 // TestRunNamesTheHolderThatDelaysItsRemoval checks that a run that ends, but cannot take the pod's lock
 // to remove the pod, names the process that holds the lock, and the time limit.
 func TestRunNamesTheHolderThatDelaysItsRemoval(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true})

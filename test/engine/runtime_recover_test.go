@@ -73,6 +73,7 @@ func (l *lostChoice) wantRecord(t *testing.T, want string) {
 
 // TestLostChoiceIsRecovered checks that podrun selects the runtime that has the pods' sandboxes.
 func TestLostChoiceIsRecovered(t *testing.T) {
+	t.Parallel()
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
 			l := newLostChoice(t)
@@ -100,6 +101,7 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 // TestLostChoiceWithAnEndpoint checks that a command with an endpoint treats a lost record as
 // missing, and records the endpoint.
 func TestLostChoiceWithAnEndpoint(t *testing.T) {
+	t.Parallel()
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
 			l := newLostChoice(t)
@@ -118,6 +120,7 @@ func TestLostChoiceWithAnEndpoint(t *testing.T) {
 // TestLostChoiceUndecided covers pods that no responding runtime has. The error must name the
 // command that records the runtime again, and this command must succeed.
 func TestLostChoiceUndecided(t *testing.T) {
+	t.Parallel()
 	l := newLostChoice(t)
 	defer l.mustDelete()
 	l.spoilChoice(t, "cut short")
@@ -141,6 +144,7 @@ func TestLostChoiceUndecided(t *testing.T) {
 // TestLostChoiceOfStoppedPods checks that podrun does not guess the runtime of pods without
 // sandboxes if the embedded runtime may have them.
 func TestLostChoiceOfStoppedPods(t *testing.T) {
+	t.Parallel()
 	l := newLostChoice(t)
 	defer l.mustDelete()
 	l.spoilChoice(t, "empty")
@@ -172,6 +176,7 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 // TestChoiceOfANewerPodrun checks that podrun neither uses nor overwrites the record of a newer version
 // of podrun, whose fields it may misread: the pods use the runtime that has their sandboxes.
 func TestChoiceOfANewerPodrun(t *testing.T) {
+	t.Parallel()
 	l := newLostChoice(t)
 	defer l.mustDelete()
 	l.spoilChoice(t, "empty")
@@ -196,6 +201,7 @@ func TestChoiceOfANewerPodrun(t *testing.T) {
 // TestUnusableChoiceIsRecovered covers a directory in the place of the record, and a record that podrun can neither
 // read nor replace, so that each command must determine the runtime again.
 func TestUnusableChoiceIsRecovered(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"a directory", "unreadable"} {
 		t.Run(how, func(t *testing.T) {
 			l := newLostChoice(t)

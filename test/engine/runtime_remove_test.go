@@ -17,6 +17,7 @@ import (
 // TestPodsAreRemovedWithoutTheRuntime checks that podrun can remove a pod whose runtime no longer
 // exists.
 func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if result := r.apply(one("Always")); result.Err != nil {
 		t.Fatal(result.Err)
@@ -47,6 +48,7 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 }
 
 func TestTheSandboxImageIsNotRemoved(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: embedded.PauseImage})
 	err := r.engine().RemoveImages(context.Background(), []string{embedded.PauseImage, "registry.example/db:2"}, true)

@@ -26,6 +26,7 @@ var noSandboxPID = critest.Behavior{StartErr: "failed to create containerd task:
 // TestStartWithoutSandboxPID checks that podrun replaces such a container immediately, regardless of its restart
 // policy. As in the kubelet, each replacement counts as a restart.
 func TestStartWithoutSandboxPID(t *testing.T) {
+	t.Parallel()
 	const containers = `containers: [{name: app, image: "registry.example/app:1"}, {name: next, image: "registry.example/app:1"}]`
 	again := []string{"RemoveContainer app", "CreateContainer app", "StartContainer app"}
 	forever := critest.Behavior{Forever: true}
@@ -75,6 +76,7 @@ func TestStartWithoutSandboxPID(t *testing.T) {
 
 // TestDebugWithoutSandboxPID covers an ephemeral container, which podrun starts only if it does not exist.
 func TestDebugWithoutSandboxPID(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		runs   []critest.Behavior
 		starts int
@@ -112,6 +114,7 @@ func TestDebugWithoutSandboxPID(t *testing.T) {
 // TestStartBesideAFailureWithoutSandboxPID checks that podrun reports both errors if another container cannot be
 // started, and that the next apply starts the container.
 func TestStartBesideAFailureWithoutSandboxPID(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("bad", critest.Behavior{StartErr: "failed to create containerd task: a permanent error"})
@@ -139,6 +142,7 @@ func TestStartBesideAFailureWithoutSandboxPID(t *testing.T) {
 // TestStartAlwaysWithoutSandboxPID checks that podrun reports the error after three attempts, and that the next
 // apply starts the container, even with restartPolicy Never.
 func TestStartAlwaysWithoutSandboxPID(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", noSandboxPID)
@@ -162,6 +166,7 @@ func TestStartAlwaysWithoutSandboxPID(t *testing.T) {
 // TestInterruptedWithoutSandboxPID checks that a container that never ran does not count as failed if the command
 // is interrupted before the replacement.
 func TestInterruptedWithoutSandboxPID(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", noSandboxPID, critest.Behavior{Forever: true})

@@ -12,6 +12,7 @@ import (
 // TestSandboxImageIsNamed checks that the error names an unavailable sandbox image. It uses
 // containerd's error.
 func TestSandboxImageIsNamed(t *testing.T) {
+	t.Parallel()
 	for version, test := range map[string]struct{ text, key string }{
 		"1.6.20": {`failed to get sandbox image "r.example/pause:3.9": failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve reference "r.example/pause:3.9": r.example/pause:3.9: not found`,
 			`sandbox_image in [plugins."io.containerd.grpc.v1.cri"]`},

@@ -19,6 +19,7 @@ import (
 // replica whose interrupted removal it cannot complete, and keeps the workload's record, so that the
 // next deletion completes the removal.
 func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.apply("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1}]}}}\n")
@@ -74,6 +75,7 @@ func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
 // TestScaleSuperseded changes a new replica while Scale starts it. The change takes effect, and Scale does
 // not report the attempt that the other command superseded.
 func TestScaleSuperseded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.apply("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [echo]}}}}]}}}\n")

@@ -78,6 +78,7 @@ func setVersion(t *testing.T, file string, version string) {
 // TestSchemaOfBefore checks that state files without a version, as older podrun versions wrote
 // them, are read like current files.
 func TestSchemaOfBefore(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	first := r.mustApply(withHook, run.OutcomeCreated)
@@ -118,6 +119,7 @@ func TestSchemaOfBefore(t *testing.T) {
 // TestSchemaOfTheStoppedMark checks that podrun writes and reads the mark with its version, and
 // can also read it without one.
 func TestSchemaOfTheStoppedMark(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	first := r.mustApply(withHook, run.OutcomeCreated)
@@ -147,6 +149,7 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 // TestSchemaOfANewerPodrun checks that a state file of a newer version of podrun blocks exactly the
 // commands that change the pod, even if podrun can read the content of the file.
 func TestSchemaOfANewerPodrun(t *testing.T) {
+	t.Parallel()
 	for _, unreadable := range []bool{false, true} {
 		for i := range 6 {
 			r := newRig(t)

@@ -63,6 +63,7 @@ func (r *rig) nothingInMemory() {
 // apply the pod from its directory again, and start its containers with the Secrets. A pod whose
 // directory cannot be read must wait until the directory is readable.
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.end()
 		s.keepSecretsInMemory()
@@ -97,6 +98,7 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 // TestApplyAfterRebootWithoutSecrets checks that apply restarts the containers of a running pod, but
 // does not change a terminated pod, which no longer needs its Secrets.
 func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[string]run.Outcome{"Always": run.OutcomeUpdated, "Never": run.OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {
 			r := newRig(t)
@@ -131,6 +133,7 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 // After a reboot, while the server does not respond, pods must start from their checkpoints.
 // Pods with Secrets must start when the server responds.
 func TestServeRemoteSecretsInMemory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.keepSecretsInMemory()
 	var down atomic.Bool

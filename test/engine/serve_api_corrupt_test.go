@@ -11,6 +11,7 @@ import (
 // TestAPIReportsCorruptPods covers a pod that serve cannot supervise, because its checkpoint is
 // corrupt. Until the pod is deleted, the API must report the node as not ready.
 func TestAPIReportsCorruptPods(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	pod := r.mustApply(servedPod("web"), run.OutcomeCreated)
 	spoil(t, r.layout().Checkpoint(pod.ID.UID), "cut short")

@@ -74,6 +74,7 @@ func opened(t *testing.T, session httpstream.Connection, header http.Header, kin
 // TestServeAPIInside checks that clients of the API's socket can run commands in containers,
 // attach to them and forward ports, with the kubelet's paths and protocols.
 func TestServeAPIInside(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {

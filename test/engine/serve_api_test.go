@@ -31,6 +31,7 @@ import (
 // must not give access to the API, because the socket is elsewhere. podrun's own commands must find
 // the socket.
 func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})
 	found := filepath.WalkDir(r.layout().RootDir, func(path string, entry fs.DirEntry, err error) error {
@@ -60,6 +61,7 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 // TestServeAPIStatusSocket checks that monitoring can read the state of pods, but not the content
 // of their manifests.
 func TestServeAPIStatusSocket(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
 	manifest := strings.Replace(apiPod, "{name: app,", "{name: app, env: [{name: PASSWORD, value: hunter2}],", 1)
@@ -100,6 +102,7 @@ func TestServeAPIStatusSocket(t *testing.T) {
 // TestServeAPIOfEarlierRelease covers a supervisor of an earlier release, which has its socket
 // below the root directory.
 func TestServeAPIOfEarlierRelease(t *testing.T) {
+	t.Parallel()
 	layout := newRig(t).layout()
 	l, err := nodeapi.ListenUnix(nodeapi.Socket{Path: layout.APILink()})
 	if err != nil {
@@ -186,6 +189,7 @@ spec:
 `
 
 func TestServeAPI(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
@@ -247,6 +251,7 @@ func TestServeAPI(t *testing.T) {
 // TestServeAPIBrokenSource checks that /readyz and /sources show the problems of a source, and
 // that the source's pods continue to run.
 func TestServeAPIBrokenSource(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "web.yaml")
@@ -275,6 +280,7 @@ func TestServeAPIBrokenSource(t *testing.T) {
 // TestServeRemote checks that pods of a URL start, remain while the server fails, even after a
 // restart of serve, and are removed when the URL returns an empty list.
 func TestServeRemote(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var text atomic.Pointer[string]
 	set := func(s string) { text.Store(&s) }

@@ -18,6 +18,7 @@ const commandsAfter = 5 * time.Second
 // TestServeStop checks that a stopped pod remains stopped until a command starts it, even after
 // restarts of serve and of the host, and changes of its file.
 func TestServeStop(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		s.files.write(file("db"), servedPod("db"))
@@ -52,6 +53,7 @@ func TestServeStop(t *testing.T) {
 // TestServeDelete checks that serve recreates a deleted pod if a file defines it, but not if a
 // command applied it.
 func TestServeDelete(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		s.noError(s.applyAll(t.Context(), servedPod("db")))
@@ -75,6 +77,7 @@ func TestServeDelete(t *testing.T) {
 // TestServeApplied checks that serve supervises pods of `podrun apply` with the definition that was
 // last applied by a command. It must apply a file again only when the file changes.
 func TestServeApplied(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.noError(s.applyAll(t.Context(), servedPod("web")))
 		time.Sleep(time.Minute)
@@ -118,6 +121,7 @@ func TestServeApplied(t *testing.T) {
 // TestServeRestartInterrupted covers a restart that is interrupted before it has recreated the pod.
 // If no file defines the pod, the supervisor must start it.
 func TestServeRestartInterrupted(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		method string
 		critest.Fault
@@ -150,6 +154,7 @@ func TestServeRestartInterrupted(t *testing.T) {
 
 // TestServeRestartCommand checks that `podrun restart` recreates the pod exactly once.
 func TestServeRestartCommand(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -170,6 +175,7 @@ func TestServeRestartCommand(t *testing.T) {
 
 // TestServeRunPods checks that only `podrun run` acts on the pods of `podrun run`.
 func TestServeRunPods(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("job", critest.Behavior{After: 20 * time.Minute, ExitCode: 3})
 		done := make(chan []run.RunResult, 1)
@@ -203,6 +209,7 @@ func TestServeRunPods(t *testing.T) {
 // TestServeOutage checks that containers continue to run during an outage of the runtime.
 // Afterwards, everything must converge, and podrun must not restart a healthy container.
 func TestServeOutage(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{} })
 		s.rt.Script("db", critest.Behavior{After: 15 * time.Minute, ExitCode: 1}, critest.Behavior{Forever: true})
@@ -254,6 +261,7 @@ func TestServeOutage(t *testing.T) {
 // TestServeRemovedDuringOutage checks that removing and restoring a file during an outage has no
 // effect.
 func TestServeRemovedDuringOutage(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -274,6 +282,7 @@ func TestServeRemovedDuringOutage(t *testing.T) {
 // TestServeRestartAfterForce covers a restart because of a changed ConfigMap. It must not happen
 // again when a command restarts the pod later.
 func TestServeRestartAfterForce(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		web := strings.Replace(podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, envFrom: [{configMapRef: {name: config}}]}]"),
 			"{name: web}", `{name: web, annotations: {podrun.dev/restart-on-change: "true"}}`, 1)
@@ -295,6 +304,7 @@ func TestServeRestartAfterForce(t *testing.T) {
 // TestServeDeleteAgain checks that serve immediately recreates a pod that a command deletes or
 // restarts, regardless of how often this happens, and does not report a problem.
 func TestServeDeleteAgain(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)

@@ -33,6 +33,7 @@ func (s *serving) spoilWeb(how string) {
 // TestServeReplacesACorruptPod covers a pod whose checkpoint is corrupt: serve must recreate the
 // pod from the file that defines it, and report this.
 func TestServeReplacesACorruptPod(t *testing.T) {
+	t.Parallel()
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -71,6 +72,7 @@ func TestServeReplacesACorruptPod(t *testing.T) {
 // definition. The supervisor must write the checkpoint again, and the pod must continue to run,
 // even if no file defines it.
 func TestServeRestoresACheckpoint(t *testing.T) {
+	t.Parallel()
 	for _, filed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
 			if filed {
@@ -101,6 +103,7 @@ func TestServeRestoresACheckpoint(t *testing.T) {
 // TestServeRetriesToRestoreACheckpoint covers a checkpoint that serve cannot write again. It
 // must never report the checkpoint as restored, and must write it as soon as possible.
 func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -131,6 +134,7 @@ func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
 // TestServeReportsACorruptPod covers a pod whose definition is lost: serve must report it, and
 // not change it until a command deletes it or a file defines it.
 func TestServeReportsACorruptPod(t *testing.T) {
+	t.Parallel()
 	for _, filed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
 			s.noError(s.applyAll(t.Context(), servedPod("web")))
@@ -168,6 +172,7 @@ func TestServeReportsACorruptPod(t *testing.T) {
 // TestServeKeepsAStoppedCorruptPod checks that serve does not start a stopped pod because its
 // checkpoint is corrupt.
 func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -184,6 +189,7 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 // TestServeKeepsTheCorruptPodOfACommand covers a pod that a command applied after serve had applied
 // the pod's file. serve must not replace the pod from the unchanged file.
 func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -213,6 +219,7 @@ func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 // TestServeKeepsAnEndedCorruptPod checks that serve does not run a terminated pod again because its
 // checkpoint is corrupt, but only when its file changes.
 func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		once := strings.Replace(servedPod("web"), "restartPolicy: Always", "restartPolicy: Never", 1)
 		s.files.write(file("web"), once)
@@ -238,6 +245,7 @@ func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 // TestServeRetriesAnEvictedCorruptPod checks that serve replaces an evicted pod after the
 // transition period, even if the pod's checkpoint is corrupt.
 func TestServeRetriesAnEvictedCorruptPod(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]"))
 		time.Sleep(5 * time.Second)

@@ -53,6 +53,7 @@ func fillInodes(t *testing.T, path string) {
 // root directory, to the last byte or inode. serve must evict the pod, remove its data, keep the
 // other pod, and start the evicted pod again later.
 func TestServeEvictsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for signal, c := range map[string]struct {
 		size, low string
 		fill      func(*testing.T, string)

@@ -23,6 +23,7 @@ func changedPod(name string) string {
 // TestServeKeepsPodsOfCommands checks that the removal of a file deletes only a pod that came
 // from the file, and not one of the same name that a command has applied since.
 func TestServeKeepsPodsOfCommands(t *testing.T) {
+	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, s *serving){
 		"delete, remove the file, apply": func(t *testing.T, s *serving) {
 			s.end()
@@ -98,6 +99,7 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 // TestServeDeletesItsPods covers commands that do not apply a definition. They must not separate a
 // pod from its file.
 func TestServeDeletesItsPods(t *testing.T) {
+	t.Parallel()
 	options := run.ApplyOptions{AllowKubelet: true}
 	for name, do := range map[string]func(t *testing.T, s *serving){
 		"restart": func(t *testing.T, s *serving) { s.noError(s.engine().Restart(t.Context(), s.pod("web"), options)) },
@@ -144,6 +146,7 @@ func TestServeDeletesItsPods(t *testing.T) {
 // TestServeMovedFile covers a pod whose file moves to another directory: serve must keep the
 // pod while that directory cannot be read.
 func TestServeMovedFile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t), files: newManifests(t, served, otherDir)}
 		s.start()
@@ -194,6 +197,7 @@ func (s *serving) olderOwner(name string) {
 // origins, applied while serve was not running. If the pod's file was removed during that time,
 // serve must keep the pod. If the file is removed later, serve must delete the pod.
 func TestServeAfterADowngrade(t *testing.T) {
+	t.Parallel()
 	for _, removed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
 			s.files.write(file("web"), servedPod("web"))
@@ -224,6 +228,7 @@ func TestServeAfterADowngrade(t *testing.T) {
 // serve has decided to delete a pod whose file was removed, but before serve has acquired the pod's
 // lock. serve must not delete the new pod.
 func TestServeDeletesNoSuccessor(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)

@@ -52,6 +52,7 @@ func errorOf(results []run.Result, err error) error {
 // times while the first one is active. Neither may wait for the supervisor, which never exits.
 // At the end, the pod of the last successful apply must run.
 func TestPairsBesideServe(t *testing.T) {
+	t.Parallel()
 	ring.Require(t, 2)
 	for first, doFirst := range besideServe {
 		for second, doSecond := range besideServe {

@@ -123,6 +123,7 @@ func (s *serving) wantEvicted(name, message string) {
 // pod's status must show the eviction, and serve must start the pod again after the transition
 // period.
 func TestServeEvictsForMemory(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"), servedPod("db"))
 		time.Sleep(5 * time.Second)
@@ -179,6 +180,7 @@ const examine = 11 * time.Second
 
 // TestServeEvictionOutlivesServe checks that the next serve does not start an evicted pod.
 func TestServeEvictionOutlivesServe(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("db"), servedPod("db"))
 		time.Sleep(5 * time.Second)
@@ -201,6 +203,7 @@ func TestServeEvictionOutlivesServe(t *testing.T) {
 // nevertheless evicts pods for memory, for disk space and for their limits. In an earlier version, evictions
 // waited for the walks of all pods, one after the other.
 func TestPressureDoesNotWaitForMeasurements(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionHard["nodefs.available"] = "1Gi"
 		s.node.endless = true
@@ -239,6 +242,7 @@ func TestPressureDoesNotWaitForMeasurements(t *testing.T) {
 // TestServeEvictionIsFinished covers a serve process that exits while it is stopping an evicted
 // pod. The next one must complete the stop, and must not start the pod.
 func TestServeEvictionIsFinished(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionSoft = map[string]string{"memory.available": "1Gi"}
 		s.settings.EvictionSoftGracePeriod = map[string]string{"memory.available": "30s"}
@@ -270,6 +274,7 @@ func TestServeEvictionIsFinished(t *testing.T) {
 // TestServeEvictsOneAtATime checks that serve evicts one pod in each pass, by priority, until the
 // pressure has ended, and that it never evicts a critical pod.
 func TestServeEvictsOneAtATime(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		for i, name := range []string{"app", "db", "web"} {
 			text := servedPod(name)
@@ -302,6 +307,7 @@ func TestServeEvictsOneAtATime(t *testing.T) {
 // emptyDir, or of its containers' disk usage. It must not evict other pods, and the node must not
 // be under pressure.
 func TestServeEnforcesLocalStorage(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		limited := podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]")
 		s.files.write(file("db"), limited)
@@ -346,6 +352,7 @@ func (s *serving) images() map[string]int64 {
 // created with a new image and others are deleted, and the disk has space for 8 images. The disk
 // must never be full, and serve must not remove images that are in use or belong to a stopped pod.
 func TestServeRemovesImages(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		// The disk has space for 16 images, 8 of which belong to the rig.
 		const size, slots = 6 * gib, 16
@@ -392,6 +399,7 @@ func TestServeRemovesImages(t *testing.T) {
 
 // TestServeReclaimsImagesFirst checks that serve does not evict a pod if removing images suffices.
 func TestServeReclaimsImagesFirst(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionHard = map[string]string{"imagefs.available": "15%"}
 		s.restart()
@@ -421,6 +429,7 @@ func TestServeReclaimsImagesFirst(t *testing.T) {
 // TestServeLeavesAppliedPodsEvicted checks that an evicted pod that a command had applied remains
 // Failed until a command restarts it.
 func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.mustApply(servedPod("db"), run.OutcomeCreated)
 		time.Sleep(5 * time.Second)
@@ -438,6 +447,7 @@ func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 
 // TestServeEvictsNoPodOfRun checks that serve does not evict pods of podrun run.
 func TestServeEvictsNoPodOfRun(t *testing.T) {
+	t.Parallel()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("db", critest.Behavior{After: 5 * time.Minute})
 		s.files.write(file("web"), servedPod("web"))

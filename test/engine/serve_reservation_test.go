@@ -10,6 +10,7 @@ import (
 // TestServeReleasesReservations checks that serve keeps no reservation of resources, and so no file descriptor, for a
 // pod that it has updated in place.
 func TestServeReleasesReservations(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		for _, name := range []string{"web", "db"} {
 			s.files.write(file(name), servedPod(name))

@@ -16,6 +16,7 @@ import (
 // TestServeRestoresAServiceOfAFile checks that serve records a Service again as soon as a command has deleted it,
 // because a file still defines it. The interval between two reads of the directories is longer than the test.
 func TestServeRestoresAServiceOfAFile(t *testing.T) {
+	t.Parallel()
 	r, dir := newRig(t), t.TempDir()
 	text := "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: 192.0.2.7}\n"
 	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(text), 0o600); err != nil {

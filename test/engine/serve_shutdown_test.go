@@ -131,6 +131,7 @@ func (s *serving) ended(name string) {
 // TestServeShutdownOrder checks that pods stop group by group, each group within its period.
 // podrun must refuse new pods, and the host must continue as soon as all pods have stopped.
 func TestServeShutdownOrder(t *testing.T) {
+	t.Parallel()
 	shutdownTest(t, map[int32]int64{0: 20, 1000: 5, 2_000_000_000: 10}, func(t *testing.T, s *serving) {
 		s.rt.Script("web", critest.Behavior{Forever: true, TERMAfter: 8 * time.Second})
 		// This takes longer than the period of the pod's group.
@@ -204,6 +205,7 @@ func TestServeShutdownOrder(t *testing.T) {
 // run again according to their restart policy. A pod that a user has stopped must remain
 // stopped.
 func TestServeAfterReboot(t *testing.T) {
+	t.Parallel()
 	shutdownTest(t, map[int32]int64{0: 20}, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 0, "Never"), ranked("app", 0, "Always"))
 		s.mustApply(podText("db", "Always", "containers: [{name: db, image: registry.example/app:1}]"), run.OutcomeCreated)
@@ -238,6 +240,7 @@ func TestServeAfterReboot(t *testing.T) {
 // TestServeWithoutShutdowns checks that serve does not take a lock until a reload sets shutdown
 // periods. If serve cannot connect to logind, it must report this once, and retry.
 func TestServeWithoutShutdowns(t *testing.T) {
+	t.Parallel()
 	shutdownTest(t, nil, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)

@@ -24,6 +24,7 @@ func servedPod(name string) string {
 }
 
 func TestServeAddAndRemove(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		time.Sleep(time.Minute)
 		s.files.write(file("web"), servedPod("web"))
@@ -48,6 +49,7 @@ func TestServeAddAndRemove(t *testing.T) {
 // before it creates the pod. Otherwise, if the supervisor is killed and the file is then removed,
 // the next supervisor would keep the pod (the crash sweep's serve/cri/ImageStatus/after#2/gone).
 func TestServeKnowsTheSourceFirst(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		time.Sleep(time.Minute)
 		var calls int
@@ -81,6 +83,7 @@ func TestServeKnowsTheSourceFirst(t *testing.T) {
 // example because another file changes. The read must not end the replacement, because the supervisor would
 // then delete the pod and create another one without its history and events.
 func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -107,6 +110,7 @@ func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
 // TestServeReplacementIsDeleted covers a command that deletes a pod while the supervisor is replacing it, and
 // a file that is removed during a replacement. Both must take effect.
 func TestServeReplacementIsDeleted(t *testing.T) {
+	t.Parallel()
 	for _, removed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("removed=%t", removed), func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -138,6 +142,7 @@ func TestServeReplacementIsDeleted(t *testing.T) {
 // TestServeUpdate checks that serve updates the pod in place if the API permits it, and
 // otherwise replaces the pod. It must not affect other pods.
 func TestServeUpdate(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		s.files.write(file("db"), servedPod("db"))
@@ -164,6 +169,7 @@ func TestServeUpdate(t *testing.T) {
 // TestServeUnreachable checks that a source that cannot be read does not count as removed, even
 // after a restart of serve, which then does not have the previous content.
 func TestServeUnreachable(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		s.files.write(file("db"), servedPod("db"))
@@ -206,6 +212,7 @@ func TestServeUnreachable(t *testing.T) {
 // TestServeBrokenFile checks that the pod of an invalid file remains unchanged, and that
 // changes of other files take effect.
 func TestServeBrokenFile(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -229,6 +236,7 @@ func TestServeBrokenFile(t *testing.T) {
 // TestServeSameNameTwice checks that the first of two files with a pod of the same name takes
 // precedence, and that serve keeps the pod while one of them defines it.
 func TestServeSameNameTwice(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("b"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -248,6 +256,7 @@ func TestServeSameNameTwice(t *testing.T) {
 // TestServeConfigMap checks that serve updates the files of volumes, and restarts the pod only if
 // the pod requests a restart.
 func TestServeConfigMap(t *testing.T) {
+	t.Parallel()
 	for _, restarts := range []bool{false, true} {
 		serveTest(t, func(t *testing.T, s *serving) {
 			text := podText("web", "Always", "terminationGracePeriodSeconds: 5",
@@ -292,6 +301,7 @@ func TestServeConfigMap(t *testing.T) {
 // TestServeImageLater covers a pod whose image cannot be pulled: it must wait with the
 // kubelet's back-off, and the other pods must not wait.
 func TestServeImageLater(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("late"), podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]"))
 		s.files.write(file("web"), servedPod("web"))
@@ -323,6 +333,7 @@ func TestServeImageLater(t *testing.T) {
 // then continues with the new definition, and must start the container with the new image instead
 // of waiting for the previous one.
 func TestServeUpdateOfAMissingImage(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		text := podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]")
 		s.files.write(file("late"), text)
@@ -344,6 +355,7 @@ func TestServeUpdateOfAMissingImage(t *testing.T) {
 // TestServeRefused checks that a pod that this host cannot run waits until another one
 // terminates.
 func TestServeRefused(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		port := func(name string) string {
 			return podText(name, "Always", "terminationGracePeriodSeconds: 5", "containers: [{name: "+name+", image: registry.example/app:1, ports: [{containerPort: 80, hostPort: 18999}]}]")

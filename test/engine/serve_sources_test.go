@@ -15,6 +15,7 @@ import (
 // again. serve must keep the pods of a directory that is no longer a source, and remove the copy of
 // a URL that is no longer a source.
 func TestServeReloadsSources(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dirs := []string{filepath.Join(r.settings.RootDir, "a"), filepath.Join(r.settings.RootDir, "b")}
 	stale := filepath.Join(r.layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")

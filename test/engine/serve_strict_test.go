@@ -13,6 +13,7 @@ import (
 // true, serve must refuse files that another user owns, and keep their pods unchanged. If it is
 // false, serve must read the files again.
 func TestServeReloadsStrictSources(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := filepath.Join(r.settings.RootDir, "manifests")
 	if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -44,6 +44,7 @@ func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 // TestServeCrashLoop checks the back-off: none before the first restart, then 10 s, doubling up to
 // 5 min. A run of 10 min resets the back-off; a restart of serve does not.
 func TestServeCrashLoop(t *testing.T) {
+	t.Parallel()
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarts of serve: %v", restarts), func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -69,6 +70,7 @@ func TestServeCrashLoop(t *testing.T) {
 // TestServePolicies checks that serve restarts containers according to the policy, and that
 // containers that have terminated permanently do not run again.
 func TestServePolicies(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		policy string
 		code   int32
@@ -103,6 +105,7 @@ func TestServePolicies(t *testing.T) {
 // TestServeBoot checks that after a boot, serve recreates every pod, except those that have
 // terminated or were stopped.
 func TestServeBoot(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		s.files.write(file("db"), servedPod("db"))
@@ -130,6 +133,7 @@ func TestServeBoot(t *testing.T) {
 
 // TestServeProbes checks the effect of each kind of probe.
 func TestServeProbes(t *testing.T) {
+	t.Parallel()
 	probed := func(kind string) string {
 		return podText("web", "Always", "terminationGracePeriodSeconds: 1", "containers:",
 			"- {name: web, image: registry.example/app:1, "+kind+": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 3}}")
@@ -221,6 +225,7 @@ func (s *serving) condition(pod, kind string) string {
 
 // TestServeHooks checks that postStart runs at each start, and preStop at each stop.
 func TestServeHooks(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		var ran []string
 		s.rt.ScriptExec("web", func(cmd []string) *critest.Exec {
@@ -245,6 +250,7 @@ func TestServeHooks(t *testing.T) {
 // TestServeDeadline checks that activeDeadlineSeconds count from the pod's start, regardless of
 // restarts of serve, and that pods that exceeded them remain terminated.
 func TestServeDeadline(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), podText("web", "Always", "activeDeadlineSeconds: 600", "terminationGracePeriodSeconds: 1",
 			"containers: [{name: web, image: registry.example/app:1}]"))
@@ -265,6 +271,7 @@ func TestServeDeadline(t *testing.T) {
 // TestServeSidecars checks that sidecars start in order, are restarted with their own back-off,
 // and stop with the pod.
 func TestServeSidecars(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
 		s.rt.Script("side", critest.Behavior{After: time.Minute, ExitCode: 1}, critest.Behavior{After: time.Minute}, critest.Behavior{Forever: true})
@@ -290,6 +297,7 @@ func TestServeSidecars(t *testing.T) {
 // TestServeSandboxDies checks that the pod gets a new sandbox, in which its init containers run
 // again.
 func TestServeSandboxDies(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("setup", critest.Behavior{})
 		s.files.write(file("web"), podText("web", "Always", "initContainers: [{name: setup, image: registry.example/setup:1}]",
@@ -318,6 +326,7 @@ func TestServeSandboxDies(t *testing.T) {
 
 // TestServeTwice checks that podrun refuses a second supervisor of the same root directory.
 func TestServeTwice(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		e := s.engine()
 		err := supervisor.New(&e.Node, supervisor.Options{Sources: newManifests(t, served)}).Run(t.Context())
@@ -331,6 +340,7 @@ func TestServeTwice(t *testing.T) {
 // TestServeEnds checks that containers continue to run when serve exits, regardless of its current
 // action, and that the next serve process supervises them.
 func TestServeEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for after := range 20 {
 			s := &serving{rig: newRig(t), files: newManifests(t, served)}
@@ -363,6 +373,7 @@ func TestServeEnds(t *testing.T) {
 // TestServeEndsWhileItStarts checks that a signal before serve is ready has the same effect as
 // a later one, and that serve does not report an unavailable runtime.
 func TestServeEndsWhileItStarts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Hang})()

@@ -18,6 +18,7 @@ import (
 // that use the cluster's DNS. A hosts file that a container has filled must not prevent the synchronization of
 // the other pods.
 func TestNamesOfServicesInHostsFiles(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const containers = "containers: [{name: app, image: registry.example/app:1}]"
 	for name, spec := range map[string][]string{

@@ -63,6 +63,7 @@ func (s *modelStory) crash(attempt uint32, delay time.Duration) {
 // TestModelBites checks that the model reports actions that a supervisor must not take, and
 // accepts those that it may take.
 func TestModelBites(t *testing.T) {
+	t.Parallel()
 	second := time.Second
 	for name, tc := range map[string]struct {
 		policy string

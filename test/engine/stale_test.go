@@ -13,6 +13,7 @@ import (
 // TestStaleListOfSandboxes covers a list of sandboxes that is older than the list of
 // containers: delete must still find all sandboxes (the fault matrix, test/fault).
 func TestStaleListOfSandboxes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Stale})
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -28,6 +29,7 @@ func TestStaleListOfSandboxes(t *testing.T) {
 // must name the runtime, and its exit code must be that of a deadline (the fault matrix,
 // test/fault).
 func TestRunNamesTheRuntimeAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Fault("Version", critest.Fault{When: critest.Hang})

@@ -27,6 +27,7 @@ const fiveContainers = `containers: [{name: a, image: registry.example/app:1}, {
 // TestStartOrder checks that containers start in parallel if the setting or the pod requests it.
 // Before a container with a postStart hook is started, the preceding containers must be started.
 func TestStartOrder(t *testing.T) {
+	t.Parallel()
 	annotated := func(order string) string {
 		return strings.Replace(podText("web", "Always", fiveContainers), "{name: web}", "{name: web, annotations: {podrun.dev/start-order: "+order+"}}", 1)
 	}
@@ -57,6 +58,7 @@ func TestStartOrder(t *testing.T) {
 // TestStartOrderFailure checks that containers still run if another container that starts in
 // parallel fails, and that the next apply starts the failed container.
 func TestStartOrderFailure(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"CreateContainer", "StartContainer"} {
 		r := newRig(t)
 		r.settings.StartOrder = nodeconfig.StartParallel

@@ -18,6 +18,7 @@ const stateFilesPage = "../../docs/design/state-files.md"
 // TestTableOfStateFiles checks that the page lists every kind of state file with what podrun does if a file is not
 // intact.
 func TestTableOfStateFiles(t *testing.T) {
+	t.Parallel()
 	var table strings.Builder
 	table.WriteString("| file | content | affects | absent | corrupt | unreadable | newer |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range statefile.Rows() {

@@ -135,6 +135,7 @@ func (r *stateRig) sharedFiles() []string {
 // TestUnrelatedPodStarts damages all state files of a host, and those of a pod, in the same way. An
 // unrelated pod must start, stop and be deleted, and the intact Service must keep its names.
 func TestUnrelatedPodStarts(t *testing.T) {
+	t.Parallel()
 	for _, how := range damages() {
 		t.Run(how, func(t *testing.T) {
 			r := newStateRig(t)
@@ -169,6 +170,7 @@ func TestUnrelatedPodStarts(t *testing.T) {
 
 // TestServeWithDamagedStateFiles is TestUnrelatedPodStarts for a supervisor.
 func TestServeWithDamagedStateFiles(t *testing.T) {
+	t.Parallel()
 	for _, how := range damages() {
 		t.Run(how, func(t *testing.T) {
 			r := newStateRig(t)

@@ -38,6 +38,7 @@ func (r *rig) foreignContainer() string {
 // into its containers. podrun must read only the containers of the pods that it measures. If the
 // runtime returns an error, podrun must print a warning, unless the container has been removed.
 func TestStatsOfRuntimeFiles(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]"), run.OutcomeCreated)
 	foreign, pod := r.foreignContainer(), r.got("web")

@@ -30,6 +30,7 @@ func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 // period until podrun has removed the pod, even if the delete was interrupted. The containers'
 // states must remain known after the runtime's records have been removed (issue 30).
 func TestDeletedPodIsTerminating(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{ExitCode: 1}, critest.Behavior{Forever: true, TERMAfter: 10 * time.Second})
@@ -91,6 +92,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 // TestReplacedPodIsTerminating checks the same as TestDeletedPodIsTerminating for a pod that a
 // replacement or a restart removes, until the new pod exists.
 func TestReplacedPodIsTerminating(t *testing.T) {
+	t.Parallel()
 	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
 	for name, again := range map[string]func(r *rig) run.Result{
 		"restart": func(r *rig) run.Result {

@@ -68,6 +68,7 @@ func (r *rig) waitsFor(reason, message string) {
 // it is started, the status of its pod must show the reason in every process, as the kubelet's
 // status does (issue 30).
 func TestWhyAContainerIsNotStarted(t *testing.T) {
+	t.Parallel()
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -118,6 +119,7 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 // TestServeWhyAContainerIsNotStarted checks that the status of a supervised pod also shows the reason while serve
 // retries the start.
 func TestServeWhyAContainerIsNotStarted(t *testing.T) {
+	t.Parallel()
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {

@@ -15,6 +15,7 @@ import (
 // Failed, because its other containers will not be started, and must remain Failed after an
 // interrupted start (issue 30).
 func TestStopDuringInit(t *testing.T) {
+	t.Parallel()
 	for name, setup := range map[string]critest.Behavior{"TERM": {Forever: true}, "ends well on TERM": {Forever: true, CleanTERM: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -65,6 +65,7 @@ func pauses(rt *critest.Runtime, method string) []int {
 // TestStopBacksOff checks that a delete does not try to stop a container 10,000 times per second
 // while containerd restarts, as it once did.
 func TestStopBacksOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -80,6 +81,7 @@ func TestStopBacksOff(t *testing.T) {
 // TestStopBackOffIsInterrupted checks that an interrupted command does not wait for the next
 // attempt.
 func TestStopBackOffIsInterrupted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -104,6 +106,7 @@ func TestStopBackOffIsInterrupted(t *testing.T) {
 // TestStopBackOffIsHurried checks that podrun kills a container without waiting for the next
 // attempt if podrun will soon be killed.
 func TestStopBackOffIsHurried(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
@@ -138,6 +141,7 @@ func TestStopBackOffIsHurried(t *testing.T) {
 // once did not retry it, because the time limit for retries, which counted from the first stop, had
 // expired.
 func TestStopThatFailsLateIsRetried(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
@@ -155,6 +159,7 @@ var sandboxCalls = map[string]proto.Message{
 // TestDeleteSandboxInOutage checks that a delete succeeds if the runtime restarts while the delete
 // is stopping or removing the sandbox. Such a delete once failed.
 func TestDeleteSandboxInOutage(t *testing.T) {
+	t.Parallel()
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,6 +179,7 @@ func TestDeleteSandboxInOutage(t *testing.T) {
 // TestDeleteSandboxInLongOutage checks that a delete fails 15 s after its first failed call, and
 // that another delete removes the pod.
 func TestDeleteSandboxInLongOutage(t *testing.T) {
+	t.Parallel()
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -201,6 +207,7 @@ func TestDeleteSandboxInLongOutage(t *testing.T) {
 // TestDeleteSandboxInOutageIsInterrupted checks that an interrupted command does not wait for the
 // next attempt.
 func TestDeleteSandboxInOutageIsInterrupted(t *testing.T) {
+	t.Parallel()
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

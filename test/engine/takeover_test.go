@@ -29,6 +29,7 @@ var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry
 // and that may still be exiting. The next apply must not treat them as running, and must not run
 // their hooks twice.
 func TestApplyAfterAKilledDelete(t *testing.T) {
+	t.Parallel()
 	for _, again := range []string{"apply", "delete"} {
 		t.Run(again, func(t *testing.T) {
 			r := newRig(t)
@@ -57,6 +58,7 @@ func TestApplyAfterAKilledDelete(t *testing.T) {
 // TestDeleteTakesOverFromDelete checks that a second delete with a shorter grace period takes over
 // from the first one without waiting.
 func TestDeleteTakesOverFromDelete(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
@@ -85,6 +87,7 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 // pod. The first delete must not stop containers during the grace period of the other delete, even if
 // it cannot observe the pod again.
 func TestLoserOfADeleteStopsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
@@ -112,6 +115,7 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 // TestApplyWaitsForADelete covers an apply that starts while a delete is stopping the pod: it must
 // wait for the delete, and then recreate the pod.
 func TestApplyWaitsForADelete(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
@@ -134,6 +138,7 @@ func TestApplyWaitsForADelete(t *testing.T) {
 // TestRunLeavesAnothersPod covers a run whose pod another command has replaced: the run must
 // not remove the new pod, even if it has the same UID.
 func TestRunLeavesAnothersPod(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		text := strings.Replace(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), "name: web", "name: web, uid: 11111111-2222-3333-4444-555555555555", 1)
@@ -161,6 +166,7 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 // TestDeleteOnAReadOnlyRootDirectory covers a delete that cannot write any file: it must still stop
 // the pod and remove it from the runtime, and must report the remaining files.
 func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
+	t.Parallel()
 	for _, what := range []string{"read-only", "full"} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t)
@@ -224,6 +230,7 @@ func fillDisk(t *testing.T, dir string) {
 // TestDeleteWhileAnImageVolumeIsPulled checks that podrun does not hold the pod's lock during
 // the pull of an image that is mounted as a volume.
 func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.Version("containerd", "v2.1.4"))
 		r.rt.AddRemote(critest.Image{Name: "registry.example/data:1", PullDelay: time.Hour})
@@ -242,6 +249,7 @@ func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 // TestFailedHookOfALoser covers a postStart hook that fails after another command has taken
 // over the pod. The hook must not run again, and the owner must kill its container.
 func TestFailedHookOfALoser(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: time.Minute, ExitCode: 1} })
@@ -264,6 +272,7 @@ func TestFailedHookOfALoser(t *testing.T) {
 // TestStopOvertakenByDelete covers a stop from which a delete takes over: the stop must return when
 // the delete does, and no leftovers may remain.
 func TestStopOvertakenByDelete(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: time.Hour} })
@@ -284,6 +293,7 @@ func TestStopOvertakenByDelete(t *testing.T) {
 // TestStopOfAFreshPodEndsItsPull covers an apply whose pod is stopped during an image pull: it
 // must not wait for the pull.
 func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(farImage)
@@ -306,6 +316,7 @@ func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 // TestSweepLeavesALiveOwner covers another command that sweeps while a delete is removing a pod
 // without a checkpoint. The delete must remove the whole pod.
 func TestSweepLeavesALiveOwner(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
@@ -337,6 +348,7 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 // TestApplyOvertakenByRun covers an apply whose pod was replaced by a run. It must not wait for the
 // run, which ends only when the pod has completed.
 func TestApplyOvertakenByRun(t *testing.T) {
+	t.Parallel()
 	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
 		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {
 			ended, err := e.Run(ctx, load(t, text), run.RunOptions{Replace: true, ApplyOptions: run.ApplyOptions{AllowKubelet: true}})

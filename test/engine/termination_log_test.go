@@ -18,6 +18,7 @@ import (
 // TestTerminationLogOfAKilledContainer checks that podrun keeps the log for the container's
 // status, even if the runtime did not respond after the container was killed.
 func TestTerminationLogOfAKilledContainer(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })

@@ -61,6 +61,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 // regardless of its state. The runtime may still reserve the container's name, and the name of the
 // log file contains the attempt number.
 func TestCreatedContainerCountsAsARestart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))
 	if result := r.apply(one("Never")); result.Err != nil {

@@ -26,6 +26,7 @@ import (
 const topInterval = 1100 * time.Millisecond
 
 func TestTop(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.UsesCPU(0.25))
 		r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}", "- {name: side, image: registry.example/web:1}"), run.OutcomeCreated)
@@ -60,6 +61,7 @@ func TestTop(t *testing.T) {
 // TestTopOfServe checks that top reads the usage from the supervisor, whose second response
 // contains rates.
 func TestTopOfServe(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, critest.UsesCPU(2))
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
@@ -91,6 +93,7 @@ func TestTopOfServe(t *testing.T) {
 // TestTopBesideDeadSandbox covers containerd 1.6, which returns an error for the statistics of all
 // pods while one sandbox is not ready, or while a container is being removed.
 func TestTopBesideDeadSandbox(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.UsesCPU(1))
 		r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}"), run.OutcomeCreated)
@@ -113,6 +116,7 @@ func TestTopBesideDeadSandbox(t *testing.T) {
 // TestTopOnCRIO covers CRI-O before 1.37, which crashes if a client requests the usage of pods
 // while a container exits (cri-o/cri-o#10206).
 func TestTopOnCRIO(t *testing.T) {
+	t.Parallel()
 	for version, asked := range map[string]bool{"1.36.3": false, "1.37.0": true} {
 		synctest.Test(t, func(t *testing.T) {
 			profile := critest.CRIO()

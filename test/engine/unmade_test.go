@@ -13,6 +13,7 @@ import (
 // TestMissingProgram checks that a container whose program is missing terminates in the same way if
 // the runtime fails to start it (containerd) and if the runtime fails to create it (CRI-O).
 func TestMissingProgram(t *testing.T) {
+	t.Parallel()
 	const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: web}

@@ -81,6 +81,7 @@ func (r *rig) wantNoChange() {
 // TestAdoptEndedPodOfBefore covers a pod that terminated under the previous release: it must
 // remain terminated, although the runtime has lost its containers.
 func TestAdoptEndedPodOfBefore(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "OnFailure", "containers: [{name: app, image: registry.example/app:1}]")
 	ended := func(t *testing.T, r *rig) (uid string) {
 		t.Helper()
@@ -134,6 +135,7 @@ func TestAdoptEndedPodOfBefore(t *testing.T) {
 // TestAdoptProbedPodOfBefore checks that the probe results of the previous release, and their
 // times, apply to the pod until there are new results.
 func TestAdoptProbedPodOfBefore(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, readinessProbe: {exec: {command: ['true']}, periodSeconds: 5}}]")
 	ready := func(r *rig) string {
 		for _, c := range r.got("web").Status.Conditions {
@@ -197,6 +199,7 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 // TestAdoptResizingPodOfBefore checks that podrun completes a resize that the previous release
 // began, without a restart.
 func TestAdoptResizingPodOfBefore(t *testing.T) {
+	t.Parallel()
 	text := func(memory string) string {
 		return podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, resources: {limits: {memory: "+memory+"}}}]")
 	}
@@ -257,6 +260,7 @@ func TestAdoptResizingPodOfBefore(t *testing.T) {
 // When this version has written the state file, the older one must detect the file's version, and
 // refuse to change the pod.
 func TestStateIsOfItsSchema(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	uid := r.mustApply(withHook, run.OutcomeCreated).ID.UID
 	// Older versions of podrun use this path.

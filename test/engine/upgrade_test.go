@@ -113,6 +113,7 @@ func dropField(value any, field string) (removed int) {
 // TestUpgradeNewDefault checks that a new API default does not change a pod that an older version
 // of podrun created, regardless of the command that acts on the pod.
 func TestUpgradeNewDefault(t *testing.T) {
+	t.Parallel()
 	for _, field := range newDefaults {
 		t.Run(field, func(t *testing.T) {
 			r := newRig(t)
@@ -149,6 +150,7 @@ func TestUpgradeNewDefault(t *testing.T) {
 // TestUpgradeHostname checks that the pods and their UIDs do not change if the host gets another
 // name (DHCP).
 func TestUpgradeHostname(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.mustDelete()
 	first := r.mustApply(everyDefault, run.OutcomeCreated)
@@ -193,6 +195,7 @@ func TestUpgradeHostname(t *testing.T) {
 // Kubernetes version. This version drops the field from a manifest, which must not count as a
 // change.
 func TestUpgradeGateOff(t *testing.T) {
+	t.Parallel()
 	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
 	is := load(t, text).Pods[0].Object
 	if is.Spec.Containers[0].Lifecycle != nil {

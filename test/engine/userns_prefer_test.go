@@ -31,6 +31,7 @@ const usernsPlain = "containers: [{name: app, image: registry.example/app:1}]"
 // prefer. The pod must get a user namespace if the host supports it and the pod is compatible
 // with it.
 func TestPreferUserNamespace(t *testing.T) {
+	t.Parallel()
 	facts := func(change func(*host.Facts)) func(*prepare.Input) {
 		return func(in *prepare.Input) { change(&in.Facts) }
 	}
@@ -92,6 +93,7 @@ func TestPreferUserNamespace(t *testing.T) {
 // not change a pod that is updated or restarted. A pod that is replaced because of a changed
 // definition must count as new.
 func TestPreferUserNamespaceKeepsPods(t *testing.T) {
+	t.Parallel()
 	set := func(mode string) prepare.Input {
 		in := prepare.Input{HostState: prepare.HostState{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
 		in.Settings.UserNamespaces = mode
@@ -156,6 +158,7 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 // TestServeKeepsUserNamespaces checks that serve and apply do not change existing pods when the
 // setting userNamespaces changes, and that the setting applies to new pods.
 func TestServeKeepsUserNamespaces(t *testing.T) {
+	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(5 * time.Second)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestUserNamespace(t *testing.T) {
+	t.Parallel()
 	own := func(own bool) *corev1.Pod {
 		host := !own
 		return &corev1.Pod{Spec: corev1.PodSpec{HostUsers: &host}}
@@ -59,6 +60,7 @@ func TestUserNamespace(t *testing.T) {
 // ID ranges must not overlap, each pod must keep its range, and the range of a deleted pod must
 // become free.
 func TestUserNamespacesApart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, critest.Version("containerd", "v2.0.0"),
 		critest.Handler("", &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}))
 	pod := func(name string) string {

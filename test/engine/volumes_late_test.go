@@ -14,6 +14,7 @@ import (
 // so that a sandbox may exist without them. No command may start a container before the volumes
 // exist.
 func TestVolumesAfterSandbox(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"
 	blocked := filepath.Join(r.layout().Pod(uid), "volumes", "kubernetes.io~empty-dir")

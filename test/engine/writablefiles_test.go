@@ -19,6 +19,7 @@ import (
 // runtime mount into it. All of them must count as usage, and an eviction must free as many as
 // possible without losing the termination message (class of CVE-2020-8557).
 func TestFilesThatContainersWriteCount(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("db"), podText("db", "Always", "containers: [{name: db, image: registry.example/db:1, resources: {limits: {ephemeral-storage: 4Mi}}}]"))
