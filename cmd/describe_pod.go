@@ -206,6 +206,7 @@ func (d *description) state(pod *corev1.Pod) {
 	}
 	d.optionalRow(0, "Reason", pod.Status.Reason)
 	d.optionalRow(0, "Message", pod.Status.Message)
+	d.optionalRow(0, "Update Pending", pendingNote(pod, d.now))
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		d.seccomp(0, 0, sc.SeccompProfile)
 	}

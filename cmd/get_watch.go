@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -126,14 +125,7 @@ func (a *app) getSources(ctx context.Context) error {
 	w := tabwriter.NewWriter(a.streams.Out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(w, "SOURCE\tSTATE\tFILES\tPODS\tREASON")
 	for _, s := range sources {
-		reason := s.Why
-		if reason == "" && len(s.Problems) > 0 {
-			reason = s.Problems[0]
-			if more := len(s.Problems) - 1; more > 0 {
-				reason += " (and " + strconv.Itoa(more) + " more)"
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Files, s.Pods, reason)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Files, s.Pods, s.Reason())
 	}
 	return w.Flush()
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podrun/podrun/run"
 )
 
 // tableOptions specify the columns of a table of pods and the current time.
@@ -40,6 +42,13 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	}
 	if note := asOfNote(pods, o, mark); note != "" && o.Notes != nil {
 		defer fmt.Fprintln(o.Notes, s.wrap(note))
+	}
+	if o.Notes != nil {
+		for i := range pods {
+			if note := pendingNote(&pods[i], o.Now); note != "" {
+				defer fmt.Fprintln(o.Notes, s.wrap("pod "+pods[i].Namespace+"/"+pods[i].Name+": "+note))
+			}
+		}
 	}
 	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
 		// The user requested the last columns, so the terminal wraps the lines and podrun does not truncate
@@ -157,6 +166,17 @@ func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
 		name = shellWord(old[0].Name) + " -n " + shellWord(old[0].Namespace)
 	}
 	return mark + ": no command probes the pod now, so READY is the result of the last probes; run 'podrun serve' to probe pods continuously, or 'podrun wait " + name + "' to probe this pod until it is ready"
+}
+
+// pendingNote describes the definition of a pod that 'podrun serve' could not put into effect. It returns "" if there
+// is none.
+func pendingNote(pod *corev1.Pod, now time.Time) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == run.UpdatePending {
+			return oneLine(c.Reason + " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)) + ": " + c.Message)
+		}
+	}
+	return ""
 }
 
 func restartsCell(s podSummary, now time.Time) string {

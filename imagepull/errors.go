@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,8 @@ type PullError struct {
 	// Denied is true if the image is on this host, but the pod has not proven that it may
 	// use it.
 	Denied bool
+	// Next is the time of the next attempt; it is zero if podrun does not try again.
+	Next time.Time
 	// Present is the name under which the image is on this host although the pull failed. It is ""
 	// if the image is not on this host, or if the pod may not use it.
 	Present string

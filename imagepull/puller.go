@@ -278,6 +278,18 @@ func (s *Pulls) Ready(ctx context.Context) error {
 	return nil
 }
 
+// Attempted waits until each pull has finished or has failed once. It returns the error of the first image
+// that is not available.
+func (s *Pulls) Attempted(ctx context.Context) error {
+	for _, image := range s.plan.Images {
+		s.BacksOff(ctx, image.Containers[0].Name)
+	}
+	if err := s.BackOffError(); err != nil {
+		return err
+	}
+	return s.Ready(ctx)
+}
+
 // Done reports whether the pull of a container's image has ended, successfully or not, so that Wait would return
 // immediately. If the container is not in the plan, Done returns true.
 func (s *Pulls) Done(container string) bool {

@@ -15,6 +15,7 @@ func (p *Puller) setLast(ctx context.Context, plan Plan, j *job, failed *PullErr
 	if j.lastFailure() == nil {
 		p.warnRetrying(ctx, plan, j.image, failed, next)
 	}
+	failed.Next = time.Now().Add(next)
 	j.setLast(failed)
 }
 

@@ -29,6 +29,9 @@ type View struct {
 	KnownAt time.Time
 }
 
+// UpdatePending is the type of the condition of a pod whose definition in a manifest source is not in effect.
+const UpdatePending = store.UpdatePending
+
 // Pods reads the pods that match and computes their statuses. The error is of kind Runtime. If
 // a checkpoint cannot be read, Pods prints a warning, and the pod's status shows the error.
 func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
@@ -58,15 +61,22 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		stopped := observe.IsStopped(e.Layout(), k.ID.UID)
 		out = append(out, View{Known: k, Stopped: stopped, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, stopped, started, ready)})
 	}
-	unstarted, err := store.ReadUnstarted(e.Layout())
+	pending, err := store.ReadPending(e.Layout())
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range unstarted {
-		id := identity.Pod{Namespace: u.Namespace, Name: u.Name}
-		if sel.Matches(id) && !slices.ContainsFunc(out, func(v View) bool { return v.ID.Namespace == id.Namespace && v.ID.Name == id.Name }) {
-			out = append(out, View{Known: Known{ID: id}, Observed: &lifecycle.Observed{}, Object: unstartedPod(u)})
+	for _, p := range pending {
+		id := identity.Pod{Namespace: p.Namespace, Name: p.Name}
+		if !sel.Matches(id) {
+			continue
 		}
+		at := slices.IndexFunc(out, func(v View) bool { return v.ID.Namespace == id.Namespace && v.ID.Name == id.Name })
+		if at < 0 {
+			at = len(out)
+			out = append(out, View{Known: Known{ID: id}, Observed: &lifecycle.Observed{}, Object: unstartedPod(p)})
+		}
+		status := &out[at].Object.Status
+		status.Conditions = append(status.Conditions, p.Condition())
 	}
 	return out, nil
 }
@@ -116,7 +126,7 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 
 // unstartedPod returns a pod that the running supervisor could not start. `get` shows it as
 // pending, with the reason of the refusal.
-func unstartedPod(u store.Unstarted) *corev1.Pod {
+func unstartedPod(u store.Pending) *corev1.Pod {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name},
 		Status:     corev1.PodStatus{Phase: corev1.PodPending, Reason: u.Reason, Message: u.Message}}

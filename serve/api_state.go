@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/nodeapi"
 	"github.com/podrun/podrun/serve/source"
 	"github.com/podrun/podrun/serve/supervisor"
@@ -107,7 +108,22 @@ func (a *api) sources() []nodeapi.Source {
 	if snapshot == nil {
 		return nil
 	}
-	return withCorrupt(sourceStates(snapshot), snapshot, s.Summary().Corrupt)
+	summary := s.Summary()
+	return withCorrupt(withPending(sourceStates(snapshot), snapshot, summary.Pending), snapshot, summary.Corrupt)
+}
+
+// withPending adds the definitions that are not in effect to their sources. Pods of an API server have no source
+// here: the API server has their status.
+func withPending(states []nodeapi.Source, snapshot *source.Snapshot, pending []store.Pending) []nodeapi.Source {
+	for _, p := range pending {
+		for i, d := range snapshot.Dirs {
+			if (d.Name() == p.Source || d.Path == filepath.Dir(p.Source)) && len(states[i].Pending) < maxSourceProblems {
+				states[i].Pending = append(states[i].Pending, fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, p.Text()))
+				break
+			}
+		}
+	}
+	return states
 }
 
 // appliedSource is the name of the source in problems of pods that no file defines.

@@ -82,6 +82,9 @@ const (
 	CheckpointCorrupt = "CheckpointCorrupt"
 	// CheckpointUnreadable means that the system cannot read the checkpoint, whose content may be intact.
 	CheckpointUnreadable = "CheckpointUnreadable"
+	// UpdatePending is podrun's own reason: podrun could not put the definition of a file into effect, and keeps the
+	// pod as it is.
+	UpdatePending = "UpdatePending"
 	// RuntimeStoreReplaced is podrun's own reason: the kubelet does not manage the runtime.
 	RuntimeStoreReplaced = "RuntimeStoreReplaced"
 )

@@ -237,8 +237,8 @@ func (l Layout) Source(p Pod) string {
 // Sources is the directory of the Source files.
 func (l Layout) Sources() string { return filepath.Join(l.Serve(), "sources") }
 
-// Unstarted is the file that records which pods a supervisor could not start, and the reasons.
-func (l Layout) Unstarted() string { return filepath.Join(l.Serve(), "unstarted") }
+// Pending is the file that records which definitions of pods a supervisor could not put into effect, and the reasons.
+func (l Layout) Pending() string { return filepath.Join(l.Serve(), "unstarted") }
 
 // Pressure is the file that records, for each condition, the time until which a supervisor
 // considers the node under pressure.

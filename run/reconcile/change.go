@@ -36,7 +36,12 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		return nil
 	}
 	if !o.definesOnly(t) {
-		if err := a.lease.Do(ctx, a.lease.Lost, a.loop.start.Images.Ready); err != nil {
+		wait := a.loop.start.Images.Ready
+		if o.Supervision != nil {
+			// The supervisor retries. Until then, it supervises the old pod.
+			wait = a.loop.start.Images.Attempted
+		}
+		if err := a.lease.Do(ctx, a.lease.Lost, wait); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,10 @@ func (i *Images) Forget(j *store.Journal) {
 // Ready waits until the first pulls have finished. It returns the error of a pull.
 func (i *Images) Ready(ctx context.Context) error { return i.first.Ready(ctx) }
 
+// Attempted waits until each of the first pulls has finished or has failed once. It returns the error of a
+// pull that has not succeeded.
+func (i *Images) Attempted(ctx context.Context) error { return i.first.Attempted(ctx) }
+
 // Reset discards the images of a previous definition of the pod.
 func (i *Images) Reset() {
 	i.first, i.taken = nil, map[string]bool{}

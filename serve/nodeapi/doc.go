@@ -14,7 +14,9 @@ package nodeapi
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,6 +80,23 @@ type Source struct {
 	Pods  int    `json:"pods"`  // number of pods in these files
 	// Problems are the problems of files whose latest content is not in effect.
 	Problems []string `json:"problems,omitempty"`
+	// Pending are the pods of these files whose definitions are not in effect.
+	Pending []string `json:"pending,omitempty"`
+}
+
+// Reason returns the first problem of the source and the number of the others; it is "" if there are none.
+func (s Source) Reason() string {
+	all := slices.Concat(s.Problems, s.Pending)
+	if s.Why != "" {
+		all = slices.Insert(all, 0, s.Why)
+	}
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return all[0]
+	}
+	return fmt.Sprintf("%s (and %d more)", all[0], len(all)-1)
 }
 
 // LogRequest is a request for the log of one container, with the parameters of the

@@ -79,7 +79,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// ok reports whether the complete current content of the source is in effect.
+// ok reports whether podrun could read the source, and all its files are valid.
 func (s Source) ok() bool { return s.Why == "" && len(s.Problems) == 0 }
 
 // SourceCheck returns the check of the sources for /readyz.
@@ -89,11 +89,7 @@ func SourceCheck(sources []Source) []Check {
 	}
 	out := []Check{}
 	for _, s := range sources {
-		c := Check{Name: "source " + oneLine(s.Name), Reason: s.Why}
-		if c.Reason == "" && len(s.Problems) > 0 {
-			c.Reason = s.Problems[0]
-		}
-		out = append(out, c)
+		out = append(out, Check{Name: "source " + oneLine(s.Name), Reason: s.Reason()})
 	}
 	return out
 }

@@ -5,7 +5,9 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/run/lease"
@@ -21,7 +23,6 @@ type failure struct {
 	retry   time.Time
 	delay   time.Duration
 	refused bool // this host cannot run the pod at the moment
-	reason  string
 	message string
 }
 
@@ -48,9 +49,9 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		f.delay = 0
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
-	f.hash, f.retry, f.message, f.reason = hash, time.Now().Add(f.delay), event.Cut(err.Error()), "Failed"
-	if known {
-		f.reason = reasonOf(e)
+	f.hash, f.retry, f.message = hash, time.Now().Add(f.delay), event.Cut(err.Error())
+	if pull, ok := errors.AsType[*imagepull.PullError](err); ok && pull.Next.After(f.retry) {
+		f.retry = pull.Next
 	}
 	p.failures[step] = f
 	if p.blocked = ""; statefile.LacksResources(err) || statefile.IsUnreadable(err) {
@@ -93,26 +94,13 @@ func (p *pod) freed() {
 	}
 }
 
-// noteUnstarted records why podrun could not apply a pod that is not on this host. If err is nil,
-// the pod is on this host, or no source defines it any longer.
-func (p *pod) noteUnstarted(in stepInput, err error) {
-	var u *store.Unstarted
-	if err != nil {
-		u = &store.Unstarted{Namespace: p.id.Namespace, Name: p.id.Name, Source: in.path, Reason: "Failed", Message: event.Cut(err.Error())}
-		if e, ok := errors.AsType[*problem.Error](err); ok {
-			u.Reason = reasonOf(e)
-		}
-		for _, c := range in.containers() {
-			u.Containers = append(u.Containers, c.Name)
-		}
-	}
-	p.mu.Lock()
-	changed := !reflect.DeepEqual(u, p.unstarted)
-	p.unstarted = u
-	p.mu.Unlock()
-	if changed {
-		signal(p.s.published)
-	}
+// emit adds a Warning event to the journal of a pod on this host.
+func (p *pod) emit(id identity.Pod, reason, message string) {
+	n := p.node()
+	j := store.Journal{Pod: id, Next: n.Emit}
+	err := j.Open(n.Layout())
+	j.Emit(event.Event{Type: event.Warning, Reason: reason, Message: message})
+	p.report(errors.Join(err, j.Close()))
 }
 
 // noteCorrupt records whether podrun can use the pod's checkpoint. If it cannot, noteCorrupt
@@ -136,22 +124,7 @@ func (p *pod) noteCorrupt(in stepInput) {
 	if in.replacesCorrupt() {
 		message = "podrun cannot use the pod's checkpoint: " + c.Why + "; podrun replaces the pod with the one that " + source.Shown(in.path) + " defines"
 	}
-	n := p.node()
-	j := store.Journal{Pod: in.id, Next: n.Emit}
-	err := j.Open(n.Layout())
-	j.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt, Message: message})
-	p.report(errors.Join(err, j.Close()))
-}
-
-// reasonOf returns the reason of the first problem, as the kubelet shows it in the status of a
-// rejected pod.
-func reasonOf(e *problem.Error) string {
-	for _, one := range e.Problems {
-		if !one.Warning && one.Reason != "" {
-			return one.Reason
-		}
-	}
-	return "Failed"
+	p.emit(in.id, event.CheckpointCorrupt, message)
 }
 
 // conclude processes the result of a step.
@@ -173,8 +146,8 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 		// A command has stopped or removed the pod, which the next step handles.
 		return
 	}
-	p.fail(step.Do, in.Hash, err)
-	if !in.Exists && step.Do == Apply {
-		p.noteUnstarted(in, err)
+	retry := p.fail(step.Do, in.Hash, err)
+	if step.Do == Apply && e == nil && now.Hash == in.Hash && now.pends() {
+		p.notePending(now, err, retry)
 	}
 }

@@ -33,9 +33,8 @@ type pod struct {
 
 	// the last failure of each step; it has no entry for a step that succeeded
 	failures map[Verb]failure
-	// unstarted explains why podrun could not apply a pod that is not on this host. Otherwise it is
-	// nil.
-	unstarted *store.Unstarted
+	// pending is the source's definition if podrun could not apply it; otherwise it is nil.
+	pending *pending
 	// why podrun cannot read the checkpoint; nil if podrun can read it
 	corrupt *Corrupt
 	blocked string // the error of the last step, if it is one of Summary.Blocked; "" otherwise
@@ -95,10 +94,9 @@ func (p *pod) state() string {
 func (p *pod) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		in, err := p.situation(time.Now())
-		if err == nil && (in.Exists || in.Source != Present) {
-			p.noteUnstarted(in, nil)
-		}
-		if err != nil {
+		if err == nil {
+			p.endPending(in)
+		} else {
 			in = stepInput{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
 		p.updateRecord(in)
@@ -270,13 +268,15 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 		p.rewrite.Store(true)
 		p.ownerChanged()
 	}
+	before := p.resizePending(begun)
+	p.endPending(in)
 	reloaded = reloaded || in.Source == Present && in.path != begun.path
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
 		// After applying the pod, this step also supervises it.
 		return reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
-		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))
+		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(before)
 	}
 	return false
 }

@@ -54,6 +54,9 @@ func (s *Supervisor) Summary() Summary {
 		if p.corrupt != nil {
 			out.Corrupt = append(out.Corrupt, *p.corrupt)
 		}
+		if p.pending != nil {
+			out.Pending = append(out.Pending, p.pending.Pending)
+		}
 		out.Blocked = max(out.Blocked, p.blocked)
 		p.mu.Unlock()
 		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > limit {
@@ -61,6 +64,9 @@ func (s *Supervisor) Summary() Summary {
 		}
 	}
 	slices.SortFunc(out.Corrupt, func(a, b Corrupt) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out.Pending, func(a, b store.Pending) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 
@@ -72,6 +78,8 @@ type Summary struct {
 	Late  string         // name of a loop of the supervisor that makes no progress; "" if all make progress
 	// Corrupt contains the pods whose checkpoints podrun cannot use, sorted by name.
 	Corrupt []Corrupt
+	// Pending contains the definitions that podrun could not put into effect, sorted by name.
+	Pending []store.Pending
 	// Blocked is an error because of which podrun cannot act on a pod at the moment: the system cannot read the
 	// pod's state, or this process lacks a resource such as file descriptors. It is "" if there is none.
 	Blocked string
@@ -104,11 +112,11 @@ func (s Summary) String() string {
 	return out
 }
 
-// publish writes the list of pods that podrun could not start, whenever it changes.
+// publish writes the list of definitions that podrun could not put into effect, whenever it changes.
 func (s *Supervisor) publish(ctx context.Context) {
-	list := []store.Unstarted{}
+	list := []store.Pending{}
 	for {
-		if err := store.WriteUnstarted(s.current().Layout(), list); err != nil {
+		if err := store.WritePending(s.current().Layout(), list); err != nil {
 			s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 		}
 		select {
@@ -116,18 +124,6 @@ func (s *Supervisor) publish(ctx context.Context) {
 			return
 		case <-s.published:
 		}
-		list = list[:0]
-		s.mu.Lock()
-		for _, p := range s.pods {
-			p.mu.Lock()
-			if p.unstarted != nil {
-				list = append(list, *p.unstarted)
-			}
-			p.mu.Unlock()
-		}
-		s.mu.Unlock()
-		slices.SortFunc(list, func(a, b store.Unstarted) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-		})
+		list = append([]store.Pending{}, s.Summary().Pending...)
 	}
 }

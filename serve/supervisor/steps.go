@@ -48,6 +48,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 		Admitted: func() error {
 			// The pod has a new checkpoint.
 			p.noteCorrupt(stepInput{})
+			p.endPending(stepInput{})
 			if fromCheckpoint || in.replica {
 				// The recorded hashes of the source remain valid.
 				return nil
@@ -160,20 +161,20 @@ func (p *pod) attend(ctx context.Context, in stepInput) error {
 // pkg/kubelet/status).
 func (p *pod) resizePending(in stepInput) *lifecycle.ResizePending {
 	p.mu.Lock()
-	failed := p.failures[Apply]
+	now := p.pending
 	p.mu.Unlock()
-	if in.Source != Present || !failed.refused || failed.hash != in.Hash || in.Hash == in.Applied {
+	if now == nil || in.Source != Present || !now.refused || now.hash != in.Hash {
 		return nil
 	}
 	known := observe.ReadKnown(p.node().Layout(), in.id)
 	if known.Pod == nil || !prepare.Resizes(known.Pod, in.objects.Pods[0].Object) {
 		return nil
 	}
-	reason := failed.reason
+	reason := now.Reason
 	if reason != corev1.PodReasonInfeasible {
 		reason = corev1.PodReasonDeferred
 	}
-	return &lifecycle.ResizePending{Reason: reason, Message: failed.message}
+	return &lifecycle.ResizePending{Reason: reason, Message: now.Message}
 }
 
 func (p *pod) supervision() *reconcile.Supervision {

@@ -105,13 +105,13 @@ func (r *stateRig) sharedFiles() []string {
 		store.WriteJob(l, &store.JobRecord{Job: &batchv1.Job{ObjectMeta: meta}}),
 		store.WriteCronJob(l, &store.CronJobRecord{CronJob: &batchv1.CronJob{ObjectMeta: meta}}),
 		store.WriteSource(l, web, store.SourceRecord{Path: file("web")}),
-		store.WriteUnstarted(l, nil),
+		store.WritePending(l, nil),
 	} {
 		if err != nil {
 			r.t.Fatal(err)
 		}
 	}
-	out := []string{l.ServiceNames(), l.ServiceRanges(), l.Service(web), l.Workload(web), l.Job("default", "web"), l.CronJob("default", "web"), l.Source(web), l.Unstarted(), l.Owner(web)}
+	out := []string{l.ServiceNames(), l.ServiceRanges(), l.Service(web), l.Workload(web), l.Job("default", "web"), l.CronJob("default", "web"), l.Source(web), l.Pending(), l.Owner(web)}
 	for path, text := range map[string]string{
 		l.Pressure(): "{}", l.ImageUse(): "{}", l.ShuttingDown(): "x", l.DirIdentities(): "{}", l.History(web): "{}",
 		filepath.Join(l.RemoteCopies(), "x"): "{}", filepath.Join(l.Reservations(), "1"): "{}",

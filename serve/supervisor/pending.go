@@ -1,0 +1,78 @@
+package supervisor
+
+import (
+	"errors"
+	"time"
+
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// pending is a definition that podrun could not apply.
+type pending struct {
+	store.Pending
+	hash    string // see Situation.Hash
+	refused bool   // this host cannot run the pod at the moment
+}
+
+// pends reports whether the source's definition is not in effect although the pod's state does not
+// prevent podrun from applying it.
+func (s Situation) pends() bool {
+	s.Owned, s.RetryApply, s.RetryAttend = false, time.Time{}, time.Time{}
+	return Decide(s).Do == Apply
+}
+
+// notePending records why podrun could not apply the source's definition. If the pod is on this host,
+// notePending also emits an event for each new cause.
+func (p *pod) notePending(in stepInput, err error, retry time.Time) {
+	now := &pending{hash: in.Hash, Pending: store.Pending{Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path),
+		Reason: reasonOf(err), Message: event.Cut(err.Error()), Since: time.Now(), Next: retry}}
+	for _, c := range in.containers() {
+		now.Containers = append(now.Containers, c.Name)
+	}
+	p.mu.Lock()
+	now.refused = p.failures[Apply].refused
+	before := p.pending
+	if before != nil && before.hash == now.hash {
+		now.Since = before.Since
+	}
+	p.pending = now
+	p.mu.Unlock()
+	signal(p.s.published)
+	if in.Exists && (before == nil || before.hash != now.hash || before.Message != now.Message) {
+		p.emit(in.id, event.UpdatePending, "the definition in "+now.Source+" is not in effect: "+now.Message)
+	}
+}
+
+// endPending removes the pending definition if the source has another definition now, or if podrun has
+// applied it.
+func (p *pod) endPending(in stepInput) {
+	p.mu.Lock()
+	ends := p.pending != nil && (in.Hash != p.pending.hash || !in.pends())
+	if ends {
+		p.pending = nil
+	}
+	p.mu.Unlock()
+	if ends {
+		signal(p.s.published)
+	}
+}
+
+// reasonOf returns the reason of an error in one word: that of the first problem, as the kubelet shows it
+// in the status of a rejected pod, or that of a failed pull.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		for _, one := range e.Problems {
+			if !one.Warning && one.Reason != "" {
+				return one.Reason
+			}
+		}
+	}
+	if pull, ok := errors.AsType[*imagepull.PullError](err); ok {
+		return pull.Reason
+	}
+	return "Failed"
+}

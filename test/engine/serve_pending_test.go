@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/run/store"
+)
+
+// pending returns the condition of a pod whose definition is not in effect, or nil.
+func (s *serving) pending(name string) *corev1.PodCondition {
+	s.t.Helper()
+	for _, c := range s.got(name).Status.Conditions {
+		if c.Type == store.UpdatePending {
+			return &c
+		}
+	}
+	return nil
+}
+
+// TestServePendingUpdate covers a changed file that podrun cannot put into effect. The old pod must
+// continue to run under supervision, and get, events and the summary must show the pending definition
+// until the file changes again.
+func TestServePendingUpdate(t *testing.T) {
+	for _, test := range []struct{ name, from, to, reason, message string }{
+		{"the image of an update in place", "app:1", "absent:1", "ImagePullBackOff", "registry.example/absent:1"},
+		{"the image of a replacement", "app:1", "absent:1, args: [x]", "ImagePullBackOff", "registry.example/absent:1"},
+		{"the resources", "app:1", "app:1, resources: {requests: {memory: 4000Ti}}, args: [x]", "OutOfmemory", "memory"},
+		{"a resize", "app:1", "app:1, resources: {requests: {memory: 4000Ti}}", "OutOfmemory", "memory"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
+				good := strings.Replace(servedPod("web"), "app:1", "app:1, resources: {requests: {memory: 10Mi}}", 1)
+				if test.name != "a resize" {
+					good = servedPod("web")
+				}
+				s.files.write(file("web"), good)
+				time.Sleep(time.Minute)
+				web := s.running("web")
+				bad := strings.Replace(servedPod("web"), test.from, test.to, 1)
+				s.files.write(file("web"), bad)
+				begun := time.Now()
+				time.Sleep(20 * time.Minute)
+				s.same(web)
+				c := s.pending("web")
+				if c == nil {
+					t.Fatalf("no condition; warnings %q, events %q", s.warnings, s.reasons())
+				}
+				if c.Status != corev1.ConditionTrue || c.Reason != test.reason || !strings.Contains(c.Message, test.message) || !strings.Contains(c.Message, file("web")) || !strings.Contains(c.Message, "next attempt at ") {
+					t.Errorf("condition %+v", c)
+				}
+				if age := c.LastTransitionTime.Sub(begun); age < 0 || age > 10*time.Second {
+					t.Errorf("pending since %s after the change", age)
+				}
+				if p := s.super.Summary().Pending; len(p) != 1 || p[0].Name != "web" || p[0].Reason != test.reason {
+					t.Errorf("summary %+v", p)
+				}
+				if !s.emitted("UpdatePending", test.message) {
+					t.Errorf("events %q", s.reasons())
+				}
+				if n := s.warned(test.message); n != 1 {
+					t.Errorf("reported %d times: %q", n, s.warnings)
+				}
+				// The old pod is still supervised.
+				if err := s.rt.Exit("web", 1); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if again := s.running("web"); again.ID == web.ID {
+					t.Error("the container was not restarted")
+				}
+				s.files.write(file("web"), good)
+				time.Sleep(10 * time.Second)
+				if c := s.pending("web"); c != nil || len(s.super.Summary().Pending) > 0 {
+					t.Errorf("after the file changed back: %+v", c)
+				}
+				s.files.write(file("web"), bad)
+				time.Sleep(time.Minute)
+				s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1", "app:2, args: [z]", 1))
+				time.Sleep(20 * time.Second)
+				if c := s.pending("web"); c != nil || len(s.super.Summary().Pending) > 0 {
+					t.Errorf("after the update: %+v", c)
+				}
+				for _, c := range s.got("web").Status.Conditions {
+					if c.Type == corev1.PodResizePending {
+						t.Errorf("after the update: %+v", c)
+					}
+				}
+				s.running("web")
+			})
+		})
+	}
+}
