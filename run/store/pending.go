@@ -29,9 +29,14 @@ type Pending struct {
 // UpdatePending is the type of the condition of a pod whose definition in a manifest source is not in effect.
 const UpdatePending corev1.PodConditionType = "podrun.dev/UpdatePending"
 
-// Text returns the cause and the time of the next attempt, in one line.
+// Cause returns the file and the cause, in one line.
+func (p Pending) Cause() string {
+	return "the definition in " + p.Source + " is not in effect: " + p.Message
+}
+
+// Text returns Cause and the time of the next attempt, in one line.
 func (p Pending) Text() string {
-	text := "the definition in " + p.Source + " is not in effect: " + p.Message
+	text := p.Cause()
 	if !p.Next.IsZero() {
 		text += "; next attempt at " + p.Next.Format(time.RFC3339)
 	}

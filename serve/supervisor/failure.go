@@ -35,7 +35,7 @@ const (
 	lastRefusal = time.Minute
 )
 
-// fail records the failure of a step, and reports it once. It returns the time of the next attempt.
+// fail records the failure of a step. It returns the time of the next attempt.
 func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	p.mu.Lock()
 	f := p.failures[step]
@@ -58,7 +58,6 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		p.blocked = f.message
 	}
 	p.mu.Unlock()
-	p.report(err)
 	return f.retry
 }
 
@@ -147,7 +146,7 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 		return
 	}
 	retry := p.fail(step.Do, in.Hash, err)
-	if step.Do == Apply && e == nil && now.Hash == in.Hash && now.pends() {
-		p.notePending(now, err, retry)
+	if step.Do != Apply || e != nil || now.Hash != in.Hash || !now.pends() || !p.notePending(now, err, retry) {
+		p.report(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
 )
@@ -26,8 +27,8 @@ func (s Situation) pends() bool {
 }
 
 // notePending records why podrun could not apply the source's definition. If the pod is on this host,
-// notePending also emits an event for each new cause.
-func (p *pod) notePending(in stepInput, err error, retry time.Time) {
+// notePending also emits an event for each new cause, and returns true: podrun logs the event.
+func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool) {
 	now := &pending{hash: in.Hash, Pending: store.Pending{Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path),
 		Reason: reasonOf(err), Message: event.Cut(err.Error()), Since: time.Now(), Next: retry}}
 	for _, c := range in.containers() {
@@ -42,9 +43,13 @@ func (p *pod) notePending(in stepInput, err error, retry time.Time) {
 	p.pending = now
 	p.mu.Unlock()
 	signal(p.s.published)
-	if in.Exists && (before == nil || before.hash != now.hash || before.Message != now.Message) {
-		p.emit(in.id, event.UpdatePending, "the definition in "+now.Source+" is not in effect: "+now.Message)
+	if !in.Exists || observe.IsUnavailable(err) {
+		return false
 	}
+	if before == nil || before.hash != now.hash || before.Message != now.Message {
+		p.emit(in.id, event.UpdatePending, now.Cause())
+	}
+	return true
 }
 
 // endPending removes the pending definition if the source has another definition now, or if podrun has

@@ -98,6 +98,7 @@ func (p *pod) run(ctx context.Context) {
 			p.endPending(in)
 		} else {
 			in = stepInput{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
+			p.report(err)
 		}
 		p.updateRecord(in)
 		p.noteCorrupt(in)
