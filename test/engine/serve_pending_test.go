@@ -61,8 +61,8 @@ func TestServePendingUpdate(t *testing.T) {
 				if !s.emitted("UpdatePending", test.message) {
 					t.Errorf("events %q", s.reasons())
 				}
-				if n := s.warned(test.message); n != 1 {
-					t.Errorf("reported %d times: %q", n, s.warnings)
+				if n := strings.Count(strings.Join(s.reasons(), " "), "UpdatePending"); n != 1 {
+					t.Errorf("reported %d times: %q", n, s.reasons())
 				}
 				// The old pod is still supervised.
 				if err := s.rt.Exit("web", 1); err != nil {
