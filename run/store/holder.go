@@ -105,7 +105,12 @@ func RewriteHolders(layout identity.Layout, locks ...string) error {
 	if !complete {
 		return nil
 	}
-	return hostfile.WriteUnsynced(layout.HoldersMark(), nil, 0o600)
+	// The file is empty, so that it needs no temporary file, which a killed process would leave behind.
+	f, err := os.OpenFile(layout.HoldersMark(), unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("note that no lock file has the arguments of commands: %w", err)
+	}
+	return f.Close()
 }
 
 // rewriteLock shortens the holder's name in a lock file. It returns false if a process holds the lock.
