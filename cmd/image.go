@@ -177,16 +177,34 @@ func newImageRemove(a *app) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "rm IMAGE...",
-		Short: "Remove images and all their names",
-		Args:  args(cobra.MinimumNArgs(1)),
+		Short: "Remove names of images, and images with their last name",
+		Long: `Remove names of images. podrun removes an image with its last name. IMAGE is a name or
+the ID of an image that has one name. podrun prints what it removed.
+
+podrun refuses names that pods use, and the last name of an image that containers use.
+With --force, it removes them, and an ID removes all names. A runtime other than
+containerd can only remove an image with all its names, which also requires --force.`,
+		Example: `  podrun image rm busybox:1.36
+  podrun image rm --force 6fd955f66c23`,
+		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
-				return e.RemoveImages(ctx, names, force)
+				removed, err := e.RemoveImages(ctx, names, force)
+				for _, r := range removed {
+					done := "untagged"
+					if r.Content {
+						done = "removed"
+					}
+					if !a.quiet {
+						fmt.Fprintf(a.streams.Out, "image/%s %s\n", oneLine(r.Name), done)
+					}
+				}
+				return err
 			})
 		},
 	}
-	c.Flags().BoolVarP(&force, "force", "f", false, "also remove images that are in use")
-	a.addQuiet(c)
+	c.Flags().BoolVarP(&force, "force", "f", false, "also remove names and images that are in use, and all names of an ID")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the names of the images")
 	return c
 }
 

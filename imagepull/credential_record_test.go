@@ -260,7 +260,7 @@ func TestWithoutTag(t *testing.T) {
 	for image, want := range map[string]string{
 		"busybox": "busybox", "busybox:1": "busybox", "h:5000/a/b:1" + digest: "h:5000/a/b", "h:5000/a/b" + digest: "h:5000/a/b", "Not A Name": "Not A Name",
 	} {
-		if got := withoutTag(image); got != want {
+		if got := WithoutTag(image); got != want {
 			t.Errorf("%s: %s, want %s", image, got, want)
 		}
 	}

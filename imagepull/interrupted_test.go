@@ -128,7 +128,7 @@ func TestFullName(t *testing.T) {
 		"r.example:5000/app:1@" + appDigest: "r.example:5000/app@" + appDigest, "r.example/app@" + appDigest: "r.example/app@" + appDigest,
 		"Not A Name": "Not A Name",
 	} {
-		if got := fullName(image); got != want {
+		if got := FullName(image); got != want {
 			t.Errorf("%s: %s, want %s", image, got, want)
 		}
 	}

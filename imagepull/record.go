@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// withoutTag removes the tag and the digest from the name of an image as written in the pod.
-func withoutTag(image string) string {
+// WithoutTag removes the tag and the digest from the name of an image as written in the pod.
+func WithoutTag(image string) string {
 	parsed, err := reference.Parse(image)
 	if err != nil {
 		return image

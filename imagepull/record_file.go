@@ -72,13 +72,13 @@ func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256(
 
 func (r records) pulled(id string) string { return filepath.Join(r.dir, "pulled", fileOf(id)) }
 func (r records) pulling(image string) string {
-	return filepath.Join(r.dir, "pulling", fileOf(fullName(image)))
+	return filepath.Join(r.dir, "pulling", fileOf(FullName(image)))
 }
 
-// fullName returns the name that all spellings of an image's name have in common, such as
+// FullName returns the name that all spellings of an image's name have in common, such as
 // docker.io/library/busybox:1.36. A runtime may expand a short name differently; then images of two names share
 // a record, which protects both.
-func fullName(image string) string {
+func FullName(image string) string {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
 		return image
@@ -91,9 +91,9 @@ func fullName(image string) string {
 
 // fullNames returns the full names of an image that the runtime has, and the one by which it was found.
 func fullNames(image string, found *runtimeapi.Image) []string {
-	names := []string{fullName(image)}
+	names := []string{FullName(image)}
 	for _, name := range slices.Concat(found.GetRepoTags(), found.GetRepoDigests()) {
-		names = append(names, fullName(name))
+		names = append(names, FullName(name))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -240,7 +240,7 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	if record == nil {
 		record = &kubelet.ImagePulledRecord{}
 	}
-	name := withoutTag(image)
+	name := WithoutTag(image)
 	merged, changed := merge(record.CredentialMapping[name], pulled)
 	if !changed {
 		return nil

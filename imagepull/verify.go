@@ -32,7 +32,7 @@ func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 
 // allows reports whether a record shows that a pod could pull the image.
 func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
-	recorded := record.CredentialMapping[withoutTag(image.Name)]
+	recorded := record.CredentialMapping[WithoutTag(image.Name)]
 	if recorded.NodePodsAccessible {
 		return true
 	}
@@ -65,7 +65,7 @@ func (v Verification) wanted(image string, ours bool) bool {
 }
 
 func (v Verification) allows(image string) bool {
-	name := withoutTag(image)
+	name := WithoutTag(image)
 	return slices.ContainsFunc(v.Allowlist, func(pattern string) bool {
 		prefix, wild := strings.CutSuffix(pattern, "*")
 		return name == pattern || wild && strings.HasPrefix(name, prefix)

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/identity"
@@ -31,26 +30,23 @@ type Image struct {
 
 // Images lists the runtime's images, sorted by name. The error is of kind Runtime.
 func (e *Engine) Images(ctx context.Context) ([]Image, error) {
-	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
-	if err != nil {
-		return nil, err
-	}
-	list, err := e.Client.ListImages(ctx)
-	if err != nil {
-		return nil, imageError("", "list the images", err)
-	}
 	used, err := e.usedImages(ctx)
 	if err != nil {
 		return nil, err
 	}
-	used[facts.Runtime.SandboxImg] = true
-	for _, name := range e.archivedImages(ctx) {
-		used[name] = true
+	return e.listImages(ctx, used)
+}
+
+// listImages is Images with the result of usedImages.
+func (e *Engine) listImages(ctx context.Context, used map[string]bool) ([]Image, error) {
+	list, err := e.Client.ListImages(ctx)
+	if err != nil {
+		return nil, imageError("", "list the images", err)
 	}
 	out := []Image{}
 	for _, i := range list {
-		image := Image{ID: i.Id, Names: i.RepoTags, Digests: i.RepoDigests, Size: i.Size, InUse: i.Pinned}
-		for _, name := range slices.Concat([]string{i.Id}, i.RepoTags, i.RepoDigests) {
+		image := Image{ID: i.Id, Names: i.RepoTags, Digests: i.RepoDigests, Size: i.Size, InUse: i.Pinned || used[i.Id]}
+		for _, name := range image.allNames() {
 			image.InUse = image.InUse || used[name]
 		}
 		out = append(out, image)
@@ -58,6 +54,9 @@ func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 	sort.Slice(out, func(a, b int) bool { return out[a].Title() < out[b].Title() })
 	return out, nil
 }
+
+// allNames returns the names with a tag and those with a digest.
+func (i Image) allNames() []string { return slices.Concat(i.Names, i.Digests) }
 
 // Title returns the image's first name, or its ID.
 func (i Image) Title() string {
@@ -67,16 +66,24 @@ func (i Image) Title() string {
 	return i.ID
 }
 
-// usedImages returns the images that containers and podrun's pods use. The result includes every
-// name by which they refer to an image.
+// usedImages returns the images that containers, podrun's pods and the runtime use, and those of archives. The
+// result contains their IDs, and every full name by which they refer to an image.
 func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
-	used := map[string]bool{}
+	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{facts.Runtime.SandboxImg: true, imagepull.FullName(facts.Runtime.SandboxImg): true}
+	for _, name := range e.archivedImages(ctx) {
+		used[name] = true
+	}
 	containers, err := e.Client.ListContainers(ctx, nil)
 	if err != nil {
 		return nil, imageError("", "list the containers", err)
 	}
 	for _, c := range containers {
 		used[c.ImageRef], used[c.ImageId], used[c.GetImage().GetImage()] = true, true, true
+		used[imagepull.FullName(c.GetImage().GetUserSpecifiedImage())] = true
 	}
 	pods, err := e.Find(ctx, Selector{})
 	if err != nil {
@@ -92,7 +99,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 			if err != nil {
 				return nil, imageError(i.Name, "get its status", err)
 			}
-			used[found.GetId()] = true
+			used[found.GetId()], used[imagepull.FullName(i.Ref)] = true, true
 		}
 	}
 	delete(used, "")
@@ -154,54 +161,6 @@ func imageOnly(ctx context.Context, err error, name string) error {
 	out := *e
 	out.Object, out.Op = "image "+name, "pull"
 	return &out
-}
-
-// RemoveImages removes images by name or ID. It removes all names of an image. It returns an error
-// that joins the errors of the individual images. Such an error is of kind Image if the image is
-// not found. It is of kind Refused if the image is in use and force is false, or if it is the
-// embedded runtime's sandbox image. Otherwise it is of kind Runtime.
-func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
-	images, err := e.Images(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
-		at := slices.IndexFunc(images, func(i Image) bool { return i.ID == found.GetId() })
-		switch {
-		case err != nil:
-			errs = append(errs, imageError(name, "get its status", err))
-		case found == nil || at < 0:
-			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "run 'podrun image ls' to list the images"})
-		case slices.Contains(images[at].Names, embedded.PauseImage):
-			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, and cannot be pulled again"),
-				Hint: "run 'podrun runtime down' to remove it with the runtime"})
-		case images[at].InUse && !force:
-			errs = append(errs, e.imageInUse(ctx, name))
-		default:
-			if err := e.Client.RemoveImage(ctx, found.Id); err != nil && strings.Contains(err.Error(), imageHeld) {
-				errs = append(errs, e.imageInUse(ctx, name))
-			} else if err != nil {
-				errs = append(errs, imageError(name, "remove", err))
-			}
-		}
-	}
-	return errors.Join(append(errs, e.ForgetPulls(ctx))...)
-}
-
-// imageHeld is CRI-O's message when it refuses to remove an image that a container uses
-// (go.podman.io/storage, ErrImageUsedByContainer).
-const imageHeld = "image is in use by a container"
-
-// imageInUse returns the error for an image in use. podrun removes such an image from containerd
-// only if force is set.
-func (e *Engine) imageInUse(ctx context.Context, name string) error {
-	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
-	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
-		out.Hint = "delete the pods that use it first: CRI-O does not remove an image that a container uses"
-	}
-	return out
 }
 
 // ForgetPulls removes the pull records of images that the runtime does not have.

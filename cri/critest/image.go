@@ -137,10 +137,20 @@ func (i *Image) uid() int64 {
 	return n
 }
 
-func (i *Image) proto() *runtimeapi.Image {
-	img := &runtimeapi.Image{Id: i.ID, Size: i.Size, RepoDigests: []string{i.repoDigest()}}
-	if !strings.Contains(i.Name, "@") {
-		img.RepoTags = []string{i.Name}
+// proto returns an image with all its names. The caller must hold rt.mu.
+func (rt *Runtime) proto(i *Image) *runtimeapi.Image {
+	img := &runtimeapi.Image{Id: i.ID, Size: i.Size}
+	for _, name := range sortedKeys(rt.images) {
+		other := rt.images[name]
+		if other.ID != i.ID {
+			continue
+		}
+		if digest := other.repoDigest(); !slices.Contains(img.RepoDigests, digest) {
+			img.RepoDigests = append(img.RepoDigests, digest)
+		}
+		if !strings.Contains(name, "@") {
+			img.RepoTags = append(img.RepoTags, name)
+		}
 	}
 	user, _, _ := strings.Cut(i.User, ":")
 	if n, err := strconv.ParseInt(user, 10, 64); err == nil {
@@ -165,7 +175,7 @@ func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusReque
 	if img == nil {
 		return &runtimeapi.ImageStatusResponse{}, nil
 	}
-	resp := &runtimeapi.ImageStatusResponse{Image: img.proto()}
+	resp := &runtimeapi.ImageStatusResponse{Image: rt.proto(img)}
 	if r.GetVerbose() {
 		if rt.options.terse {
 			return nil, status.Error(codes.Unimplemented, "verbose image status is not supported")
@@ -180,8 +190,12 @@ func (rt *Runtime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	resp := &runtimeapi.ListImagesResponse{}
+	seen := map[string]bool{}
 	for _, name := range sortedKeys(rt.images) {
-		resp.Images = append(resp.Images, rt.images[name].proto())
+		if img := rt.images[name]; !seen[img.ID] {
+			seen[img.ID] = true
+			resp.Images = append(resp.Images, rt.proto(img))
+		}
 	}
 	return resp, nil
 }

@@ -6,13 +6,14 @@ import (
 	"os"
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // Serve makes the runtime available to other processes until stop is called. On a unix socket, it
-// serves both CRI services, and containerd's services for tasks and container records. The function
+// serves both CRI services, and containerd's services for tasks, container records and names of images. The function
 // stop breaks the active calls and removes the socket.
 func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	socket, err := net.Listen("unix", socketPath)
@@ -26,6 +27,7 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	if rt.options.profile.Tasks {
 		tasksapi.RegisterTasksServer(s, tasks{rt: rt})
 		containersapi.RegisterContainersServer(s, recordService{rt: rt})
+		imagesapi.RegisterImagesServer(s, imageService{rt: rt})
 	}
 	done := make(chan struct{})
 	go func() {

@@ -51,7 +51,7 @@ func TestTheSandboxImageIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: embedded.PauseImage})
-	err := r.engine().RemoveImages(context.Background(), []string{embedded.PauseImage, "registry.example/db:2"}, true)
+	_, err := r.engine().RemoveImages(context.Background(), []string{embedded.PauseImage, "registry.example/db:2"}, true)
 	wantErr(t, err, problem.Refused, "sandbox image")
 	list, err := r.engine().Images(context.Background())
 	if err != nil {

@@ -174,7 +174,6 @@ func unreported(args []string, object string, changed []string) bool {
 	switch {
 	case kind == "image" && args[0] != "image": // an image that a pod requires
 	case kind == "workload" && slices.ContainsFunc(changed, func(o string) bool { return isReplica(o, name) }): // its pods are in the output
-	case args[0] == "image" && args[1] == "rm": // prints nothing, like rm
 	case args[0] == "debug": // prints the new container of the pod that the user named
 	case args[0] == "serve": // reports changes only until it is interrupted
 	case quiet && (args[0] == "image" || args[0] == "gc"): // -q omits the names

@@ -1,0 +1,170 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/imagepull/archive"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
+)
+
+// RemovedImage is a name that RemoveImages has removed, or the ID of an image without names.
+type RemovedImage struct {
+	Name string
+	// Content reports whether the image was removed with its last name.
+	Content bool
+}
+
+// RemoveImages removes names of images, and each image with its last name. An argument is a name or an ID. An ID
+// stands for all names of the image. As in docker, the names with a digest go with the last tag of their repository.
+//
+// It returns what it has removed, and an error that joins the errors of the individual arguments. Such an error is
+// of kind Image if the image is not found. It is of kind Refused if the name, or an image with its last name, is in
+// use, if an ID stands for several tags, or if the runtime cannot remove the name alone, and force is false. It is
+// also of this kind if the image is the embedded runtime's sandbox image. Otherwise it is of kind Runtime.
+func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) (removed []RemovedImage, err error) {
+	used, err := e.usedImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, name := range names {
+		gone, err := e.removeImage(ctx, name, used, force)
+		removed = append(removed, gone...)
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(append(errs, e.ForgetPulls(ctx))...)
+}
+
+// removeImage removes one argument of RemoveImages.
+func (e *Engine) removeImage(ctx context.Context, name string, used map[string]bool, force bool) ([]RemovedImage, error) {
+	// An earlier argument may have removed other names of the image.
+	images, err := e.listImages(ctx, used)
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+	if err != nil {
+		return nil, imageError(name, "get its status", err)
+	}
+	at := slices.IndexFunc(images, func(i Image) bool { return i.ID == found.GetId() })
+	if at < 0 {
+		return nil, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "run 'podrun image ls' to list the images"}
+	}
+	image := images[at]
+	chosen := namesToRemove(image, name)
+	content := len(chosen) == len(image.allNames())
+	switch {
+	case slices.Contains(image.Names, embedded.PauseImage):
+		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, and cannot be pulled again"),
+			Hint: "run 'podrun runtime down' to remove it with the runtime"}
+	case force:
+	case content && image.InUse, slices.ContainsFunc(chosen, func(n string) bool { return used[n] }):
+		return nil, e.imageInUse(ctx, name)
+	case content && len(image.Names) > 1:
+		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("has several names: %s", strings.Join(image.Names, ", ")),
+			Hint: "remove it by one of its names, or use --force to remove all of them"}
+	}
+	if !content {
+		err = e.untag(ctx, image.ID, chosen)
+		content = force && status.Code(err) == codes.Unimplemented
+		if status.Code(err) == codes.Unimplemented && !force {
+			return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("the runtime cannot remove only one of its names: %s", strings.Join(image.allNames(), ", ")),
+				Hint: "use --force to remove the image with all its names"}
+		}
+		if err != nil && !content {
+			return nil, imageError(name, "remove", err)
+		}
+	}
+	if content {
+		chosen = image.allNames()
+		if err := e.Client.RemoveImage(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
+			return nil, e.imageInUse(ctx, name)
+		} else if err != nil {
+			return nil, imageError(name, "remove", err)
+		}
+	}
+	if len(chosen) == 0 {
+		chosen = []string{image.ID}
+	}
+	out := make([]RemovedImage, len(chosen))
+	for i, n := range chosen {
+		out[i] = RemovedImage{n, content}
+	}
+	return out, nil
+}
+
+// namesToRemove returns the names of an image that an argument removes: all if the argument is an ID, otherwise the
+// name. With the last tag of a repository, the repository's names with a digest go, as in docker.
+func namesToRemove(image Image, arg string) []string {
+	name := imagepull.FullName(arg)
+	if !slices.Contains(image.allNames(), name) {
+		return image.allNames()
+	}
+	out := []string{name}
+	repository := func(name string) string { return imagepull.WithoutTag(name) }
+	sameTags := slices.ContainsFunc(image.Names, func(n string) bool { return n != name && repository(n) == repository(name) })
+	if !slices.Contains(image.Names, name) || sameTags {
+		return out
+	}
+	for _, n := range image.Digests {
+		if repository(n) == repository(name) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// untag removes names of an image from containerd, and waits until the CRI plugin has noticed. The image keeps other
+// names. The code of the error is Unimplemented if the runtime is not containerd.
+func (e *Engine) untag(ctx context.Context, id string, names []string) error {
+	conn := e.Client.ImageConn()
+	if conn == nil {
+		return status.Error(codes.Unimplemented, "the runtime has no service for images")
+	}
+	for _, name := range names {
+		if err := archive.Untag(ctx, conn, name); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id})
+		if err != nil {
+			return err
+		}
+		left := slices.Concat(found.GetRepoTags(), found.GetRepoDigests())
+		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(left, n) }) {
+			return nil
+		}
+		if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// imageHeld is CRI-O's message when it refuses to remove an image that a container uses
+// (go.podman.io/storage, ErrImageUsedByContainer).
+const imageHeld = "image is in use by a container"
+
+// imageInUse returns the error for an image in use. podrun removes such an image from containerd
+// only if force is set.
+func (e *Engine) imageInUse(ctx context.Context, name string) error {
+	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
+	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
+		out.Hint = "delete the pods that use it first: CRI-O does not remove an image that a container uses"
+	}
+	return out
+}
