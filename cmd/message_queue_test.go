@@ -38,6 +38,9 @@ func TestMessagesToABlockedStderr(t *testing.T) {
 				const all = 2000
 				for i := range all {
 					r.warn(problem.List{{Object: fmt.Sprintf("pod default/p%d", i), Message: strings.Repeat("x", 1000), Warning: true}})
+					if i == 0 {
+						synctest.Wait() // the queue writes the first message from now on
+					}
 				}
 				begun := time.Now()
 				a.flushMessages()
