@@ -46,6 +46,32 @@ func (e *PullError) Error() string {
 	return e.Reason
 }
 
+// status returns the message of a container that waits for the image, as the kubelet shows it
+// (pkg/kubelet/images/image_manager.go, evalCRIPullErr).
+func (e *PullError) status() string {
+	switch {
+	case e.Reason == ReasonNeverPull:
+		return neverMessage(e.Image)
+	case e.Err == nil:
+		return ""
+	case e.Reason == ReasonInspect:
+		return fmt.Sprintf("Failed to inspect image %q: %s", e.Image, redact(e.Err.Error()))
+	case e.Reason == ReasonPull:
+		return redact(e.Err.Error())
+	}
+	return redact(e.detail())
+}
+
+// Waiting returns the kubelet's reason and message of a container that waits because of err, an error of
+// Pulls.Wait. It returns false if err is not a failed pull.
+func Waiting(err error) (reason, message string, ok bool) {
+	pull, ok := errors.AsType[*PullError](err)
+	if !ok {
+		return "", "", false
+	}
+	return pull.Reason, pull.status(), true
+}
+
 // detail returns the text of the runtime's error. If the text begins with one of CRI's reasons, detail replaces the
 // reason by the kubelet's message, because Reason already contains the reason.
 func (e *PullError) detail() string {

@@ -2,7 +2,6 @@ package imagepull
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -135,7 +134,7 @@ func (p *Puller) succeed(key backOffKey) {
 // commands that show the pod use the record. fail returns the delay until the next attempt and, if the registry
 // requested a delay that is at least as long as the back-off, this delay as asked. Otherwise asked is 0.
 func (p *Puller) fail(key backOffKey, image Image, e *PullError) (next, asked time.Duration) {
-	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
+	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(e.status())}
 	for _, c := range image.Containers {
 		because.Containers = append(because.Containers, c.Name)
 	}

@@ -125,6 +125,9 @@ func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starti
 	}
 	if err != nil {
 		st.fail(err)
+		if reason, message, ok := imagepull.Waiting(err); ok {
+			return nil, st.pod.KeepStartFailure(a.Container, reason, message)
+		}
 		return nil, nil
 	}
 	return s, nil
