@@ -19,6 +19,9 @@ type Kept struct {
 	Phase   corev1.PodPhase `json:"phase,omitempty"`
 	Reason  string          `json:"reason,omitempty"`  // for the phase: DeadlineExceeded, Evicted…
 	Message string          `json:"message,omitempty"` // for the phase
+	// PodIPs are the addresses of the pod's last sandbox; nil for a pod of the host's network. The status of a
+	// pod that has ended keeps them, but a runtime forgets the addresses of a stopped sandbox.
+	PodIPs []string `json:"podIPs,omitempty"`
 	// Conditions are the kubelet's own conditions.
 	Conditions []KeptCondition `json:"conditions,omitempty"`
 	// OOMKilled are the IDs of the containers for which podrun has reported an OOM kill.
@@ -187,7 +190,7 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 
 // Equal reports whether two values are equal.
 func (k Kept) Equal(other Kept) bool {
-	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.CreateFailures, other.CreateFailures, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
+	return k.Phase == other.Phase && slices.Equal(k.PodIPs, other.PodIPs) && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.CreateFailures, other.CreateFailures, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
 		maps.EqualFunc(k.StartFailures, other.StartFailures, func(a, b StartFailure) bool {
 			return a.Waiting == b.Waiting && a.At.Equal(b.At) && a.Newest == b.Newest
 		}) &&

@@ -115,8 +115,11 @@ func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	if sandbox := in.Observed.Sandbox(); sandbox != nil {
 		podIPs = OrderIPs(sandbox.IPs, hostIPs)
 	}
-	if pod.Spec.HostNetwork {
+	switch kept := in.Observed.Kept; {
+	case pod.Spec.HostNetwork:
 		podIPs = hostIPs
+	case len(podIPs) == 0 && kept.Terminal():
+		podIPs = kept.PodIPs // pkg/kubelet/pleg/generic.go, getPodIPs
 	}
 	for _, ip := range podIPs {
 		s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: ip})

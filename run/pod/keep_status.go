@@ -41,6 +41,11 @@ func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	now.OOMKilled, now.Evicted = p.reportOOMs(), p.Observed.Kept.Evicted
 	now.ResizePending, now.ShutDown, now.CreateFailures = p.Observed.Kept.ResizePending, p.Observed.Kept.ShutDown, p.Observed.Kept.CreateFailures
 	now.StartFailures = p.Observed.CurrentStartFailures()
+	if now.PodIPs = before.PodIPs; !p.Spec().Spec.HostNetwork {
+		if sb := p.Observed.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+			now.PodIPs = lifecycle.OrderIPs(sb.IPs, p.Plan.NodeIPs)
+		}
+	}
 	if now.Equal(before) {
 		return nil
 	}

@@ -79,6 +79,36 @@ func TestTransitionTimesAreKept(t *testing.T) {
 	})
 }
 
+// TestEndedPodKeepsItsAddresses checks that a pod that has ended keeps its addresses, as in the kubelet, although
+// the runtime forgets those of a stopped sandbox.
+func TestEndedPodKeepsItsAddresses(t *testing.T) {
+	for name, spec := range map[string]string{"of a network of pods": "", "of the host": "hostNetwork: true\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("app", critest.Behavior{After: time.Second})
+				r.mustApply(podText("web", "OnFailure", spec+"containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+				before := r.shown().Status
+				if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
+					t.Fatal(result.Err)
+				}
+				for range 2 {
+					after := r.shown().Status
+					if after.Phase != corev1.PodSucceeded || after.PodIP == "" || after.PodIP != before.PodIP || !slices.Equal(after.PodIPs, before.PodIPs) {
+						t.Errorf("phase %s, addresses %s %v, want %s %v", after.Phase, after.PodIP, after.PodIPs, before.PodIP, before.PodIPs)
+					}
+					for _, s := range r.rt.Sandboxes() {
+						if err := r.rt.Client().StopPodSandbox(t.Context(), s.ID); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}
+
 // TestEndedPodStaysEnded covers a pod whose records another program removes from the runtime.
 func TestEndedPodStaysEnded(t *testing.T) {
 	t.Parallel()
