@@ -78,7 +78,10 @@ func (b *box) wantEnd(id string, code int32, reason string, after time.Duration)
 		b.Fatal(err)
 	}
 	st := resp.GetStatus()
-	ran := time.Duration(st.GetFinishedAt() - st.GetStartedAt()).Round(time.Millisecond)
+	ran := time.Duration(0)
+	if st.GetStartedAt() != 0 {
+		ran = time.Duration(st.GetFinishedAt() - st.GetStartedAt()).Round(time.Millisecond)
+	}
 	if st.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || st.GetExitCode() != code || st.GetReason() != reason || ran != after {
 		b.Errorf("got %s, code %d, reason %q after %v; want code %d, reason %q after %v",
 			st.GetState(), st.GetExitCode(), st.GetReason(), ran, code, reason, after)

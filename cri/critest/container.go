@@ -130,7 +130,6 @@ func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContaine
 		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", c.sandbox.id)
 	}
 	if err := rt.launch(c); err != nil {
-		c.startedAt = rt.now()
 		c.finishedAt = rt.now()
 		c.state = runtimeapi.ContainerState_CONTAINER_EXITED
 		c.exit = exit{code: 128, reason: "StartError", message: err.Error()}

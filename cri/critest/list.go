@@ -149,8 +149,8 @@ func (rt *Runtime) specOf(c *container) map[string]any {
 
 func (c *container) status() *runtimeapi.ContainerStatus {
 	startedAt := c.startedAt
-	if startedAt == 0 && c.finishedAt != 0 {
-		// CRI-O reports this time if the container was stopped before it was started.
+	if startedAt == 0 && c.finishedAt != 0 && c.exit.reason != "StartError" {
+		// containerd reports 0 if the start failed. CRI-O reports this time if the container was stopped before it was started.
 		startedAt = time.Time{}.UnixNano()
 	}
 	return &runtimeapi.ContainerStatus{

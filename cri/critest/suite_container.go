@@ -143,6 +143,9 @@ func (s *suite) testNotStarted(t *testing.T) {
 	st := s.status(t, id)
 	wantState(t, st, runtimeapi.ContainerState_CONTAINER_EXITED)
 	wantExit(t, st, 128, "StartError")
+	if st.GetStartedAt() != 0 {
+		t.Errorf("startedAt is %d, although the container was not started", st.GetStartedAt())
+	}
 	if !strings.Contains(st.GetMessage(), "/no/such/program") {
 		t.Errorf("the status has the message %q, which does not name the program", st.GetMessage())
 	}

@@ -22,7 +22,7 @@ func (rt *Runtime) LeaveTask(id string) bool {
 	if err != nil || c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false
 	}
-	c.startedAt, c.finishedAt = rt.now(), rt.now()
+	c.finishedAt = rt.now()
 	c.state, c.exit, c.unstarted = runtimeapi.ContainerState_CONTAINER_EXITED, exit{code: 128, reason: "StartError"}, true
 	return true
 }

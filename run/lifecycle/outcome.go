@@ -61,6 +61,9 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 		}
 		e := Ended{Name: st.Name, Kind: "app", ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
 			Restarts: st.RestartCount, StartedAt: t.StartedAt.Time, FinishedAt: t.FinishedAt.Time}
+		if t.StartedAt.Unix() == 0 {
+			e.StartedAt = time.Time{} // its start failed
+		}
 		switch {
 		case podutil.IsRestartableInitContainer(c.Container):
 			e.Kind = "sidecar"

@@ -17,6 +17,13 @@ const (
 	ReasonStopping = "Stopping"
 )
 
+// The reason and the message of a pod that has run longer than activeDeadlineSeconds
+// (pkg/kubelet/active_deadline.go).
+const (
+	ReasonDeadlineExceeded  = "DeadlineExceeded"
+	MessageDeadlineExceeded = "Pod was active on the node longer than the specified deadline"
+)
+
 // StatusInput is the input of Status apart from the pod.
 type StatusInput struct {
 	// Observed is the observed state of the pod. It is nil if the runtime has no sandbox and no

@@ -208,7 +208,7 @@ func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 		ExitCode:    c.ExitCode,
 		Reason:      c.Reason,
 		Message:     message,
-		StartedAt:   metaTime(c.StartedAt),
+		StartedAt:   startTime(c),
 		FinishedAt:  metaTime(c.FinishedAt),
 		ContainerID: containerID(c, in),
 	}
@@ -236,6 +236,15 @@ func boundMessages(s *corev1.PodStatus) {
 }
 
 // metaTime converts a time. A zero time remains zero, so that JSON contains null and not the year 1.
+// startTime returns the start time of an exited container. If its start failed, the kubelet reports the beginning
+// of 1970, because the runtime reports 0 (pkg/kubelet/kuberuntime, toKubeContainerStatus).
+func startTime(c *Container) metav1.Time {
+	if c.StartedAt.IsZero() {
+		return metav1.Unix(0, 0)
+	}
+	return metav1.NewTime(c.StartedAt)
+}
+
 func metaTime(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}

@@ -61,7 +61,7 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since, BackOff: n.BackOff})
 	in.Waiting = obs.WaitingReasons(backingOff(d, obs, n.BackOff, k.ID), in.Now)
 	if d.Overdue {
-		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+		in.Reason, in.Message = lifecycle.ReasonDeadlineExceeded, lifecycle.MessageDeadlineExceeded
 	}
 	pod.Status = lifecycle.Status(pod, in)
 	if k.Broken != nil {

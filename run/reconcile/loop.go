@@ -37,6 +37,7 @@ type loop struct {
 	begun    time.Time       // when the worker began to work on the pod
 	acted    bool            // true if the loop has executed an action on the pod
 	mine     map[string]bool // IDs of the containers that this process started
+	overdue  bool            // true if the loop has reported that the pod exceeded activeDeadlineSeconds
 	// reportedBackOff contains the IDs of containers whose back-off podrun has already reported.
 	reportedBackOff map[string]bool
 	logs            logStreams
@@ -135,6 +136,10 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 	world.CreatedAhead = l.start.Ahead.ID()
 	world.Ephemeral, world.DebugOnly = l.ephemeral(), l.goal.Debugs() != ""
 	d = lifecycle.Next(l.pod.Spec(), world)
+	if owns && d.Overdue && !l.overdue {
+		l.overdue = true
+		l.pod.Emit(event.Normal, lifecycle.ReasonDeadlineExceeded, "", lifecycle.MessageDeadlineExceeded)
+	}
 	if owns {
 		did, err = l.execute(ctx, d.Actions)
 		d.Ended = d.Ended && (did || len(d.Actions) == 0)

@@ -262,9 +262,15 @@ func TestServeDeadline(t *testing.T) {
 		if c, _ := s.rt.Container("web"); c.FinishedAt.IsZero() {
 			t.Error("the pod continues to run")
 		}
+		if !s.emitted("DeadlineExceeded", "Pod was active on the node longer than the specified deadline") {
+			t.Errorf("events %q", s.reasons())
+		}
 		s.restart()
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 1)
+		if n := countOf(s.reasons(), "DeadlineExceeded"); n != 1 {
+			t.Errorf("podrun reported the deadline %d times: %q", n, s.reasons())
+		}
 	})
 }
 

@@ -33,7 +33,7 @@ spec:
 					if end := s.State.Terminated; end == nil && s.State.Waiting == nil || end != nil && (end.ExitCode != 128 || end.Reason != "StartError") || s.RestartCount != restarts {
 						t.Errorf("after %d restarts: %+v", restarts, s)
 					}
-					if last := s.LastTerminationState.Terminated; restarts > 0 && (last == nil || last.Reason != "StartError") {
+					if last := s.LastTerminationState.Terminated; restarts > 0 && (last == nil || last.Reason != "StartError" || p.Name == "containerd" && last.StartedAt.Unix() != 0) {
 						t.Errorf("after %d restarts: the run before is %+v", restarts, last)
 					}
 					if side := containerStatus(t, result.Status, "side"); side.State.Running == nil || side.RestartCount > 0 {
