@@ -128,6 +128,23 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
+// TestOldInitContainerAnnotations checks that podrun drops the annotations that the API drops when it converts a
+// pod or a template.
+func TestOldInitContainerAnnotations(t *testing.T) {
+	const annotations = "{pod.alpha.kubernetes.io/init-containers: '[]', pod.beta.kubernetes.io/init-container-statuses: '[]', pod.alpha.kubernetes.io/other: kept}"
+	objects, _ := load(t, strings.Replace(head, "{name: a}", "{name: a, annotations: "+annotations+"}", 1)+`---
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: b}
+template: {metadata: {annotations: `+annotations+`}, spec: {containers: [{name: c, image: i}]}}
+`, Options{})
+	for _, p := range objects.Pods {
+		if diff := cmp.Diff(map[string]string{"pod.alpha.kubernetes.io/other": "kept"}, p.Object.Annotations); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // TestAppArmorAnnotations checks that deprecated annotations become fields (KEP-24), because
 // the kubelet reads only the fields. A field in the file must take precedence, and a profile
 // for the pod suffices.

@@ -139,13 +139,7 @@ const MaxJobName = 63
 // Problems returns an error for each field that podrun serve does not support, and a warning for
 // each field that has no effect.
 func (j Job) Problems() problem.List {
-	out := jobProblems(&j.Object.Spec, "spec", "Job", j.Template)
-	if len(j.Object.Name) > MaxJobName {
-		pr := j.Template.Locate(problem.Problem{Field: "metadata.name", Reason: "FieldValueInvalid", Message: fmt.Sprintf("has more than %d characters", MaxJobName), Hint: "use a shorter name"})
-		pr.Object = "Job " + qualified(&j.Template.Object.ObjectMeta)
-		out = append(out, pr)
-	}
-	return out
+	return jobProblems(&j.Object.Spec, "spec", "Job", j.Template)
 }
 
 // Problems is like Job.Problems.

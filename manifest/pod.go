@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ func (l *loader) pod(it item, h header) {
 func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 	kind := by.Kind
 	l.serverFields(&pod.ObjectMeta, true)
+	pod.Annotations = withoutInitContainers(pod.Annotations)
 	pod.TypeMeta = typeMeta("v1", "Pod")
 	pod.Status = corev1.PodStatus{}
 	nodeName := pod.Spec.NodeName
@@ -63,6 +65,22 @@ func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 		out.From = kind + " " + pod.Name
 	}
 	l.objects.Pods = append(l.objects.Pods, out)
+}
+
+// initContainerAnnotations are the annotations in which Kubernetes 1.4 to 1.7 stored init containers.
+var initContainerAnnotations = []string{
+	"pod.beta.kubernetes.io/init-containers", "pod.beta.kubernetes.io/init-container-statuses",
+	"pod.alpha.kubernetes.io/init-containers", "pod.alpha.kubernetes.io/init-container-statuses",
+}
+
+// withoutInitContainers returns annotations without initContainerAnnotations, which the API drops when it
+// converts a pod (dropInitContainerAnnotations in pkg/apis/core/v1).
+func withoutInitContainers(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	for _, key := range initContainerAnnotations {
+		delete(out, key)
+	}
+	return out
 }
 
 // count refuses a pod with too many containers, and an input with too many pods or

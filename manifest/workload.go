@@ -98,6 +98,11 @@ func (l *loader) workload(it item, h header) {
 	it.rename = [][2]string{{"spec", w.template + ".spec"}, {"metadata.labels", w.template + ".metadata.labels"}, {"metadata.annotations", w.template + ".metadata.annotations"}}
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		l.claimTemplates(it, set, pod)
+		// The controller replaces both (initIdentity in pkg/controller/statefulset), so the API does not
+		// validate them.
+		if pod.Spec.Hostname = ""; pod.Spec.Subdomain != "" {
+			pod.Spec.Subdomain = set.Spec.ServiceName
+		}
 		if honours {
 			pod.Labels = maps.Clone(pod.Labels)
 			setOrdinal(&pod.ObjectMeta, &pod.Spec, set.Name, set.Spec.ServiceName, 0)

@@ -112,6 +112,7 @@ spec:
 // TestWorkloadsOfTheAPI checks that podrun refuses an object with a pod template that an API
 // server refuses, and reports each problem once.
 func TestWorkloadsOfTheAPI(t *testing.T) {
+	longName := strings.Repeat("n", 64)
 	const template = "  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: c, image: i}]}\n"
 	for name, tc := range map[string]struct {
 		apiVersion, kind, spec string
@@ -138,6 +139,10 @@ func TestWorkloadsOfTheAPI(t *testing.T) {
 		"a schedule":                  {"batch/v1", "CronJob", "  schedule: soon\n  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}\n", []string{"f:5: CronJob default/web: spec.schedule: Invalid value: \"soon\": expected exactly 5 fields, found 1: [soon]"}},
 		"a removed version":           {"extensions/v1beta1", "Deployment", template, []string{"f:1: Deployment web: apiVersion: apiVersion \"extensions/v1beta1\" does not serve kind Deployment (write apiVersion: apps/v1)"}},
 		"another removed one":         {"batch/v1beta1", "CronJob", template, []string{"f:1: CronJob web: apiVersion: apiVersion \"batch/v1beta1\" does not serve kind CronJob (write apiVersion: batch/v1)"}},
+		"a Job with a name that no label can have": {"batch/v1", "Job", "  # LONG\n" + strings.Replace(template, "spec: {", "spec: {restartPolicy: Never, ", 1), []string{
+			"f:3: Job default/" + longName + ": metadata.name: Invalid value: \"" + longName + "\": must be no more than 63 characters"}},
+		"a field of a disabled feature gate":       {"apps/v1", "StatefulSet", "  updateStrategy: {rollingUpdate: {maxUnavailable: 0}}\n  selector: {matchLabels: {app: web}}\n" + template, nil},
+		"a host name that the controller replaces": {"apps/v1", "StatefulSet", "  serviceName: web\n  selector: {matchLabels: {app: web}}\n" + strings.Replace(template, "spec: {", "spec: {hostname: Not_Valid, subdomain: Not_Valid, ", 1), nil},
 		"a volume of a claim template": {"apps/v1", "StatefulSet", "  selector: {matchLabels: {app: web}}\n  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]\n" +
 			strings.Replace(template, "image: i", "image: i, volumeMounts: [{name: data, mountPath: /data}]", 1), nil},
 		"the token of a cluster": {"apps/v1", "Deployment", "  selector: {matchLabels: {app: web}}\n" +
@@ -145,7 +150,13 @@ func TestWorkloadsOfTheAPI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: " + tc.apiVersion + "\nkind: " + tc.kind + "\nmetadata: {name: web}\nspec:\n" + tc.spec
-			_, problems := Load([]Source{{"f", []byte(text)}}, Options{})
+			if strings.Contains(text, "# LONG") {
+				text = strings.Replace(text, "{name: web}", "{name: "+longName+"}", 1)
+			}
+			objects, problems := Load([]Source{{"f", []byte(text)}}, Options{})
+			if tc.want == nil && strings.Contains(text, "hostname:") && (objects.Pods[0].Object.Spec.Hostname != "" || objects.Pods[0].Object.Spec.Subdomain != "web") {
+				t.Errorf("the pod is %q of %q", objects.Pods[0].Object.Spec.Hostname, objects.Pods[0].Object.Spec.Subdomain)
+			}
 			var got []string
 			for _, p := range problems.Errors() {
 				got = append(got, p.String())

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	_ "time/tzdata" // the time zones of CronJobs, on hosts without them
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	podapi "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	appsdefaults "k8s.io/kubernetes/pkg/apis/apps/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -92,7 +95,13 @@ var (
 	validateDaemonSet = byAPI(appsdefaults.SetObjectDefaults_DaemonSet, appsdefaults.Convert_v1_DaemonSet_To_apps_DaemonSet,
 		func(o *apps.DaemonSet) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateDaemonSet)
 	validateStatefulSet = byAPI(appsdefaults.SetObjectDefaults_StatefulSet, appsdefaults.Convert_v1_StatefulSet_To_apps_StatefulSet,
-		func(o *apps.StatefulSet) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateStatefulSet)
+		func(o *apps.StatefulSet) *core.PodTemplateSpec { return &o.Spec.Template },
+		func(o *apps.StatefulSet, opts corevalidation.PodValidationOptions) field.ErrorList {
+			if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil && !utilfeature.DefaultFeatureGate.Enabled(features.MaxUnavailableStatefulSet) {
+				u.MaxUnavailable = nil // dropStatefulSetDisabledFields in registry/apps/statefulset
+			}
+			return appsvalidation.ValidateStatefulSet(o, opts)
+		})
 	validateReplicaSet = byAPI(appsdefaults.SetObjectDefaults_ReplicaSet, appsdefaults.Convert_v1_ReplicaSet_To_apps_ReplicaSet,
 		func(o *apps.ReplicaSet) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateReplicaSet)
 	validateReplicationController = byAPI(coredefaults.SetObjectDefaults_ReplicationController, coredefaults.Convert_v1_ReplicationController_To_core_ReplicationController,
@@ -125,5 +134,10 @@ func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 		o.Spec.Template.Labels = labels
 		o.Spec.Selector, o.Spec.ManualSelector = &metav1.LabelSelector{MatchLabels: map[string]string{generatedLabel: "podrun"}}, &manual
 	}
-	return validateAnyJob(o)
+	errs, err := validateAnyJob(o)
+	if len(o.Name) > MaxJobName {
+		// The API reports the label of the template that contains the name.
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), o.Name, fmt.Sprintf("must be no more than %d characters", MaxJobName)))
+	}
+	return errs, err
 }

@@ -144,7 +144,7 @@ kind: Job
 metadata: {name: ` + strings.Repeat("n", 64) + `}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: a}]}}}
 ---
-` + a, want: Good, image: "a", problems: "metadata.name: has more than 63 characters"}},
+` + a, at: 5 * s, want: Broken, problems: "must be no more than 63 characters"}},
 		"a kind that is ignored alone": {{text: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {}\n", want: Good, problems: "Service"}},
 		"generateName":                 {{at: 5 * s, text: strings.Replace(a, "name: web", "generateName: web", 1), want: Broken, problems: "does not generate names"}},
 	} {
