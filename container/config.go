@@ -122,12 +122,13 @@ func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 func (p Plan) expand(field string, words []string, env *environ) ([]string, problem.List) {
 	var out []string
 	for i, w := range words {
-		if hasNUL(w) {
-			return out, problem.List{p.nulWord(fmt.Sprintf("%s[%d]", field, i))}
-		}
+		at := fmt.Sprintf("%s[%d]", field, i)
 		word, fits := env.expand(w)
 		if !fits || !env.spend(len(word)) {
-			return out, problem.List{p.tooLong(fmt.Sprintf("%s[%d]", field, i))}
+			return out, problem.List{p.tooLong(at)}
+		}
+		if bad := p.word(at, word); bad != nil {
+			return out, problem.List{*bad}
 		}
 		out = append(out, word)
 	}

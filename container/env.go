@@ -133,9 +133,10 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 				continue
 			}
 		}
-		if set && hasNUL(value) {
-			problems = append(problems, p.nul(fmt.Sprintf("env[%d]", i), v.Name, keyOf(v.ValueFrom)))
-			continue
+		if bad := p.variable(fmt.Sprintf("env[%d]", i), v.Name, value, keyOf(v.ValueFrom)); set && bad != nil {
+			if problems = append(problems, *bad); !bad.Warning {
+				continue
+			}
 		}
 		if fits && set {
 			fits = env.set(v.Name, value)
@@ -188,9 +189,10 @@ func (p Plan) addFrom(env *environ, field string, from corev1.EnvFromSource, dat
 			invalid = append(invalid, name)
 			continue
 		}
-		if hasNUL(data[key]) {
-			problems = append(problems, p.nul(field, name, keyFrom(from, key)))
-			continue
+		if bad := p.variable(field, name, data[key], keyFrom(from, key)); bad != nil {
+			if problems = append(problems, *bad); !bad.Warning {
+				continue
+			}
 		}
 		if !env.set(name, data[key]) {
 			return problems, false

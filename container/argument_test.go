@@ -54,6 +54,44 @@ func TestNULInVariables(t *testing.T) {
 	}
 }
 
+// TestUnusableText checks that podrun refuses variables and arguments that the kernel or the runtime would refuse
+// when the container starts, and warns about values that the runtime would change.
+func TestUnusableText(t *testing.T) {
+	secret := &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "db"}, Key: "k"}}
+	long := strings.Repeat("x", maxString-len("PW=")-1)
+	for name, test := range map[string]struct {
+		c           corev1.Container
+		secret      string
+		field, want string
+		warning     bool
+	}{
+		"a variable that fits":     {c: corev1.Container{Env: []corev1.EnvVar{{Name: "PW", Value: long}}}},
+		"a variable that does not": {c: corev1.Container{Env: []corev1.EnvVar{{Name: "PW", Value: long + "x"}}}, field: "env[0]", want: `the variable "PW" has 131072 bytes, but the kernel passes at most 131071 bytes to a program (mount the value as a file)`},
+		"of a Secret":              {c: corev1.Container{Env: []corev1.EnvVar{{Name: "PW", ValueFrom: secret}}}, secret: long + "x", field: "env[0]", want: `the variable "PW", from key "k" of Secret "db", has 131072 bytes`},
+		"after its expansion":      {c: corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "xx"}, {Name: "PW", Value: long[2:] + "$(A)x"}}}, field: "env[1]", want: "has 131072 bytes"},
+		"an argument that fits":    {c: corev1.Container{Args: []string{long + "PW="}}},
+		"an argument that does not": {c: corev1.Container{Env: []corev1.EnvVar{{Name: "PW", Value: long}}, Args: []string{"$(PW)1234"}}, field: "args[0]",
+			want: "has 131072 bytes, but the kernel passes at most 131071 bytes to a program (pass the value in a file)"},
+		"a value that is not UTF-8": {c: corev1.Container{Env: []corev1.EnvVar{{Name: "PW", ValueFrom: secret}}}, secret: "a\xffb", field: "env[0]", warning: true,
+			want: `the value of the variable "PW", from key "k" of Secret "db", is not UTF-8`},
+		"an argument that is not UTF-8": {c: corev1.Container{Env: []corev1.EnvVar{{Name: "PW", ValueFrom: secret}}, Args: []string{"$(PW)"}}, secret: "a\xffb", field: "args[0]", want: "is not UTF-8"},
+	} {
+		in := input(test.c)
+		in.Secrets = map[string]*corev1.Secret{"db": {Data: map[string][]byte{"k": []byte(test.secret)}}}
+		_, problems := New(in)
+		if test.want == "" {
+			if len(problems) > 0 {
+				t.Errorf("%s: %.300v", name, problems)
+			}
+			continue
+		}
+		last := problems[max(len(problems)-1, 0):]
+		if len(last) == 0 || last[0].Warning != test.warning || last[0].Field != "spec.containers[0]."+test.field || !strings.Contains(last[0].String(), test.want) {
+			t.Errorf("%s: %.300v, want %s: %s", name, problems, test.field, test.want)
+		}
+	}
+}
+
 // TestRedactQuoted checks that a runtime's error does not reveal a variable, in any form in which the
 // runtime quotes it.
 func TestRedactQuoted(t *testing.T) {
