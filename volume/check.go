@@ -23,7 +23,8 @@ type Path struct {
 
 // Check returns the problems of a pod's volumes that would make Apply fail. Such problems are a
 // hostPath or a volume's directory of the wrong type, text that must not become an argument of
-// mount(8), and mount propagation from a path that is not on a shared mount. Check considers only the given paths. The argument root is the path of
+// mount(8), mount propagation from a path that is not on a shared mount, and mount points that a read-only volume
+// lacks. Check considers only the given paths. The argument root is the path of
 // podrun's root directory; the mount that contains it also contains the volumes below it. The
 // problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
@@ -59,7 +60,7 @@ func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.
 			}
 		}
 	}
-	return out
+	return append(out, missingMountPoints(pod, p, paths)...)
 }
 
 // problem explains why a volume cannot be set up. It returns "" if the volume can be set up.
@@ -81,6 +82,7 @@ func (v Volume) problem(paths map[string]Path) string {
 func (v Volume) hint(paths map[string]Path) string {
 	path := ""
 	switch {
+	case v.Setup.Kind == SetupLocal && v.Setup.Local.optionProblem() != "":
 	case v.Setup.Kind == SetupLocal && !v.Setup.Local.Create:
 		path = v.Setup.Local.Path
 	case v.Setup.Kind == SetupHostPath && v.Setup.HostPath.Type == corev1.HostPathDirectory:

@@ -40,6 +40,7 @@ func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bo
 		o.HostPaths = append(o.HostPaths, s.RootDir)
 	}
 	for _, p := range objects.Pods {
+		o.HostPaths = append(o.HostPaths, volume.MountPoints(p.Object)...)
 		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
 		plan, _ := imagepull.New(p.Object, identity.Pod{}, "")
 		for _, image := range plan.Images {
