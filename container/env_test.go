@@ -189,7 +189,7 @@ func TestF3ExpansionBounded(t *testing.T) {
 	for i := 1; i < 28; i++ {
 		doubling = append(doubling, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: fmt.Sprintf("$(V%d)$(V%d)", i-1, i-1)})
 	}
-	// Eleven variables, of which each is short enough, leave room for one more.
+	// Eleven variables, each of which is short enough; one more fits.
 	const part, parts = 130_000, 11
 	text, data := strings.Repeat("x", part), map[string]string{}
 	var long, fromMap []corev1.EnvVar
