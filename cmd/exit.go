@@ -27,6 +27,8 @@ const (
 
 	ExitHUP  = 129
 	ExitINT  = 130
+	ExitQUIT = 131
+	ExitPIPE = 141
 	ExitTERM = 143
 )
 
@@ -52,6 +54,8 @@ var exitTable = []exitRow{
 	{ExitRuntime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
 	{ExitHUP, "", "ended by SIGHUP"},
 	{ExitINT, "", "ended by SIGINT"},
+	{ExitQUIT, "", "ended by SIGQUIT"},
+	{ExitPIPE, "", "ended, because the reader of standard output exited (SIGPIPE)"},
 	{ExitTERM, "", "ended by SIGTERM"},
 }
 
@@ -59,7 +63,12 @@ var exitTable = []exitRow{
 type SignalError struct{ Signal syscall.Signal }
 
 // Error returns the message with the name of the signal.
-func (e SignalError) Error() string { return "ended by " + signalName(e.Signal) }
+func (e SignalError) Error() string {
+	if e.Signal == syscall.SIGPIPE {
+		return "ended, because the reader of standard output exited"
+	}
+	return "ended by " + signalName(e.Signal)
+}
 
 func signalName(s syscall.Signal) string {
 	switch s {
@@ -67,6 +76,8 @@ func signalName(s syscall.Signal) string {
 		return "SIGHUP"
 	case syscall.SIGINT:
 		return "SIGINT"
+	case syscall.SIGQUIT:
+		return "SIGQUIT"
 	case syscall.SIGTERM:
 		return "SIGTERM"
 	}
@@ -129,7 +140,7 @@ func exitReason(code int) string {
 	switch code {
 	case ExitOK:
 		return "Success"
-	case ExitHUP, ExitINT, ExitTERM:
+	case ExitHUP, ExitINT, ExitQUIT, ExitPIPE, ExitTERM:
 		return "Signal"
 	}
 	return "Container"

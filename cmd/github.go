@@ -93,7 +93,7 @@ func exitTitle(code int) string {
 		return "Command not found"
 	case ExitFailed:
 		return "Pod failed"
-	case ExitHUP, ExitINT, ExitTERM:
+	case ExitHUP, ExitINT, ExitQUIT, ExitPIPE, ExitTERM:
 		return "Interrupted"
 	}
 	return "podrun failed"

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -190,6 +191,7 @@ func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}, deadline: deadline{release: func() {}}}
 	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
 	a.work.speedUp = make(chan struct{})
+	a.work.hurry = sync.OnceFunc(func() { close(a.work.speedUp) })
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out, &a.rawTerminal}, Err: textWriter{&a.raw.Err, &a.rawTerminal}}
 	return a
 }

@@ -224,6 +224,8 @@ func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *tes
 func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *testReport) error {
 	r := a.renderer()
 	r.quiet = f.quiet
+	ctx, cancel := a.endWithReader(c.Context())
+	defer cancel()
 	logFile, err := openLogFile(f.logFile, r)
 	if err != nil {
 		return err
@@ -254,14 +256,17 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	r.severalPods = len(objects.Pods) > 1
 	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.speedUp
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
-	logs := a.newLogReader(c.Context(), engine, r, objects)
+	logs, err := a.newLogReader(c.Context(), engine, r, objects, f.Keep)
+	if err != nil {
+		return err
+	}
 	logs.also(logFile.output)
 	logs.also(report.logOf)
 	f.Started = logs.start
 	if interactive != "" {
 		f.Started = (&attacher{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
 	}
-	results, err := engine.Run(c.Context(), objects, f.RunOptions)
+	results, err := engine.Run(ctx, objects, f.RunOptions)
 	if err != nil {
 		return err
 	}

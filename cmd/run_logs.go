@@ -18,9 +18,11 @@ import (
 type logReader struct {
 	ctx    context.Context
 	engine *run.Engine
-	merger *podlog.Merger
-	warn   func(error)
-	prefix func(run.Log) string
+	// rotation limits the logs on disk.
+	rotation *podlog.Rotator
+	merger   *podlog.Merger
+	warn     func(error)
+	prefix   func(run.Log) string
 	// If json is set, it receives each line as a JSON object among podrun's own objects. If it is
 	// nil, lines are not changed.
 	json io.Writer
@@ -37,7 +39,16 @@ func (l *logReader) also(copies func(log run.Log, prefix string) podlog.Output) 
 	l.copies = append(l.copies, copies)
 }
 
-func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects) *logReader {
+// newLogReader returns a reader of the logs of a run's pods. If podrun removes the pods at the end, it
+// removes the rotated files as soon as it has printed them.
+func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects, keep bool) (*logReader, error) {
+	rotation, err := e.LogRotator()
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Err: err}
+	}
+	if !keep {
+		rotation.MaxFiles = 0
+	}
 	out := podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}
 	switch {
 	case a.workflow != nil:
@@ -58,7 +69,7 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	}
 	// The logs are read to their ends even after a signal has canceled ctx, because
 	// containers write until they are stopped.
-	l := &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), prefix: prefix,
+	l := &logReader{ctx: context.WithoutCancel(ctx), engine: e, rotation: rotation, merger: podlog.NewMerger(out), prefix: prefix,
 		warn: func(err error) { r.warn(problem.List{{Message: err.Error(), Warning: true}}) }}
 	if a.jsonMessages {
 		l.json = a.raw.Err
@@ -66,7 +77,7 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	if a.workflow != nil {
 		l.groups = newLogGroups(a.workflow, objects)
 	}
-	return l
+	return l, nil
 }
 
 // output returns the destination of a container's log.
@@ -135,7 +146,7 @@ func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 		defer endGroup()
 		err := podlog.Stream(l.ctx, podlog.Source{
 			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited, Last: last,
-			Warn: l.warn,
+			Warn: l.warn, Rotate: l.rotator(log), RotateSize: l.rotation.MaxSize,
 		}, l.output(log), podlog.Options{Follow: true})
 		if err != nil {
 			l.warn(fmt.Errorf("log of %s: %w", log.Container, err))
@@ -144,6 +155,17 @@ func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	return func() {
 		close(last)
 		wg.Wait()
+	}
+}
+
+// rotator returns the function that rotates a log which has been read, or nil if the settings disable
+// rotation.
+func (l *logReader) rotator(log run.Log) func(context.Context) error {
+	if l.rotation.MaxSize <= 0 {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		return l.rotation.RotateAll(ctx, []podlog.Running{{ID: log.ID, Path: log.Path}}, l.engine.Client.ReopenContainerLog)
 	}
 }
 

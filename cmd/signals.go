@@ -75,10 +75,13 @@ func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
 
 // work is the work of a command, which signals interrupt.
 type work struct {
-	// closed when a SIGKILL will follow soon
+	// closed when podrun must stop its pods soon, because a SIGKILL will follow or because no process
+	// reads their output; hurry closes it
 	speedUp chan struct{}
+	hurry   func()
 
 	mu            sync.Mutex
+	outBroken     func()               // ends the work when the reader of standard output has exited; may be nil
 	printStopping func(syscall.Signal) // prints the effect of the first signal; nil if the command stops immediately
 	// returns the command's pods that remain on this host; nil if the command leaves none
 	remaining func() []string
@@ -96,14 +99,15 @@ func (w *work) setRestore(restore func()) {
 // terminal may block.
 const printLimit = time.Second
 
-// catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, with the
+// catchSignals returns a context that the first SIGINT, SIGTERM, SIGQUIT or SIGHUP cancels, with the
 // signal as the cause. It does not use signal.NotifyContext, because this does not report which
 // signal arrived. If SIGHUP was ignored (nohup), it remains ignored; `podrun serve` handles
-// SIGHUP itself.
+// SIGHUP itself. The Go runtime would end the process at SIGQUIT, and leave its pods; it still
+// prints all goroutines at SIGABRT.
 func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 8)
-	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(received, syscall.SIGHUP)
 	}
@@ -119,7 +123,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 				cancel(SignalError{Signal: s})
 			// podrun speeds up only once: the next SIGTERM abandons the work.
 			case speedUp:
-				close(a.work.speedUp)
+				a.work.hurry()
 			case abandonWork:
 				a.work.mu.Lock()
 				restore := a.work.restore
@@ -195,20 +199,48 @@ func (a *app) printAbandoned() {
 // output or error.
 func (a *app) surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // from now on, a write to a broken pipe returns EPIPE
-	for _, w := range []*io.Writer{&a.raw.Out, &a.raw.Err} {
+	for w, broken := range map[*io.Writer]func(){&a.raw.Out: a.work.readerGone, &a.raw.Err: func() {}} {
 		if terminalOf(*w) == nil {
-			*w = pipe{*w}
+			*w = pipe{*w, broken}
 		}
 	}
 }
 
-// pipe discards writes to a broken pipe.
-type pipe struct{ io.Writer }
+// endWithReader is for a command whose output is that of containers. If the reader of standard output
+// exits, it cancels the returned context like a signal, and podrun stops the containers soon, since
+// they could otherwise write for ever (podrun run busybox yes | head -1).
+func (a *app) endWithReader(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	a.work.mu.Lock()
+	defer a.work.mu.Unlock()
+	a.work.outBroken = func() {
+		cancel(SignalError{Signal: syscall.SIGPIPE})
+		a.work.hurry()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// readerGone handles the exit of the reader of standard output.
+func (w *work) readerGone() {
+	w.mu.Lock()
+	end := w.outBroken
+	w.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
+// pipe discards writes to a broken pipe, and calls broken.
+type pipe struct {
+	io.Writer
+	broken func()
+}
 
 // Write reports the length of p, or fewer bytes with an error other than EPIPE.
 func (w pipe) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
+		w.broken()
 		return len(p), nil
 	}
 	return n, err

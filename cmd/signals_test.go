@@ -30,6 +30,7 @@ func TestSignals(t *testing.T) {
 		"SendSIGHUP of systemd":      {{term, 0, stopWork}, {hup, ms, noEffect}, {term, time.Second, abandonWork}},
 		"closed terminal, then kill": {{hup, 0, stopWork}, {term, time.Second, speedUp}},
 		"Ctrl-C after kill":          {{term, 0, stopWork}, {in, time.Second, abandonWork}},
+		"Ctrl-\\, then kill":         {{syscall.SIGQUIT, 0, stopWork}, {syscall.SIGQUIT, ms, noEffect}, {term, ms, speedUp}, {syscall.SIGQUIT, time.Second, abandonWork}},
 		"not the same":               {{term, 0, stopWork}, {in, ms, abandonWork}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,11 +64,15 @@ type failing struct{ err error }
 func (w failing) Write([]byte) (int, error) { return 0, w.err }
 
 func TestPipe(t *testing.T) {
-	if n, err := (pipe{failing{&errWrite{syscall.EPIPE}}}).Write([]byte("abc")); n != 3 || err != nil {
+	broken := 0
+	if n, err := (pipe{failing{&errWrite{syscall.EPIPE}}, func() { broken++ }}).Write([]byte("abc")); n != 3 || err != nil {
 		t.Errorf("a broken pipe: %d, %v", n, err)
 	}
-	if _, err := (pipe{failing{syscall.ENOSPC}}).Write([]byte("abc")); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := (pipe{failing{syscall.ENOSPC}, func() { broken++ }}).Write([]byte("abc")); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk: %v", err)
+	}
+	if broken != 1 {
+		t.Errorf("%d broken pipes, want 1", broken)
 	}
 }
 

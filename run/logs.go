@@ -7,8 +7,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
@@ -98,4 +100,23 @@ func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
 		return true, nil
 	}
 	return c.State == lifecycle.Running || c.State == lifecycle.Created, err
+}
+
+// LogRotator returns a rotator with the limits that the settings specify. The error concerns the
+// settings.
+func (e *Engine) LogRotator() (*podlog.Rotator, error) {
+	size, err := e.Settings.LogMaxSize()
+	if err != nil {
+		return nil, err
+	}
+	// A container may have ended since the list of running containers was read. A container that was
+	// removed with its log has ended too.
+	ended := func(ctx context.Context, id string) bool {
+		c, err := e.Client.ContainerStatus(ctx, id, false)
+		if err != nil {
+			return status.Code(err) == codes.NotFound
+		}
+		return c.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING
+	}
+	return &podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers), Ended: ended}, nil
 }

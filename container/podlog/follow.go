@@ -166,6 +166,20 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	return nil
 }
 
+// rotate rotates the log if RotateSize bytes of the current file have been read. After a failure, it
+// sends a warning, and tries again when it has read as much again.
+func (s *stream) rotate(ctx context.Context) {
+	if s.src.Rotate == nil || !s.opts.Follow || s.moved || s.offset < s.rotateAt {
+		return
+	}
+	s.rotateAt = s.offset + s.src.RotateSize
+	if err := s.src.Rotate(ctx); err != nil {
+		s.warn(err)
+		return
+	}
+	s.moved = true
+}
+
 // rotated switches to the new file if the log was rotated or truncated. It reports whether the
 // stream has more data to read. Before it switches, it reads the old file once more to its end,
 // after a pause.
@@ -213,6 +227,7 @@ func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInfo) error {
 	s.f.Close()
 	s.f, s.offset, s.settled = current, 0, false
+	s.moved, s.rotateAt = false, s.src.RotateSize
 	if err := s.endFile(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -130,3 +131,63 @@ func TestFollowRotator(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFollowRotates checks that a stream that rotates its log loses no line, however slowly its output
+// is read, and that a log whose output is read remains small.
+func TestFollowRotates(t *testing.T) {
+	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
+	const size = 1000
+	rotator := &Rotator{MaxSize: size, MaxFiles: 2}
+	var mu sync.Mutex // protects l and rotations
+	rotations := 0
+	entered, block := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { close(entered); <-block })
+	slow := writerFunc(func(p []byte) (int, error) { first(); return out.Write(p) })
+	src := Source{Path: l.path, Exited: exited, RotateSize: size, Rotate: func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		rotations++
+		return rotator.RotateAll(ctx, []Running{{ID: "c", Path: l.path}}, func(context.Context, string) error { l.reopen(); return nil })
+	}}
+	want := ""
+	write := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for range n {
+			want += fmt.Sprintf("%d\n", l.n)
+			l.line(fmt.Sprintf("stdout F %d", l.n))
+		}
+	}
+	write(1000)
+	wait := start(t.Context(), src, Output{Stdout: slow}, Options{})
+	<-entered
+	write(1000)
+	mu.Lock()
+	if rotations > 1 {
+		t.Errorf("%d rotations while the output was blocked, want at most 1", rotations)
+	}
+	mu.Unlock()
+	close(block)
+	out.await(t, want)
+	mu.Lock()
+	before := rotations
+	mu.Unlock()
+	for range 4 {
+		write(100) // several times the size
+		out.await(t, want)
+	}
+	mu.Lock()
+	if files := readDir(t, l.path); len(files) > 2 || rotations < before+2 {
+		t.Errorf("%d files after %d rotations, want at most 2 files and a rotation for each %d bytes", len(files), rotations, size)
+	}
+	mu.Unlock()
+	close(exited)
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// writerFunc is a function that implements io.Writer.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

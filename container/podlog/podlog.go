@@ -63,6 +63,12 @@ type Source struct {
 	// Stream begins to read the log when the log counts as complete.
 	FinishedAt time.Time
 
+	// Rotate, if it is not nil, rotates the log (Rotator.RotateAll). With Follow, Stream calls it when
+	// it has read RotateSize bytes of the current file, and not again before it has switched to the
+	// next file: a rotation cannot overtake Stream, whatever the speed of the output.
+	Rotate     func(context.Context) error
+	RotateSize int64 // in bytes; greater than 0
+
 	// Missing returns the error to report instead of the given one if the log does not exist. It may be
 	// nil.
 	Missing func(context.Context, error) error
@@ -100,7 +106,7 @@ func (s Source) unwritten() time.Duration {
 // context ends, it returns an error that wraps the context's cause. If there is no log, it
 // returns fs.ErrNotExist.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
-	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts)}
+	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), rotateAt: src.RotateSize}
 	if !opts.Follow && !src.FinishedAt.IsZero() {
 		if err := wait.Sleep(ctx, src.unwritten()); err != nil {
 			return s.wrap(err)
@@ -142,6 +148,10 @@ type stream struct {
 	split  splitter
 	// true if a corrupt line has been reported
 	corrupt bool
+	// number of bytes of f after which Stream rotates the log
+	rotateAt int64
+	// true if Stream has rotated f
+	moved bool
 	// true if f was rotated, and has been read to its end since then
 	settled bool
 	asked   time.Time // time of the last call to Alive
@@ -213,6 +223,7 @@ func (s *stream) drain(ctx context.Context, end int64) error {
 		if err != nil {
 			return err
 		}
+		s.rotate(ctx)
 	}
 	return context.Cause(ctx)
 }

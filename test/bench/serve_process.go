@@ -241,7 +241,7 @@ func (s *served) processor() (time.Time, time.Duration, error) {
 // goroutines terminates serve with the signal that makes a Go program print its goroutines, and
 // returns their number.
 func (s *served) goroutines() (int, error) {
-	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+	if err := s.cmd.Process.Signal(syscall.SIGABRT); err != nil {
 		return 0, err
 	}
 	<-s.ended

@@ -157,11 +157,11 @@ func stacks() string {
 	return string(buffer[:runtime.Stack(buffer, true)])
 }
 
-// Command is exec.CommandContext, except that SIGQUIT ends the command: podrun then prints its
+// Command is exec.CommandContext, except that SIGABRT ends the command: podrun then prints its
 // goroutines on stderr.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGQUIT) }
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGABRT) }
 	c.WaitDelay = 10 * time.Second // then SIGKILL
 	return c
 }

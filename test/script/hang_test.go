@@ -34,7 +34,7 @@ func TestHangSaysWhere(t *testing.T) {
 			t.Errorf("the log does not contain %q", want)
 		}
 	}
-	if n := strings.Count(log, "SIGQUIT: quit"); n != 2 || !result.failed {
+	if n := strings.Count(log, "SIGABRT: abort"); n != 2 || !result.failed {
 		t.Errorf("failed: %v; the log contains the goroutines of %d processes, want 2:\n%s", result.failed, n, log)
 	}
 }
@@ -80,7 +80,7 @@ func (s *script) limit(env *testscript.Env, ticks int) {
 		// A script continues after a command that may fail.
 		again := time.NewTicker(5 * time.Second) // time to print the goroutines
 		defer again.Stop()
-		for sig := syscall.SIGQUIT; !s.over.Load(); sig = syscall.SIGKILL {
+		for sig := syscall.SIGABRT; !s.over.Load(); sig = syscall.SIGKILL {
 			s.signalAll(sig)
 			<-again.C
 		}
@@ -94,7 +94,7 @@ func (s *script) hangs() bool {
 }
 
 // signalAll signals the processes whose working directory is below the script's directory. Only
-// podrun gets SIGQUIT: the others have no goroutines to print, and get SIGKILL.
+// podrun gets SIGABRT: the others have no goroutines to print, and get SIGKILL.
 func (s *script) signalAll(sig syscall.Signal) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, dir := range dirs {
