@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,25 +53,34 @@ type attacher struct {
 	quiet     bool
 }
 
-// start is logReader.start for one run of a container. With a terminal, it reads the output from
-// the attached streams. Otherwise it reads the log, which also has the output from before podrun
-// attached.
+// start is logReader.start for one run of a container. With a terminal, it prints the attached
+// streams. Otherwise it prints the log and then, if it prints the output of only one container, the
+// attached streams (exactOutput).
 func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	if log.Container != i.container {
 		if i.tty {
-			return func() {} // other output would disturb the terminal
+			return i.limit(log, exited) // other output would disturb the terminal
 		}
 		return i.logReader.start(log, exited)
 	}
-	end := func() {}
-	if !i.tty {
-		end = i.logReader.start(log, exited)
-	}
 	ctx, cancel := context.WithCancel(i.ctx)
 	var wg sync.WaitGroup
+	if !i.tty {
+		exact := i.exactOutput(log, exited)
+		end := i.follow(log, exited, i.copied(log, exact.logOutput()))
+		wg.Go(func() { i.attach(ctx, log, exact) })
+		return func() {
+			// The attached streams end with the container, but the reader of the output may be slow.
+			wg.Wait()
+			cancel()
+			end()
+			exact.finish()
+		}
+	}
+	end := i.limit(log, exited)
 	wg.Go(func() {
 		// If it was too late to attach, the log contains the output.
-		if i.attach(ctx, log) {
+		if i.attachTerminal(ctx, log) {
 			i.logReader.start(log, exited)()
 		}
 	})
@@ -81,31 +91,101 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	}
 }
 
-// attach attaches until the container exits. It returns true if the terminal shows none of the
+// limit rotates a log that podrun does not print.
+func (i *attacher) limit(log run.Log, exited <-chan struct{}) func() {
+	return i.follow(log, exited, podlog.Output{})
+}
+
+// exactOutput returns the output of the container. Lines with a prefix are always those of the log.
+func (i *attacher) exactOutput(log run.Log, exited <-chan struct{}) *exactOutput {
+	out := podlog.Output{Stdout: i.untilStopped(log, exited, i.app.raw.Out), Stderr: i.untilStopped(log, exited, i.app.raw.Err)}
+	exact := newExactOutput(out, i.printed(log))
+	if i.prefix(log) != "" || i.json != nil {
+		exact.useLog()
+	}
+	return exact
+}
+
+// attach attaches until the container exits.
+func (i *attacher) attach(ctx context.Context, log run.Log, exact *exactOutput) {
+	out := exact.attachedOutput()
+	streams := run.Streams{Out: out.Stdout, Err: out.Stderr}
+	if i.stdin {
+		// The first read shows that podrun is attached.
+		decide := sync.OnceFunc(exact.decide)
+		streams.In = readerFunc(func(p []byte) (int, error) { decide(); return i.app.raw.In.Read(p) })
+	}
+	if err := i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams); err != nil {
+		exact.useLog()
+		i.reportAttach(ctx, log, err)
+	}
+}
+
+// reportAttach sends a warning if podrun could not attach, or the connection failed.
+func (i *attacher) reportAttach(ctx context.Context, log run.Log, err error) (failed bool) {
+	if ctx.Err() != nil || errors.Is(err, run.ErrEnded) || errors.Is(err, run.ErrRemoved) {
+		return false
+	}
+	i.warn(fmt.Errorf("attach to container %s: %w", log.Container, err))
+	return true
+}
+
+// readerFunc is a function that implements io.Reader.
+type readerFunc func([]byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// endingInterval is how often podrun checks, during a write to a slow output, whether an operation is
+// stopping the pod.
+const endingInterval = time.Second
+
+// untilStopped returns a writer that discards the output when an operation stops the running container
+// while no process reads the output. Otherwise the runtime would not report that the container has
+// exited, and the operation would wait for the reader.
+func (i *attacher) untilStopped(log run.Log, exited <-chan struct{}, to io.Writer) io.Writer {
+	discard := false
+	return writerFunc(func(p []byte) (int, error) {
+		if discard {
+			return len(p), nil
+		}
+		written, copied := make(chan error, 1), bytes.Clone(p)
+		go func() { _, err := to.Write(copied); written <- err }()
+		check := time.NewTicker(endingInterval)
+		defer check.Stop()
+		for {
+			select {
+			case err := <-written:
+				return len(p), err
+			case <-exited:
+				return len(p), <-written
+			case <-check.C:
+				if discard = i.engine.Ending(log.Pod); discard {
+					return len(p), nil
+				}
+			}
+		}
+	})
+}
+
+// attachTerminal attaches until the container exits. It returns true if the terminal shows none of the
 // container's output, because the container exited or wrote its output before podrun attached.
-func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
+func (i *attacher) attachTerminal(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
 	defer restore()
-	joined := &joinedOutput{to: streams.Out, log: func() []byte { return i.logged(ctx, log) }}
-	if i.tty {
-		joined.before = i.logged(ctx, log)
-		streams.Out = joined
-	} else {
-		streams.Out, streams.Err = io.Discard, io.Discard
-	}
-	if i.tty && i.stdin && !i.quiet {
+	joined := &joinedOutput{to: streams.Out, before: i.logged(ctx, log), log: func() []byte { return i.logged(ctx, log) }}
+	streams.Out = joined
+	if i.stdin && !i.quiet {
 		fmt.Fprintln(i.app.streams.Err, promptHint)
 	}
 	if err == nil {
 		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
 	}
 	joined.join()
-	ended := errors.Is(err, run.ErrEnded) || errors.Is(err, run.ErrRemoved)
-	if err != nil && ctx.Err() == nil && !ended {
-		i.warn(fmt.Errorf("attach to container %s: %w", log.Container, err))
+	if err != nil && i.reportAttach(ctx, log, err) {
 		return false
 	}
-	return i.tty && !joined.attached()
+	return !joined.attached()
 }
 
 // maxJoined is the maximum number of bytes of the log that are written before attached output.

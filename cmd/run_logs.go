@@ -80,9 +80,8 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	return l, nil
 }
 
-// output returns the destination of a container's log.
-func (l *logReader) output(log run.Log) podlog.Output {
-	out := l.printed(log)
+// copied adds the further writers for a container's log to the given output.
+func (l *logReader) copied(log run.Log, out podlog.Output) podlog.Output {
 	for _, copies := range l.copies {
 		further := copies(log, l.prefix(log))
 		if further.Stdout != nil {
@@ -139,6 +138,11 @@ func (l *logLines) Write(data []byte) (int, error) {
 // returned function when all containers have stopped. The function waits until the log has been
 // read.
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
+	return l.follow(log, exited, l.copied(log, l.printed(log)))
+}
+
+// follow is start for the given output.
+func (l *logReader) follow(log run.Log, exited <-chan struct{}, out podlog.Output) func() {
 	var wg sync.WaitGroup
 	last := make(chan struct{})
 	endGroup := l.beginGroup(log)
@@ -147,7 +151,7 @@ func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 		err := podlog.Stream(l.ctx, podlog.Source{
 			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited, Last: last,
 			Warn: l.warn, Rotate: l.rotator(log), RotateSize: l.rotation.MaxSize,
-		}, l.output(log), podlog.Options{Follow: true})
+		}, out, podlog.Options{Follow: true})
 		if err != nil {
 			l.warn(fmt.Errorf("log of %s: %w", log.Container, err))
 		}

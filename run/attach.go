@@ -3,6 +3,9 @@ package run
 import (
 	"context"
 	"fmt"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Attach connects the streams to those of a container's main process, until the process
@@ -17,4 +20,11 @@ func (e *Engine) Attach(ctx context.Context, t ExecTarget, s Streams) error {
 		_, err = e.fault(ctx, t, "attach", err)
 	}
 	return err
+}
+
+// Ending reports whether an operation of any podrun process is stopping or removing a pod, or has
+// removed it.
+func (e *Engine) Ending(pod identity.Pod) bool {
+	owner, err := store.ReadOwner(e.Layout(), pod)
+	return err == nil && (owner == nil || owner.UID != pod.UID || owner.Ends())
 }

@@ -66,7 +66,8 @@ type Merger struct {
 func NewMerger(out Output) *Merger { return &Merger{out: out} }
 
 // Output returns an output for one stream, which writes prefix before each line. If a line is
-// incomplete, the output ends it with a newline, so that another stream's line can follow.
+// incomplete, the output ends it with a newline, so that another stream's line can follow. Without a
+// prefix, the output is that of one container, and remains unchanged.
 func (m *Merger) Output(prefix string) Output {
 	to := func(w io.Writer) io.Writer {
 		if w == nil {
@@ -84,12 +85,15 @@ type prefixer struct {
 }
 
 func (p *prefixer) Write(data []byte) (int, error) {
-	out := make([]byte, 0, len(data)+len(data)/32+len(p.prefix)+1)
-	for line := range bytes.Lines(data) {
-		out = append(append(out, p.prefix...), line...)
-	}
-	if len(out) > 0 && out[len(out)-1] != '\n' {
-		out = append(out, '\n')
+	out := data
+	if len(p.prefix) > 0 {
+		out = make([]byte, 0, len(data)+len(data)/32+len(p.prefix)+1)
+		for line := range bytes.Lines(data) {
+			out = append(append(out, p.prefix...), line...)
+		}
+		if len(out) > 0 && out[len(out)-1] != '\n' {
+			out = append(out, '\n')
+		}
 	}
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
