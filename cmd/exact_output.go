@@ -16,15 +16,14 @@ import (
 //
 // Therefore, exactOutput prints the log until podrun is attached. podrun withholds the input for that
 // time. If the container then writes nothing for joinWait, the log is complete so far, and
-// exactOutput continues with the attached streams. If the container writes without input, the
-// position of the attached output in the log is unknown, and exactOutput prints the log to its end.
+// exactOutput continues with the attached streams. If the container does not pause, the position of the
+// attached output in the log is unknown, and exactOutput prints the log to its end.
 // (joinedOutput, for terminals, accepts a wrong guess, because a terminal must show incomplete lines.)
 type exactOutput struct {
 	mu      sync.Mutex
 	decided bool
 	exact   bool // the attached streams are printed
 	wrote   bool // the log has grown, or output has been attached, since the last check
-	early   bool // output was attached before podrun decided
 	streams [2]exactStream
 	// printing is held during writes. A write of the log, unlike one of attached output, does not hold
 	// mu: the runtime would wait for the reader.
@@ -39,13 +38,14 @@ type exactStream struct {
 	// until they can be joined, because the first line may have begun before podrun attached.
 	held, logged  []byte
 	joined, timed bool
+	midLine       bool // attached output that was not printed ended within a line
 }
 
 // maxUnjoined is the number of bytes of attached output that exactOutput holds at most. maxDecisions is
 // how many times it waits joinWait for the log to be complete.
 const (
 	maxUnjoined  = 64 << 10
-	maxDecisions = 20
+	maxDecisions = 5
 )
 
 func newExactOutput(exact, log podlog.Output) *exactOutput {
@@ -102,7 +102,7 @@ func (e *exactOutput) attached(s *exactStream, p []byte) error {
 	e.wrote = true
 	switch {
 	case !e.exact:
-		e.early = true
+		s.midLine = !bytes.HasSuffix(p, []byte("\n"))
 		return nil
 	case s.joined:
 		return e.print(s, p)
@@ -139,8 +139,8 @@ func (e *exactOutput) decide() {
 		}
 		time.Sleep(joinWait)
 		e.mu.Lock()
-		if !e.decided && (!e.wrote || e.early || n == maxDecisions-1) {
-			e.decided, e.exact = true, !e.wrote
+		if !e.decided && (!e.wrote || n == maxDecisions-1) {
+			e.decided, e.exact = true, !e.wrote && !e.streams[0].midLine && !e.streams[1].midLine
 		}
 		e.mu.Unlock()
 	}

@@ -242,6 +242,9 @@ func (f *logsFlags) names(given []string) (pod run.Ref, container string, err er
 
 func (f *logsFlags) options(now time.Time) (podlog.Options, error) {
 	o := podlog.Options{Follow: f.follow, Timestamps: f.timestamps}
+	if f.tail < -1 {
+		return o, fmt.Errorf("--tail=%d is less than -1", f.tail)
+	}
 	if f.tail >= 0 {
 		o.Tail = &f.tail
 	}

@@ -246,6 +246,9 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	if err != nil {
 		return err
 	}
+	if interactive == "" {
+		r.warn(unconnectedInput(objects))
+	}
 	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeStarts)
 	if err != nil {
 		return err

@@ -17,9 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/run"
 )
 
 // imageFlags are the flags of run that define a pod, like the flags of docker run and kubectl
@@ -63,8 +65,8 @@ var definitionFlags = map[string]string{
 
 func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.Image, "image", "", "`image` of the pod NAME, as in 'kubectl run NAME --image=IMAGE -- ARGS'; run then returns when the pod has started, unless --attach, -i or -t is set")
-	set.StringVar(&f.Name, "name", "", "name of the pod (default: the name of the image)")
-	set.StringArrayVarP(&f.Ports, "publish", "p", nil, "`port` of the container, with the port of the host: [[IP:]HOSTPORT:]PORT[/PROTOCOL]; both ports may be ranges such as 8000-8002; repeatable")
+	set.StringVar(&f.Name, "name", "", "name of the pod (default: the name of the image, with a random suffix if podrun removes the pod at its end or the name is in use)")
+	set.StringArrayVarP(&f.Ports, "publish", "p", nil, "`port` of the container, with the port of the host: [IP:]HOSTPORT:PORT[/PROTOCOL]; both ports may be ranges such as 8000-8002; repeatable")
 	set.StringArrayVar(&f.port, "port", nil, "`port` of the container; repeatable")
 	set.StringArrayVarP(&f.Volumes, "volume", "v", nil, "`volume`: SOURCE:PATH[:ro], where SOURCE is a path of this host or the name of a PersistentVolumeClaim; repeatable")
 	set.StringVar(&f.Entrypoint, "entrypoint", "", "`command` in place of the image's entrypoint")
@@ -268,19 +270,40 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	if a.dashAdded && p.Entrypoint == "" {
 		f.notes = append(f.notes, flagOfCommand(p.Image, p.Args)...)
 	}
-	p.Ports = append(p.Ports, f.port...)
 	p.Env, f.env = f.env, nil
 	p.Unique = !f.detach && f.remove && f.dryRun == dryNone
 	p.Stdin, p.TTY = f.stdin, f.tty
 	if p.CurrentDir, err = os.Getwd(); err != nil {
 		return &problem.Error{Kind: problem.Usage, Object: "--volume", Err: err}
 	}
+	for _, text := range p.Ports {
+		if !strings.Contains(text, ":") {
+			return usageHint(fmt.Errorf("--publish=%s names no port of this host", text),
+				fmt.Sprintf("use -p %s:%s, or --port=%s for a port that is not published", strings.Split(text, "/")[0], text, strings.Split(text, "/")[0]))
+		}
+	}
+	p.Ports = append(p.Ports, f.port...)
 	pod, err := p.Pod()
+	if err == nil && f.detach && p.Name == "" && !f.Replace && f.dryRun == dryNone && a.hasPod(pod.Name) {
+		p.Unique = true
+		pod, err = p.Pod()
+	}
 	if err != nil {
 		return usage(c, err)
 	}
 	f.generated, err = generatedSource(pod)
 	return err
+}
+
+// hasPod reports whether a pod of this name exists in the command's namespace, as far as podrun's files
+// show.
+func (a *app) hasPod(name string) bool {
+	settings, _, err := a.settings.settings()
+	if err != nil {
+		return false // the command reports the error
+	}
+	pods := storedPods(&run.Engine{Node: run.Node{Settings: settings}}, a.namespaceOrDefault("default"))
+	return slices.ContainsFunc(pods, func(p identity.Pod) bool { return p.Name == name })
 }
 
 // flagOfCommand returns a warning if the first argument after an image is probably a flag for podrun. As in

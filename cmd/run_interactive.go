@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 )
@@ -41,6 +43,22 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 		}
 	}
 	return name, nil
+}
+
+// unconnectedInput returns a warning for each container that may read standard input: without -i, it
+// waits for input for ever.
+func unconnectedInput(objects *manifest.Objects) (out problem.List) {
+	for _, p := range objects.Pods {
+		for _, list := range [][]corev1.Container{p.Object.Spec.InitContainers, p.Object.Spec.Containers} {
+			for _, c := range list {
+				if c.Stdin {
+					out = append(out, problem.Problem{Object: "pod " + p.Object.Namespace + "/" + p.Object.Name + ": container " + c.Name, Warning: true,
+						Message: "has stdin: true, but podrun passes no input to it", Hint: "add -i, or remove stdin from the manifest"})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // attacher attaches to one container and prints the logs of the others.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
@@ -29,6 +31,7 @@ type logReader struct {
 	// groups, if not nil, puts the logs into groups of a GitHub workflow; mu protects it.
 	groups *logGroups
 	mu     sync.Mutex
+	binary atomic.Bool // a warning about binary data was sent
 	// copies contains functions that return further writers for a log. prefix is the prefix of the
 	// log's lines on the terminal. The streams of the returned Output may be nil.
 	copies []func(log run.Log, prefix string) podlog.Output
@@ -94,12 +97,42 @@ func (l *logReader) copied(log run.Log, out podlog.Output) podlog.Output {
 // printed returns the streams of podrun to which a container's log is printed.
 func (l *logReader) printed(log run.Log) podlog.Output {
 	if l.json == nil {
-		return l.merger.Output(l.prefix(log))
+		out := l.merger.Output(l.prefix(log))
+		return podlog.Output{Stdout: l.noticeBinary(log, out.Stdout), Stderr: l.noticeBinary(log, out.Stderr)}
 	}
 	to := func(stream string) io.Writer {
 		return &logLines{to: l.json, of: logLine{Namespace: log.Pod.Namespace, Pod: log.Pod.Name, Container: log.Container, Stream: stream}}
 	}
 	return podlog.Output{Stdout: to("stdout"), Stderr: to("stderr")}
+}
+
+// noticeBinary returns a writer that sends one warning for the whole run if the output of a container is
+// not text: the log, which podrun prints, may differ from it.
+func (l *logReader) noticeBinary(log run.Log, to io.Writer) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		if !l.binary.Load() && isBinary(p) && l.binary.CompareAndSwap(false, true) {
+			l.warn(fmt.Errorf("container %s writes binary data: podrun prints its log, in which the runtime may have omitted carriage returns; "+
+				"to copy data exactly, use 'podrun exec' or 'podrun cp', or 'podrun run -i' with a program that reads standard input before it writes", log.Container))
+		}
+		return to.Write(p)
+	})
+}
+
+// isBinary reports whether output contains a NUL or is not UTF-8. Its ends may be within a character.
+func isBinary(p []byte) bool {
+	if bytes.IndexByte(p, 0) >= 0 {
+		return true
+	}
+	for n := 0; n < utf8.UTFMax-1 && len(p) > 0 && !utf8.RuneStart(p[0]); n++ {
+		p = p[1:]
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
+		if tail := p[len(p)-n:]; utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
+			p = p[:len(p)-n]
+			break
+		}
+	}
+	return !utf8.Valid(p)
 }
 
 // logLine is a line of a container in the JSON lines on stderr.

@@ -46,7 +46,8 @@ type Source struct {
 	// State describes the container's state, such as "waiting (ImagePullBackOff)". If the container
 	// has no log, the error message contains State. It may be empty.
 	State string
-	// Prefix is the text that Mux writes before each line: "[pod/web/app] ".
+	// Prefix is the text that Mux writes before each line: "[pod/web/app] ". Errors and warnings also
+	// begin with it.
 	Prefix string
 
 	// Exited is closed when the container has exited. Alive reports whether the container is still
@@ -174,7 +175,7 @@ func (s *stream) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("container %s: log: %w", s.src.Container, err)
+	return fmt.Errorf("%scontainer %s: log: %w", s.src.Prefix, s.src.Container, err)
 }
 
 func (s *stream) read(ctx context.Context) error {
@@ -266,5 +267,5 @@ func (s *stream) missing(err error) error {
 	if s.src.State != "" {
 		why = "it is " + s.src.State
 	}
-	return fmt.Errorf("container %s has no log, %s: %w", s.src.Container, why, err)
+	return fmt.Errorf("%scontainer %s has no log, %s: %w", s.src.Prefix, s.src.Container, why, err)
 }

@@ -98,7 +98,10 @@ func (s *logStream) Write(b []byte) (int, error) {
 		switch {
 		case end >= 0 && end <= longest:
 			line := s.rest[:end:end]
-			if s.log.tty && s.log.profile.CarriageReturns {
+			switch {
+			case !s.log.profile.CarriageReturns:
+				line = bytes.TrimSuffix(line, []byte("\r"))
+			case s.log.tty:
 				line = append(line, '\r')
 			}
 			if err := s.log.write(s.name, 'F', line); err != nil {

@@ -42,7 +42,8 @@ type Profile struct {
 	// LogPart is the maximum length, in bytes, of the text in one log entry. A longer line has
 	// several entries.
 	LogPart int
-	// CarriageReturns means that a terminal's lines end with \r\n in the log.
+	// CarriageReturns means that a terminal's lines end with \r\n in the log. Otherwise the log lacks
+	// each \r that precedes \n.
 	CarriageReturns bool
 	// PartReads means that an entry of a longer line also ends at the position at which a read of the output ended,
 	// so that its text may be shorter than LogPart. The fake runtime never ends an entry for this reason.

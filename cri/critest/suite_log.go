@@ -60,7 +60,7 @@ func atLeast(n int) func(entries []string) bool {
 
 func (s *suite) testLog(t *testing.T) {
 	p := s.pod(t)
-	id := p.sh(t, "app", "echo one; echo two >&2; echo; printf %20000s x; echo; echo ' last '")
+	id := p.sh(t, "app", "echo one; printf 'cr\\r\\n'; echo two >&2; echo; printf %20000s x; echo; echo ' last '")
 	st := s.ended(t, id)
 	if want := filepath.Join(p.config.GetLogDirectory(), "app/0.log"); st.GetLogPath() != want {
 		t.Errorf("the log is at %s, want %s", st.GetLogPath(), want)
@@ -80,7 +80,10 @@ func (s *suite) testLog(t *testing.T) {
 	}
 	// The runtime reads the two streams concurrently, so the test can only check the order within
 	// each stream.
-	want := []string{"stdout F one", "stdout F "}
+	want := []string{"stdout F one", "stdout F cr", "stdout F "}
+	if s.cfg.Profile.CarriageReturns {
+		want[1] += "\r"
+	}
 	long, part := pad+"x", s.cfg.Profile.LogPart
 	if s.cfg.Profile.PartReads {
 		out = s.joined(t, out)

@@ -89,7 +89,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
+var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
 
 // signal NAME INT|TERM|KILL signals a command.
 func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
