@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -43,6 +45,11 @@ func startingRuntime(t *testing.T) (*Runtime, func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	// Its start would count as progress.
+	patience.Wait(t, patience.OnFake, "the process sleeps", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process.Process.Pid))
+		return err == nil && strings.Contains(string(stat), " (sleep) S ")
+	})
 	d, err := embedded.Identify(t.Context(), process.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
