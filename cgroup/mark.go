@@ -53,7 +53,7 @@ func marked(dir string) bool {
 	return err == nil
 }
 
-// unmarked reports whether a group exists that podrun did not create, as far as its attributes tell.
+// unmarked reports whether a group exists and has no attribute of podrun.
 func unmarked(dir string) bool {
 	_, err := unix.Getxattr(dir, markName, nil)
 	return err == unix.ENODATA || err == unix.ENOTSUP
