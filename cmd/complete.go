@@ -94,7 +94,7 @@ func (a *app) completeArgs(c *cobra.Command, path string) {
 		c.ValidArgsFunction = a.completeForward
 	case path == "cp":
 		c.ValidArgsFunction = a.completeCopy
-	case path == "image rm":
+	case path == "image rm" || path == "image save":
 		c.ValidArgsFunction = a.completer((*app).imageWords)
 	case slices.Contains([]string{"apply", "run", "plan", "diff", "doctor"}, path):
 		c.ValidArgsFunction = completeManifests

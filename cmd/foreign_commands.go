@@ -38,6 +38,7 @@ var sameAs = map[string][]string{
 	"pull":            {"image", "pull"},
 	"load":            {"image", "load"},
 	"rmi":             {"image", "rm"},
+	"save":            {"image", "save"},
 	"image remove":    {"image", "rm"},
 	"image delete":    {"image", "rm"},
 	"play kube":       {"apply"},
@@ -92,7 +93,6 @@ const (
 	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; run 'podrun describe NAME' for their probes and events"
 	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
-	useExport   = "use 'ctr -a SOCKET -n k8s.io images export OUTPUT IMAGE_REFS' with containerd, or 'skopeo copy' with CRI-O"
 	useTag      = "use 'ctr -a SOCKET -n k8s.io images tag SOURCE_REF TARGET_REF' with containerd"
 	useImport   = "for an archive of docker save: 'podrun image load ARCHIVE'; for a root file system: 'docker import ARCHIVE IMPORT_NAME && docker save IMPORT_NAME | podrun image load -'"
 	useStop     = "use 'podrun stop NAME' and 'podrun start NAME'; podrun cannot pause containers"
@@ -173,7 +173,6 @@ var useInstead = map[string]string{
 	"history":          useInspect,
 	"inspecti":         useInspect,
 	"search":           "podrun does not search registries: use 'docker search' or 'skopeo list-tags docker://IMAGE'",
-	"save":             useExport,
 	"export":           "use 'podrun get NAME -o yaml' for the manifest of a pod, or 'podrun cp NAME:PATH DIR' for its files",
 	"generate":         useService,
 	"generate systemd": useService,
@@ -259,6 +258,5 @@ var useInstead = map[string]string{
 	"image tag":     useTag,
 	"image inspect": useInspect,
 	"image history": useInspect,
-	"image save":    useExport,
 	"image import":  useImport,
 }

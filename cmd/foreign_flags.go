@@ -99,7 +99,6 @@ var foreignFlags = map[string]foreignFlag{
 	"restart time":            {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
 	"image ls filter":         {useImageName, true},
 	"image ls f":              {useImageName, true},
-	"image ls digests":        {"use 'podrun image ls --format {{.Repository}}@{{.Digest}}'", false},
 	"image rm prune":          {"use 'podrun image prune --all'", false},
 	"image rm a":              {"use 'podrun image prune --all' for all unused images", false},
 	"image rm all":            {"use 'podrun image prune --all' for all unused images", false},

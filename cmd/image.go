@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -22,7 +23,7 @@ func newImage(a *app) *cobra.Command {
 		Args:  args(knownCommand),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newImageList(a), newImagePull(a), newImageRemove(a), newImagePrune(a), newImageLoad(a))
+	c.AddCommand(newImageList(a), newImagePull(a), newImageRemove(a), newImagePrune(a), newImageLoad(a), newImageSave(a))
 	return c
 }
 
@@ -41,6 +42,7 @@ func (a *app) withEngine(ctx context.Context, use run.RuntimeUse, do func(contex
 type imageListFlags struct {
 	format  string
 	noTrunc bool
+	digests bool
 }
 
 func newImageList(a *app) *cobra.Command {
@@ -65,6 +67,7 @@ images' does. The fields are {{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and
 	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print only the IDs")
 	c.Flags().StringVar(&f.format, "format", "", "Go `template` with docker's fields, json, or table TEMPLATE")
 	c.Flags().BoolVar(&f.noTrunc, "no-trunc", false, "print complete IDs")
+	c.Flags().BoolVar(&f.digests, "digests", false, "print the names with a digest, by which a pod can use an image, too")
 	return c
 }
 
@@ -93,11 +96,11 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 		case format != nil:
 			return format.print(a.streams.Out, imageRows(images, f.noTrunc))
 		}
-		return a.printImages(images, f.noTrunc)
+		return a.printImages(images, f)
 	})
 }
 
-func (a *app) printImages(images []run.Image, noTrunc bool) error {
+func (a *app) printImages(images []run.Image, f *imageListFlags) error {
 	switch a.output {
 	case "json", "yaml":
 		return printData(a.raw.Out, a.output, images)
@@ -109,7 +112,7 @@ func (a *app) printImages(images []run.Image, noTrunc bool) error {
 	}
 	if a.quiet {
 		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, oneLine(shownID(i.ID, noTrunc)))
+			fmt.Fprintln(a.streams.Out, oneLine(shownID(i.ID, f.noTrunc)))
 		}
 		return nil
 	}
@@ -120,11 +123,14 @@ func (a *app) printImages(images []run.Image, noTrunc bool) error {
 	fmt.Fprintln(tw, "IMAGE\tID\tSIZE\tIN USE")
 	for _, i := range images {
 		names := i.Names
+		if f.digests || len(names) == 0 {
+			names = slices.Concat(names, i.Digests)
+		}
 		if len(names) == 0 {
 			names = []string{noName}
 		}
 		for _, name := range names {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%t\n", oneLine(name), oneLine(shownID(i.ID, noTrunc)), megabytes(i.Size), i.InUse)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%t\n", oneLine(name), oneLine(shownID(i.ID, f.noTrunc)), megabytes(i.Size), i.InUse)
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -220,6 +226,8 @@ a path, or - for stdin.
 
 podrun refuses names with the digest of another image, and the names of the runtime's
 sandbox image. If a name referred to another image before, podrun prints a warning.
+
+podrun also loads the images of an OCI layout under NAME@DIGEST.
 
 All pods may use a loaded image, even if podrun pulled the same image with credentials
 before.`,

@@ -75,7 +75,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 			printDiagnosis(a.streams.Out, screen{}, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
 				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}}, false)
 		},
-		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}, false) },
+		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}, &imageListFlags{}) },
 		"JSON talk": func(a *app) {
 			a.output = "json"
 			r := a.messageRenderer()

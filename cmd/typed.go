@@ -12,11 +12,11 @@ import (
 )
 
 // placeholders matches the words in hints that fillHint replaces.
-var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG|OUTPUT|IMAGE_REFS|SOURCE_REF|TARGET_REF|ARCHIVE|IMPORT_NAME|KUSTOMIZATION|HOST_COMMAND)\b(\.tar\b)?`)
+var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG|SOURCE_REF|TARGET_REF|ARCHIVE|IMPORT_NAME|KUSTOMIZATION|HOST_COMMAND)\b(\.tar\b)?`)
 
 // shownPlaceholders maps placeholders to more specific names. podrun prints these if the command
 // line has no value for the placeholder.
-var shownPlaceholders = map[string]string{"OUTPUT": "FILE.tar", "IMAGE_REFS": "IMAGE", "SOURCE_REF": "SOURCE", "TARGET_REF": "TARGET",
+var shownPlaceholders = map[string]string{"SOURCE_REF": "SOURCE", "TARGET_REF": "TARGET",
 	"ARCHIVE": "FILE", "IMPORT_NAME": "NAME", "KUSTOMIZATION": "DIR", "HOST_COMMAND": "COMMAND"}
 
 // fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the rejected
@@ -36,10 +36,6 @@ func fillHint(hint string, rest []string) string {
 			given = shellWord(file)
 		case word == "PORT" || strings.HasSuffix(word, ".tar"):
 			return word
-		case word == "OUTPUT":
-			given = shellWord(outputOf(rest))
-		case word == "IMAGE_REFS":
-			given = imageRefs(names)
 		case word == "SOURCE_REF" && len(names) > 0:
 			given = imageRefs(names[:1])
 		case word == "TARGET_REF" && len(names) > 1:
@@ -113,15 +109,6 @@ func operands(rest []string) (names []string, file string) {
 		}
 	}
 	return names, file
-}
-
-// outputOf returns the file of -o or --output, or "".
-func outputOf(rest []string) string {
-	if _, file := withoutFlag(rest, "output", true); file != "" {
-		return file
-	}
-	_, file := withoutFlag(rest, "o", true)
-	return file
 }
 
 // imageRefs returns the images by the complete names under which containerd stores them.

@@ -25,8 +25,6 @@ func TestFillHint(t *testing.T) {
 		{"docker save TAG", ".", "docker save TAG"},
 		{"exec NAME -- env A=b COMMAND", "web ls /", "exec web -- env A=b ls /"},
 		{"export FILE.tar IMAGE", "nginx", "export FILE.tar nginx"},
-		{"export OUTPUT IMAGE_REFS", "-o x.tar nginx quay.io/a/b:1", "export x.tar docker.io/library/nginx:latest quay.io/a/b:1"},
-		{"export OUTPUT IMAGE_REFS", "", "export FILE.tar IMAGE"},
 		{"tag SOURCE_REF TARGET_REF", "a b:2", "tag docker.io/library/a:latest docker.io/library/b:2"},
 		{"tag SOURCE_REF TARGET_REF", "", "tag SOURCE TARGET"},
 		{useImport, "x.tar", "for an archive of docker save: 'podrun image load x.tar'; for a root file system: 'docker import x.tar NAME && docker save NAME | podrun image load -'"},

@@ -32,7 +32,7 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 	}
 	conn := e.Client.ImageConn()
 	if version.RuntimeName != "containerd" || conn == nil {
-		return nil, notContainerd(version.RuntimeName)
+		return nil, notContainerd(version.RuntimeName, "load images only into containerd", loadElsewhere)
 	}
 	file, done, err := tarWithin(ctx, e.Settings.RootDir, from)
 	if ctx.Err() != nil {
@@ -64,7 +64,7 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 // loadError returns the error for an archive that could not be loaded.
 func loadError(err error) error {
 	if status.Code(err) == codes.Unimplemented {
-		return notContainerd("a runtime without its image services")
+		return notContainerd("a runtime without its image services", "load images only into containerd", loadElsewhere)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -148,11 +148,14 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 	return nil
 }
 
-// notContainerd returns the error for an operation that only containerd supports.
-func notContainerd(is string) error {
+// notContainerd returns the error for an operation that only containerd supports. onCRIO is the hint for CRI-O.
+func notContainerd(is, operation, onCRIO string) error {
 	hint := "use the runtime's own tool, or a registry on this host"
 	if is == "cri-o" {
-		hint = "use 'skopeo copy docker-archive:FILE containers-storage:NAME' (for an OCI layout, oci-archive:FILE), or a registry on this host"
+		hint = onCRIO + ", or a registry on this host"
 	}
-	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("podrun can load images only into containerd, but the runtime is %s", is), Hint: hint}
+	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("podrun can %s, but the runtime is %s", operation, is), Hint: hint}
 }
+
+// loadElsewhere is the hint for CRI-O.
+const loadElsewhere = "use 'skopeo copy docker-archive:FILE containers-storage:NAME' (for an OCI layout, oci-archive:FILE)"

@@ -59,12 +59,7 @@ func (e *Engine) listImages(ctx context.Context, used map[string]bool) ([]Image,
 func (i Image) allNames() []string { return slices.Concat(i.Names, i.Digests) }
 
 // Title returns the image's first name, or its ID.
-func (i Image) Title() string {
-	if len(i.Names) > 0 {
-		return i.Names[0]
-	}
-	return i.ID
-}
+func (i Image) Title() string { return append(i.allNames(), i.ID)[0] }
 
 // usedImages returns the images that containers, podrun's pods and the runtime use, and those of archives. The
 // result contains their IDs, and every full name by which they refer to an image.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/distribution/reference"
 
@@ -48,6 +49,12 @@ func Read(ctx context.Context, file *os.File) (*Archive, error) {
 		if len(image.names) == 0 {
 			return nil, fmt.Errorf("image %s has no name in the archive: save it by name ('docker save NAME:TAG'), not by ID", image.target.Digest)
 		}
+		if a.tar.isOCI() {
+			// The digest is that of the registry. The manifests of a docker-archive are podrun's own.
+			if err := image.addDigestNames(); err != nil {
+				return nil, err
+			}
+		}
 		if err := forHost(image.names[0], image.platforms, platform{runtime.GOOS, runtime.GOARCH}); err != nil {
 			return nil, err
 		}
@@ -67,12 +74,22 @@ func (a *Archive) Images() []Image {
 // AddDigestNames gives each image that has a tag the name with its digest, too.
 func (a *Archive) AddDigestNames() error {
 	for i := range a.images {
-		image := &a.images[i]
-		named, err := reference.ParseDockerRef(image.names[0])
+		if err := a.images[i].addDigestNames(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *named) addDigestNames() error {
+	for _, name := range slices.Clone(n.names) {
+		ref, err := reference.ParseDockerRef(name)
 		if err != nil {
 			return err
 		}
-		image.names = append(image.names, named.Name()+"@"+image.target.Digest)
+		if pinned := ref.Name() + "@" + n.target.Digest; !slices.Contains(n.names, pinned) {
+			n.names = append(n.names, pinned)
+		}
 	}
 	return nil
 }

@@ -160,11 +160,17 @@ func (a *tarball) entries(name string) (document, error) {
 // images returns the images in the archive, and their blobs. Each blob comes after its
 // children.
 func (a *tarball) images() ([]named, []blob, error) {
-	if _, ok := a.files["index.json"]; ok {
+	if a.isOCI() {
 		return a.ociImages()
 	}
 	if _, ok := a.files["manifest.json"]; ok {
 		return a.dockerImages()
 	}
 	return nil, nil, errors.New("has neither an index.json nor a manifest.json: not an OCI archive or a docker-archive")
+}
+
+// isOCI reports whether the archive is an OCI layout.
+func (a *tarball) isOCI() bool {
+	_, ok := a.files["index.json"]
+	return ok
 }

@@ -67,6 +67,7 @@ var forms = map[string][]form{
 	"podrun image prune":                   {{}},
 	"podrun image pull":                    {{args: words("registry.example/far:1")}},
 	"podrun image rm":                      {{args: words("registry.example/app:2")}},
+	"podrun image save":                    {{args: words("registry.example/app:2")}},
 	"podrun label":                         {changesKeys},
 	"podrun logs":                          {{words("web"), map[string][]string{"selector": nil, "all-pods": nil}}},
 	"podrun options":                       {{}},
