@@ -13,7 +13,18 @@ import (
 // readLoggedRuns reads Observed.LoggedRuns from the names of the logs, as the kubelet does
 // (calcRestartCountByLogDir in pkg/kubelet/kuberuntime). Logs that cannot be listed count as missing.
 func readLoggedRuns(l identity.Layout, uid string, obs *lifecycle.Observed) map[string]uint32 {
-	dir := logDir(l, uid, obs.Sandbox())
+	return loggedRuns(logDir(l, uid, obs.Sandbox()), obs)
+}
+
+// NewPod returns the observation of a pod that the runtime does not have. An earlier pod of the same UID may have
+// left logs (`delete --keep-logs`): the UID of a pod follows from its manifest.
+func NewPod(l identity.Layout, id identity.Pod) *lifecycle.Observed {
+	obs := &lifecycle.Observed{}
+	obs.LoggedRuns = loggedRuns(l.Logs(id), obs)
+	return obs
+}
+
+func loggedRuns(dir string, obs *lifecycle.Observed) map[string]uint32 {
 	containers, err := os.ReadDir(dir)
 	if err != nil {
 		return nil

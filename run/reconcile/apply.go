@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
@@ -235,7 +236,7 @@ func (l *loop) emitNew(events []event.Event) {
 }
 
 // observeTarget sets the observed state of the pod to the state that admission read under the same
-// lock. For a new pod the state is empty, unless the facts contain the pod's UID.
+// lock. For a new pod the state contains only the logs of an earlier pod, unless the facts contain the pod's UID.
 func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err error) {
 	if t.Was.Observed != nil && t.Was.ID.UID == a.pod.Plan.ID.UID {
 		a.pod.Observed = t.Was.Observed
@@ -243,6 +244,7 @@ func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err err
 	}
 	ofThis := func(p host.Pod) bool { return p.UID == a.pod.Plan.ID.UID }
 	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(a.pod.Plan.Facts.Pods, ofThis) {
+		a.pod.Observed = observe.NewPod(a.pod.Plan.Layout, a.pod.Plan.ID)
 		return nil
 	}
 	a.pod.Observed, err = a.pod.Node.Observe(ctx, a.pod.Plan.ID.UID)

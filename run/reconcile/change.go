@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
@@ -100,7 +99,7 @@ func (a *applying) keepRevision(t prepare.Target) {
 // recreates the pod from its checkpoint, it keeps the definition even if the pod fails to start, because
 // the checkpoint is the only copy.
 func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
-	a.pod.Observed = &lifecycle.Observed{}
+	a.pod.Observed = observe.NewPod(a.pod.Plan.Layout, a.pod.Plan.ID)
 	if !again {
 		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)
 	}

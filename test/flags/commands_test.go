@@ -142,6 +142,8 @@ var values = map[string][]string{
 	"podrun get output":                 {"json", "name", "yaml", "wide", "jsonpath={.kind}", "custom-columns=NAME:.metadata.name"},
 	"podrun image ls output":            {"json", "yaml"},
 	"podrun image ls format":            {"{{.Repository}}"},
+	"podrun image save format":          {"oci-archive"},
+	"podrun image save output":          {"@/saved.tar"},
 	"podrun patch type":                 {"merge"},
 	"podrun create secret generic type": {"Opaque"},
 	"podrun run restart":                {"Never"},
