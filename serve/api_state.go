@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,18 +110,29 @@ func (a *api) sources() []nodeapi.Source {
 		return nil
 	}
 	summary := s.Summary()
-	return withCorrupt(withPending(sourceStates(snapshot), snapshot, summary.Pending), snapshot, summary.Corrupt)
+	states := withPending(sourceStates(snapshot), snapshot, summary.Pending)
+	for _, p := range s.Ignored() {
+		if i := sourceOf(snapshot, p.File); i >= 0 && len(states[i].Ignored) < maxSourceProblems {
+			states[i].Ignored = append(states[i].Ignored, p.String())
+		}
+	}
+	return withCorrupt(states, snapshot, summary.Corrupt)
+}
+
+// sourceOf returns the index of the source that has a file, or -1. The name of the file is in the form of
+// source.Shown.
+func sourceOf(snapshot *source.Snapshot, file string) int {
+	return slices.IndexFunc(snapshot.Dirs, func(d source.Dir) bool {
+		return d.Name() == file || d.Name() == filepath.Dir(file)
+	})
 }
 
 // withPending adds the definitions that are not in effect to their sources. Pods of an API server have no source
 // here: the API server has their status.
 func withPending(states []nodeapi.Source, snapshot *source.Snapshot, pending []store.Pending) []nodeapi.Source {
 	for _, p := range pending {
-		for i, d := range snapshot.Dirs {
-			if (d.Name() == p.Source || d.Path == filepath.Dir(p.Source)) && len(states[i].Pending) < maxSourceProblems {
-				states[i].Pending = append(states[i].Pending, fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, p.Text()))
-				break
-			}
+		if i := sourceOf(snapshot, p.Source); i >= 0 && len(states[i].Pending) < maxSourceProblems {
+			states[i].Pending = append(states[i].Pending, fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, p.Text()))
 		}
 	}
 	return states

@@ -152,7 +152,7 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 	if err != nil {
 		return nil, nil, err
 	}
-	want := source.Merge(snapshot)
+	want := source.MergeFrom(snapshot, Origins(s.node.Layout()))
 	want = withReplicas(ctx, s.engine, snapshot, want)
 	// Unused claims may belong to pods that will be added later.
 	_ = want.All().ServeClaims(s.options.Claims)

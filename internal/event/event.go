@@ -82,6 +82,8 @@ const (
 	CheckpointCorrupt = "CheckpointCorrupt"
 	// CheckpointUnreadable means that the system cannot read the checkpoint, whose content may be intact.
 	CheckpointUnreadable = "CheckpointUnreadable"
+	// DefinitionIgnored is podrun's own reason: several files define the pod, and another one has precedence.
+	DefinitionIgnored = "DefinitionIgnored"
 	// UpdatePending is podrun's own reason: podrun could not put the definition of a file into effect, and keeps the
 	// pod as it is.
 	UpdatePending = "UpdatePending"

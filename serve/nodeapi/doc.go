@@ -82,11 +82,18 @@ type Source struct {
 	Problems []string `json:"problems,omitempty"`
 	// Pending are the pods of these files whose definitions are not in effect.
 	Pending []string `json:"pending,omitempty"`
+	// Ignored are the objects of these files that podrun ignores, because another file has objects of the same names.
+	Ignored []string `json:"ignored,omitempty"`
 }
 
-// Reason returns the first problem of the source and the number of the others; it is "" if there are none.
-func (s Source) Reason() string {
-	all := slices.Concat(s.Problems, s.Pending)
+// Reason returns the first problem of the source, or the first object that podrun ignores, and the number of the
+// others; it is "" if there are none.
+func (s Source) Reason() string { return s.unready(s.Ignored) }
+
+// unready returns the first problem because of which the source's content is not in effect, and the number of the
+// others. The argument also has further problems.
+func (s Source) unready(also []string) string {
+	all := slices.Concat(s.Problems, s.Pending, also)
 	if s.Why != "" {
 		all = slices.Insert(all, 0, s.Why)
 	}

@@ -89,7 +89,7 @@ func SourceCheck(sources []Source) []Check {
 	}
 	out := []Check{}
 	for _, s := range sources {
-		out = append(out, Check{Name: "source " + oneLine(s.Name), Reason: s.Reason()})
+		out = append(out, Check{Name: "source " + oneLine(s.Name), Reason: s.unready(nil)})
 	}
 	return out
 }

@@ -68,9 +68,10 @@ type Desired struct {
 	Shared *manifest.Objects
 	// ServicePaths has the File.Path of each of the Services.
 	ServicePaths map[string]string
-	// Problems names each object that Merge ignored because an earlier file has one with the same
-	// name.
+	// Problems names each object that Merge ignored because another file has one with the same
+	// name. Ignored contains the problems of pods by namespace/name.
 	Problems problem.List
+	Ignored  map[string]problem.List
 }
 
 // Objects returns pod i with all objects to which it can refer. The results for different pods
@@ -114,20 +115,28 @@ type merger struct {
 	desired *Desired
 	owners  map[string]manifest.Position
 	uids    map[string]string
+	origins *origins
 }
 
 // Merge combines the files of all directories. Of two objects with the same name, it uses the one
 // from the earlier directory. In the same directory, it uses the one from the file whose name
 // sorts first. A Missing file comes last: if the file was renamed, the file with the new name takes
 // precedence.
-func Merge(s *Snapshot) *Desired {
-	d := &Desired{Shared: &manifest.Objects{}, ServicePaths: map[string]string{}}
+func Merge(s *Snapshot) *Desired { return MergeFrom(s, nil) }
+
+// MergeFrom is Merge for a host that has already applied objects. The function origin returns the path of
+// the file from which an object (Pod, Job or CronJob, namespace/name) of this host came; "" if the object is
+// not on this host, or a command applied it. This file has precedence for the object as long as it exists, so
+// that a copy does not replace the object, whatever its name. A file that loses an object in this way comes
+// after all others, because its ConfigMaps and Secrets are probably copies, too.
+func MergeFrom(s *Snapshot, origin func(kind, key string) string) *Desired {
+	d := &Desired{Shared: &manifest.Objects{}, ServicePaths: map[string]string{}, Ignored: map[string]problem.List{}}
 	d.Shared.Add(&manifest.Objects{}) // creates the maps
-	m := merger{desired: d, owners: map[string]manifest.Position{}, uids: map[string]string{}}
-	for _, missing := range []bool{false, true} {
+	m := merger{desired: d, owners: map[string]manifest.Position{}, uids: map[string]string{}, origins: newOrigins(s, origin)}
+	for turn := range turns {
 		for i := range s.Dirs {
 			for j := range s.Dirs[i].Files {
-				if f := &s.Dirs[i].Files[j]; f.Objects != nil && (f.State == Missing) == missing {
+				if f := &s.Dirs[i].Files[j]; f.Objects != nil && m.origins.turn(f) == turn {
 					m.file(f)
 				}
 			}
@@ -198,19 +207,26 @@ func mergeServices(m *merger, f *File) {
 	}
 }
 
-// claim registers an object under its name, or reports that an earlier file has an object with that
-// name.
+// claim registers an object under its name, or reports that another file has precedence for an object with
+// that name.
 func (m *merger) claim(f *File, kind, key string, at manifest.Position) bool {
 	object := kind + " " + key
 	first, taken := m.owners[object]
+	message := "ignored: an object with the same name is in " + place(first)
+	if origin := m.origins.of(f, kind, key); origin != "" {
+		taken, message = true, "ignored: an object with the same name is in "+origin
+	}
 	if !taken {
 		m.owners[object] = at
 		return true
 	}
 	if f.State != Missing {
-		m.desired.Problems = append(m.desired.Problems, problem.Problem{File: at.File, Line: at.Line, Object: object,
-			Field: "metadata.name", Reason: "FieldValueDuplicate", Message: "ignored: an object with the same name is in " + place(first),
-			Hint: "rename or remove one of them"})
+		p := problem.Problem{File: at.File, Line: at.Line, Object: object,
+			Field: "metadata.name", Reason: "FieldValueDuplicate", Message: message, Hint: "rename or remove one of them"}
+		m.desired.Problems = append(m.desired.Problems, p)
+		if kind == "Pod" {
+			m.desired.Ignored[key] = append(m.desired.Ignored[key], p)
+		}
 	}
 	return false
 }

@@ -50,7 +50,22 @@ func TestMerge(t *testing.T) {
 		want     string // the pods, each with its image and its file
 		value    string // of ConfigMap web
 		problems []string
+		origins  map[string]string // the files from which objects of the host came
 	}{
+		"the file of the pod on this host counts": {files: [][3]string{{"/a/x-copy.yaml", "Good", configMap("web", "old") + "---\n" + pod("web", "old") + "---\n" + pod("db", "b")}, {"/a/x.yaml", "Good", configMap("web", "1") + "---\n" + pod("web", "a")}},
+			origins: map[string]string{"Pod default/web": "/a/x.yaml"}, want: "default/web=a@/a/x.yaml default/db=b@/a/x-copy.yaml", value: "1", problems: []string{
+				"/a/x-copy.yaml:8: Pod default/web: metadata.name: ignored: an object with the same name is in /a/x.yaml:8 (rename or remove one of them)",
+				"/a/x-copy.yaml: ConfigMap default/web: metadata.name: ignored: an object with the same name is in /a/x.yaml (rename or remove one of them)"}},
+		"two files, each with a pod on this host": {files: [][3]string{{"/a/x.yaml", "Good", pod("web", "a") + "---\n" + pod("db", "a")}, {"/a/y.yaml", "Good", pod("web", "b") + "---\n" + pod("db", "b")}},
+			origins: map[string]string{"Pod default/web": "/a/y.yaml", "Pod default/db": "/a/x.yaml"}, want: "default/db=a@/a/x.yaml default/web=b@/a/y.yaml", problems: []string{
+				"/a/x.yaml:1: Pod default/web: metadata.name: ignored: an object with the same name is in /a/y.yaml:1 (rename or remove one of them)",
+				"/a/y.yaml:10: Pod default/db: metadata.name: ignored: an object with the same name is in /a/x.yaml:10 (rename or remove one of them)"}},
+		"the file of the pod on this host has never been valid": {files: [][3]string{{"/a/x.yaml", "Broken", ""}, {"/a/y.yaml", "Good", pod("web", "old")}},
+			origins: map[string]string{"Pod default/web": "/a/x.yaml"}, problems: []string{
+				"/a/y.yaml:1: Pod default/web: metadata.name: ignored: an object with the same name is in /a/x.yaml (rename or remove one of them)"}},
+		"the file of the pod on this host is gone":     {files: [][3]string{{"/a/y.yaml", "Good", pod("web", "b")}}, origins: map[string]string{"Pod default/web": "/a/x.yaml"}, want: "default/web=b@/a/y.yaml"},
+		"the file of the pod on this host was renamed": {files: [][3]string{{"/a/x.yaml", "Missing", pod("web", "a")}, {"/a/y.yaml", "Good", pod("web", "b")}}, origins: map[string]string{"Pod default/web": "/a/x.yaml"}, want: "default/web=b@/a/y.yaml"},
+		"its directory is no source":                   {files: [][3]string{{"/a/y.yaml", "Good", pod("web", "b")}, {"/a/z.yaml", "Broken", ""}}, origins: map[string]string{"Pod default/web": "/b/x.yaml"}, want: "default/web=b@/a/y.yaml"},
 		"all directories": {files: [][3]string{{"/b/x.yaml", "Good", pod("web", "a")}, {"/a/y.yaml", "Broken", pod("db", "b") + "---\n" + configMap("web", "1")}},
 			want: "default/web=a@/b/x.yaml default/db=b@/a/y.yaml", value: "1"},
 		"the first pod counts": {files: [][3]string{{"/a/x.yaml", "Good", pod("web", "a")}, {"/a/y.yaml", "Good", configMap("m", "1") + "---\n" + pod("web", "b")}, {"/b/z.yaml", "Good", pod("web", "c")}},
@@ -66,7 +81,8 @@ func TestMerge(t *testing.T) {
 		"never good": {files: [][3]string{{"/a/x.yaml", "Broken", ""}, {"/a/y.yaml", "Incomplete", ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Merge(snapshot(t, c.files...))
+			origin := func(kind, key string) string { return c.origins[kind+" "+key] }
+			d := MergeFrom(snapshot(t, c.files...), origin)
 			var got []string
 			for i, p := range d.Pods {
 				got = append(got, p.Key()+"="+p.Object.Spec.Containers[0].Image+"@"+p.Path)
@@ -83,7 +99,7 @@ func TestMerge(t *testing.T) {
 			if text := d.Problems.String(); text != strings.Join(c.problems, "\n") {
 				t.Errorf("problems are\n%s\nwant\n%s", text, strings.Join(c.problems, "\n"))
 			}
-			if again := d.News(Merge(snapshot(t, c.files...))); len(again) > 0 {
+			if again := d.News(MergeFrom(snapshot(t, c.files...), origin)); len(again) > 0 {
 				t.Errorf("reported again: %s", again)
 			}
 		})

@@ -102,6 +102,19 @@ func (p *pod) emit(id identity.Pod, reason, message string) {
 	p.report(errors.Join(err, j.Close()))
 }
 
+// noteIgnored emits an event for the files that also define the pod, but do not have precedence. It emits
+// the event again only if these files change.
+func (p *pod) noteIgnored(in stepInput) {
+	if !in.Exists {
+		return
+	}
+	text := in.ignored.String()
+	if text != "" && text != p.ignored {
+		p.emit(in.id, event.DefinitionIgnored, text)
+	}
+	p.ignored = text
+}
+
 // noteCorrupt records whether podrun can use the pod's checkpoint. If it cannot, noteCorrupt
 // reports this, with the consequence, once.
 func (p *pod) noteCorrupt(in stepInput) {

@@ -42,7 +42,9 @@ type pod struct {
 	ended    store.Generation
 	eviction *eviction // the requested eviction; nil for none
 
-	reported string // the last error; used only by the pod's goroutine
+	// These are used only by the pod's goroutine: the last error, and the files that also define the pod and for which
+	// podrun has emitted an event.
+	reported, ignored string
 }
 
 func newPod(s *Supervisor, id identity.Pod) *pod {
@@ -102,6 +104,7 @@ func (p *pod) run(ctx context.Context) {
 		}
 		p.updateRecord(in)
 		p.noteCorrupt(in)
+		p.noteIgnored(in)
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
@@ -271,7 +274,7 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	}
 	before := p.resizePending(begun)
 	p.endPending(in)
-	reloaded = reloaded || in.Source == Present && in.path != begun.path
+	reloaded = reloaded || in.Source == Present && in.path != begun.path || in.ignored.String() != begun.ignored.String()
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
 		// After applying the pod, this step also supervises it.

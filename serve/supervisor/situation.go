@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/observe"
@@ -33,6 +34,8 @@ type stepInput struct {
 	// replica is true if the source is the record of a workload. Such a source defines the pod only
 	// until the pod exists, and has no source record.
 	replica bool
+	// ignored are the problems of files that also define the pod, but do not have precedence.
+	ignored problem.List
 	// grace is the grace period with which a Delete step began; nil for the pod's own.
 	grace *time.Duration
 }
@@ -153,9 +156,10 @@ func (s *Supervisor) surplus(k observe.Known) bool {
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInput {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ignored := s.want.Ignored[id.Namespace+"/"+id.Name]
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
-		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once, Final: s.want.Pods[i].Final}, path: s.want.Pods[i].Path, objects: objects,
+		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once, Final: s.want.Pods[i].Final}, path: s.want.Pods[i].Path, objects: objects, ignored: ignored,
 			replica: s.want.Pods[i].Referred != nil && !s.want.Pods[i].Final}
 		if in.Once && record != nil && record.Hash != "" {
 			// Later changes of the objects to which the pod refers do not affect it.
@@ -168,7 +172,7 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	}
 	final := source.IsAPIServerPath(record.Path)
 	if may, _ := s.snapshot.MayDefine(record.Path); may {
-		return stepInput{Situation: Situation{Source: Unreachable, Final: final}, path: record.Path}
+		return stepInput{Situation: Situation{Source: Unreachable, Final: final}, path: record.Path, ignored: ignored}
 	}
 	return stepInput{Situation: Situation{Source: Gone, Final: final}, path: record.Path}
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/serve/source"
 )
@@ -12,6 +13,17 @@ func (s *Supervisor) Snapshot() *source.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot
+}
+
+// Ignored returns the problems of objects that podrun ignores, because another file defines objects of the
+// same names.
+func (s *Supervisor) Ignored() problem.List {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.want == nil {
+		return nil
+	}
+	return s.want.Problems
 }
 
 // Inventory returns, from the runtime's last list, the containers and the pods with a ready

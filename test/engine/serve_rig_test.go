@@ -28,7 +28,9 @@ type manifests struct {
 
 	mu    sync.Mutex
 	dirs  []source.Dir
-	texts map[string]string // content of the files whose objects are known
+	// origin is an argument of source.MergeFrom.
+	origin func(kind, key string) string
+	texts  map[string]string // content of the files whose objects are known
 }
 
 func newManifests(t testing.TB, dirs ...string) *manifests {
@@ -48,7 +50,7 @@ func (m *manifests) Read(ctx context.Context) (*source.Snapshot, *source.Desired
 		d.Files = slices.Clone(d.Files)
 		s.Dirs = append(s.Dirs, d)
 	}
-	return s, source.Merge(s), ctx.Err()
+	return s, source.MergeFrom(s, m.origin), ctx.Err()
 }
 
 // change changes the directory of a file, and notifies the supervisor.
@@ -205,6 +207,7 @@ func (s *serving) start() {
 	s.t.Helper()
 	e := s.engine()
 	ready := make(chan struct{})
+	s.files.origin = serve.Origins(e.Layout())
 	o := supervisor.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
 	// Only one goroutine calls this function.
 	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) }

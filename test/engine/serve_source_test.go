@@ -253,6 +253,39 @@ func TestServeSameNameTwice(t *testing.T) {
 	})
 }
 
+// TestServeCopyOfAFile checks that a copy of a pod's file does not change the pod, whatever its name, also
+// after a restart of serve and after the pod has ended, until the pod's file is removed.
+func TestServeCopyOfAFile(t *testing.T) {
+	t.Parallel()
+	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
+		text := strings.Replace(servedPod("web"), "restartPolicy: Always", "restartPolicy: Never", 1)
+		s.files.write(file("web"), text)
+		time.Sleep(time.Minute)
+		web := s.running("web")
+		s.files.write(file("web-copy"), strings.Replace(text, "app:1", "app:2", 1))
+		time.Sleep(time.Minute)
+		s.same(web)
+		if !s.emitted("DefinitionIgnored", file("web-copy")) || s.warned("an object with the same name") != 1 {
+			t.Errorf("warnings %q, events %q", s.warnings, s.reasons())
+		}
+		s.restart()
+		time.Sleep(time.Minute)
+		s.same(web)
+		if err := s.rt.Exit("web", 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		s.restart()
+		time.Sleep(time.Minute)
+		s.wantStarts("web", 1)
+		s.files.remove(file("web"))
+		time.Sleep(time.Minute)
+		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("it runs %s", c.Config.GetImage())
+		}
+	})
+}
+
 // TestServeConfigMap checks that serve updates the files of volumes, and restarts the pod only if
 // the pod requests a restart.
 func TestServeConfigMap(t *testing.T) {
