@@ -217,7 +217,7 @@ func TestTablesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These rows do not involve Decide: package run tests them.
-	elsewhere := map[string]bool{"the container runtime does not answer": true, "the embedded runtime does not start": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
+	elsewhere := map[string]bool{"the container runtime does not answer": true, "the embedded runtime does not start": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true, "two files define an object of the same name": true,
 		// test/engine.TestServeKeepsAnUnreadablePod, TestServeWithoutDescriptors and TestServeWithDamagedStateFiles
 		"the system cannot read a checkpoint, or serve has no free file descriptor": true, "another state file is corrupt or unreadable": true,
 		"pod": true, "event": true}

@@ -156,7 +156,10 @@ func (s *Supervisor) surplus(k observe.Known) bool {
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInput {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ignored := s.want.Ignored[id.Namespace+"/"+id.Name]
+	var ignored problem.List
+	if s.want != nil {
+		ignored = s.want.Ignored[id.Namespace+"/"+id.Name]
+	}
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
 		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once, Final: s.want.Pods[i].Final}, path: s.want.Pods[i].Path, objects: objects, ignored: ignored,
