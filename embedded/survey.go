@@ -90,6 +90,9 @@ func CheckHost(ctx context.Context, l Layout, need int64) error {
 	} else if rootfs {
 		return refuse(errors.New("the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)"), RootfsHint)
 	}
+	if missing := MissingPrivileges(); missing != "" {
+		return refuse(fmt.Errorf("podrun is not permitted to %s, which pods require", missing), PrivilegesHint)
+	}
 	at, st, err := statfsAbove(l.RootDir)
 	if err != nil {
 		return refuse(fmt.Errorf("%s: %w", at, err), "set another directory with --root-dir")

@@ -25,6 +25,10 @@ type Checkup struct {
 	OtherSockets []string `json:"otherSockets,omitempty"`
 	// CRIDisabledIn is a configuration file of containerd that disables containerd's CRI plugin.
 	CRIDisabledIn string `json:"criDisabledIn,omitempty"`
+	// MissingPrivileges is what podrun is not permitted to do although it runs as root; "" if nothing is missing.
+	// PrivilegesHint is the fix.
+	MissingPrivileges string `json:"missingPrivileges,omitempty"`
+	PrivilegesHint    string `json:"-"`
 	// Initramfs is true if the root file system is the one to which the kernel unpacks an
 	// initramfs. Containers cannot leave it with pivot_root(2).
 	Initramfs bool `json:"initramfs,omitempty"`

@@ -60,6 +60,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
+	seen.Checkup.MissingPrivileges, seen.Checkup.PrivilegesHint = embedded.MissingPrivileges(), embedded.PrivilegesHint
 	seen.Checkup.Initramfs = embedded.ReadRootfs(ctx)
 	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
 	for _, err := range seen.Unread {

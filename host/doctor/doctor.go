@@ -93,7 +93,7 @@ type group struct {
 
 // groups has all checks, in the order in which podrun reports them.
 var groups = []group{
-	{"host", []func(Input) Finding{root, facts, stateFiles, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
+	{"host", []func(Input) Finding{root, privileges, facts, stateFiles, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
 	{"runtime", []func(Input) Finding{reachable, embedded, replacedStore, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},

@@ -97,6 +97,10 @@ var cases = []struct {
 	status       Status
 	summary, fix string
 }{
+	{"a container without privileges", []func(*Input){down("has not been used yet"), func(in *Input) {
+		in.Startable, in.Embedded, in.Checkup.MissingPrivileges, in.Checkup.PrivilegesHint = true, "is stopped", "mount file systems (operation not permitted)", "--privileged"
+	}}, "privileges", Fail, "is not permitted to mount file systems (operation not permitted), which pods require", "--privileged"},
+	{"a container without privileges, with the socket of a runtime", []func(*Input){func(in *Input) { in.Checkup.MissingPrivileges = "mount file systems" }}, "privileges", Warn, "mount", ""},
 	{"an initramfs as root", []func(*Input){func(in *Input) { in.Checkup.Initramfs = true }}, "root-filesystem", Fail, "pivot_root", "switch_root"},
 	{"the embedded runtime runs", []func(*Input){func(in *Input) { in.Embedded = "is running" }}, "embedded-runtime", Pass, "is running", ""},
 	{"the embedded runtime on noexec", []func(*Input){func(in *Input) { in.Embedded, in.Checkup.Directories[0].NoExec = "is stopped", true }}, "embedded-runtime", Fail, "noexec", "--root-dir"},

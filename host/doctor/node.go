@@ -20,6 +20,20 @@ func root(in Input) Finding {
 	return Finding{Check: "root", Status: Fail, Summary: "podrun must run as root to create cgroups and mounts", Fix: "sudo podrun doctor"}
 }
 
+// privileges checks whether the environment, such as a container, permits what pods require. A runtime that is already
+// running has its own privileges, but podrun also mounts volumes.
+func privileges(in Input) Finding {
+	missing := in.Checkup.MissingPrivileges
+	if missing == "" {
+		return pass("privileges", "podrun can mount file systems and create network namespaces")
+	}
+	status := Fail
+	if in.Embedded == "" && !in.down() {
+		status = Warn
+	}
+	return Finding{Check: "privileges", Status: status, Summary: "podrun is not permitted to " + missing + ", which pods require", Fix: in.Checkup.PrivilegesHint}
+}
+
 // facts checks whether podrun can read all facts that plans need.
 func facts(in Input) Finding {
 	f := in.Facts
