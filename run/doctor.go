@@ -73,6 +73,9 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
 	in.Embedded, in.Collision = o.Embedded.State, o.Embedded.Collision
 	in.EmbeddedProblem, in.EmbeddedFix, in.EmbeddedReplaced = o.Embedded.Problem, o.Embedded.Fix, o.Embedded.Replaced
+	if o.Embedded.SandboxName != "" {
+		in.Checkup.SandboxImage.Name = o.Embedded.SandboxName
+	}
 	in.EmbeddedSandbox, in.EmbeddedLost = o.Embedded.Sandbox, o.Embedded.Lost
 	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped))
 	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)

@@ -123,10 +123,13 @@ func moved(loaded []archive.Loaded) problem.List {
 	return out
 }
 
+// listedWithin limits the time until the CRI plugin lists an image. It requires some milliseconds.
+const listedWithin = 10 * time.Second
+
 // seen waits until the CRI plugin lists the images that podrun loaded into containerd. Pods cannot
 // use them before that.
 func (e *Engine) seen(ctx context.Context, names []string) error {
-	ctx, cancel := WithTimeout(ctx, 10*time.Second)
+	bounded, cancel := context.WithTimeout(ctx, listedWithin)
 	defer cancel()
 	for _, name := range names {
 		for {
@@ -140,8 +143,11 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				}
 				break
 			}
-			if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
-				return imageError(name, "get its status", err)
+			if err := wait.Sleep(bounded, 10*time.Millisecond); err != nil && ctx.Err() == nil {
+				return &problem.Error{Kind: problem.Image, Object: "image " + name, Err: fmt.Errorf("containerd has loaded the image, but its CRI plugin did not list it within %s, so that pods cannot use it", listedWithin),
+					Hint: "check that the archive contains an image, and look for its name in containerd's log"}
+			} else if err != nil {
+				return fmt.Errorf("image %s: %w", name, context.Cause(ctx))
 			}
 		}
 	}

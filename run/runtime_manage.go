@@ -81,8 +81,10 @@ type EmbeddedState struct {
 	Problem   string // why containerd does not start; "" if it runs or no start has failed
 	Fix       string // how to fix the problem
 	Replaced  string // the last replacement of a damaged store; "" if there is none
-	Sandbox   string // why containerd does not use podrun's sandbox image; "" if it uses it or does not run
-	Lost      string // the blobs of images that containerd has lost and that podrun can load again; "" if there are none
+	// SandboxName is the name of the sandbox image in containerd's configuration; "" if containerd was not started.
+	SandboxName string
+	Sandbox     string // why containerd does not use podrun's sandbox image; "" if it uses it or does not run
+	Lost        string // the blobs of images that containerd has lost and that podrun can load again; "" if there are none
 }
 
 // imageFaults returns the blobs of images that containerd has lost and that podrun can load again, and why
@@ -117,6 +119,7 @@ func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
 	e.Collision, _ = r.collision(ctx) // unknown if the user is not root, or if the routes cannot be read
 	e.Replaced = ownStore{r}.note(ctx)
 	e.Lost, e.Sandbox = imageFaults(ctx, r)
+	e.SandboxName, _ = embedded.ReadSandboxImage(ctx, r.layout) // the image then has only the names that the runtime reports
 	if e.Problem = s.Problem; e.Problem != "" {
 		e.Fix = "fix the cause, then run 'podrun runtime up'; 'podrun runtime logs' shows containerd's log"
 		if s.State == "starting" {

@@ -12,7 +12,8 @@ import (
 )
 
 // SandboxImage reports whether the runtime's pause image is present. containerd 2 does not report
-// the image's name, but by default it pins no other image.
+// the image's name, but by default it pins no other image. If that image has several names, the configured one is
+// unknown.
 func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime) host.SandboxImage {
 	out := host.SandboxImage{Name: runtime.SandboxImg}
 	switch {
@@ -29,7 +30,7 @@ func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime)
 		pinned := slices.DeleteFunc(list, func(i *runtimeapi.Image) bool { return !i.Pinned })
 		here := len(pinned) > 0
 		out.Present = &here
-		if len(pinned) == 1 && len(pinned[0].RepoTags) > 0 {
+		if len(pinned) == 1 && len(pinned[0].RepoTags) == 1 {
 			out.Name = pinned[0].RepoTags[0]
 		}
 	}

@@ -52,6 +52,7 @@ func TestSandboxImageHere(t *testing.T) {
 		"named, no answer":  {one, imageService{err: errors.New("x")}, "pause:3", "unknown"},
 		"pinned, here":      {two, imageService{images: []*runtimeapi.Image{pinned}}, "pause:3", "yes"},
 		"pinned with more":  {two, imageService{images: []*runtimeapi.Image{pinned, another}}, "", "yes"},
+		"pinned, two names": {two, imageService{images: []*runtimeapi.Image{{Id: "p", RepoTags: []string{"alias:1", "pause:3"}, Pinned: true}}}, "", "yes"},
 		"none is pinned":    {two, imageService{images: []*runtimeapi.Image{pause}}, "", "no"},
 		"pinned, no answer": {two, imageService{err: errors.New("x")}, "", "unknown"},
 		"another runtime":   {host.Runtime{Name: "cri-o", Version: "1.31"}, imageService{}, "", "unknown"},

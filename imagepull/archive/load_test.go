@@ -134,21 +134,22 @@ func TestHostileArchives(t *testing.T) {
 		files []string
 		want  string // part of the expected error; "" means that no error is expected
 	}{
-		"itself":              {[]string{"index.json", self, blob(wrong), self}, "blob sha256:" + wrong + " has another content"},
-		"a chain":             {append([]string{"index.json", below}, chain...), "indexes are nested more than 8 deep"},
-		"a wide tree":         {append([]string{"index.json", list(of(top, index))}, wide...), ""},
-		"an image":            {named(of(image, manifest)), ""},
-		"a manifest as index": {named(of(image, index)), "is an index with a config or layers"},
-		"an unknown type":     {named(of(image, "application/x-anything")), "is not that of an image"},
-		"two types":           {named(of(image, manifest) + "," + of(image, index)), "has two media types"},
-		"its own type":        {[]string{"index.json", list(of(`{"mediaType":"`+index+`","config":{}}`, manifest)), blob(sum(`{"mediaType":"` + index + `","config":{}}`)), `{"mediaType":"` + index + `","config":{}}`}, "its media type is"},
-		"other content":       {[]string{"index.json", list(entry(sum(image), len(config), manifest)), blob(sum(image)), config}, "has another content"},
-		"other config":        {[]string{"index.json", list(of(image, manifest)), blob(sum(image)), image, blob(sum(config)), strings.Replace(config, "linux", "LINUX", 1)}, "has another content"},
-		"no digest":           {[]string{"index.json", list(entry("ab", len(config), manifest)), blob("ab"), config}, "invalid checksum digest length"},
-		"entries":             {[]string{"index.json", list(slices.Repeat([]string{"{}"}, maxEntries+1)...)}, "index.json has more than 1000 entries"},
-		"docker's layers":     {[]string{"manifest.json", `[{"Config":"c","Layers":["c"` + strings.Repeat(`,"c"`, maxEntries) + `]}]`, "c", "{}"}, "more than 1000 layers"},
-		"docker's blobs":      {[]string{"manifest.json", `[` + strings.Repeat(`{"Config":"c","Layers":["c"`+strings.Repeat(`,"c"`, 900)+`]},`, 20) + `{"Config":"c"}]`, "c", "{}"}, "more than 10000 blobs"},
-		"a large config":      {[]string{"manifest.json", `[{"Config":"c"}]`, "c", `{"a":"` + strings.Repeat("x", maxDocument) + `"}`}, "c is longer than 4194304 bytes"},
+		"itself":                {[]string{"index.json", self, blob(wrong), self}, "blob sha256:" + wrong + " has another content"},
+		"a chain":               {append([]string{"index.json", below}, chain...), "indexes are nested more than 8 deep"},
+		"a wide tree":           {append([]string{"index.json", list(of(top, index))}, wide...), ""},
+		"an image":              {named(of(image, manifest)), ""},
+		"a manifest as index":   {named(of(image, index)), "is an index with a config or layers"},
+		"an unknown type":       {named(of(image, "application/x-anything")), "is not that of an image"},
+		"two types":             {named(of(image, manifest) + "," + of(image, index)), "has two media types"},
+		"its own type":          {[]string{"index.json", list(of(`{"mediaType":"`+index+`","config":{}}`, manifest)), blob(sum(`{"mediaType":"` + index + `","config":{}}`)), `{"mediaType":"` + index + `","config":{}}`}, "its media type is"},
+		"other content":         {[]string{"index.json", list(entry(sum(image), len(config), manifest)), blob(sum(image)), config}, "has another content"},
+		"other config":          {[]string{"index.json", list(of(image, manifest)), blob(sum(image)), image, blob(sum(config)), strings.Replace(config, "linux", "LINUX", 1)}, "has another content"},
+		"no digest":             {[]string{"index.json", list(entry("ab", len(config), manifest)), blob("ab"), config}, "invalid checksum digest length"},
+		"entries":               {[]string{"index.json", list(slices.Repeat([]string{"{}"}, maxEntries+1)...)}, "index.json has more than 1000 entries"},
+		"docker's layers":       {[]string{"manifest.json", `[{"Config":"c","Layers":["c"` + strings.Repeat(`,"c"`, maxEntries) + `]}]`, "c", "{}"}, "more than 1000 layers"},
+		"docker's blobs":        {[]string{"manifest.json", `[` + strings.Repeat(`{"Config":"c","Layers":["c"`+strings.Repeat(`,"c"`, 900)+`]},`, 20) + `{"Config":"c"}]`, "c", "{}"}, "more than 10000 blobs"},
+		"a config that is none": {[]string{"manifest.json", `[{"Config":"c"}]`, "c", `{"config":{"User":5}}`}, "c: json: cannot unmarshal number"},
+		"a large config":        {[]string{"manifest.json", `[{"Config":"c"}]`, "c", `{"a":"` + strings.Repeat("x", maxDocument) + `"}`}, "c is longer than 4194304 bytes"},
 	} {
 		a, err := readTarball(t.Context(), tarOf(t, test.files...))
 		if err == nil {

@@ -97,6 +97,9 @@ func (a *tarball) walk(d descriptor, depth int, seen map[string]*visit, blobs *[
 			return fmt.Errorf("blob %s: %w", d.Digest, err)
 		}
 		if doc.Config != nil {
+			if _, err := a.platformOf(blobPath(doc.Config.Digest)); err != nil {
+				return err
+			}
 			b.children = append(b.children, *doc.Config)
 		}
 		b.children = append(b.children, doc.Layers...)

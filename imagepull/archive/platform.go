@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // platform is the platform of an image, as in OCI's image-spec.
@@ -58,13 +60,13 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 }
 
 // platformOf reads the platform from an image's config. If the config does not specify one,
-// platformOf returns nil.
+// platformOf returns nil. The CRI plugin never lists an image whose config it cannot decode.
 func (a *tarball) platformOf(config string) ([]platform, error) {
-	var p platform
-	if err := a.document(config, &p); err != nil || p.OS == "" || p.Architecture == "" {
+	var image ocispec.Image
+	if err := a.document(config, &image); err != nil || image.OS == "" || image.Architecture == "" {
 		return nil, err
 	}
-	return []platform{p}, nil
+	return []platform{{image.OS, image.Architecture}}, nil
 }
 
 // forHost refuses an image that is not for the host's platform. containerd would accept it, but
