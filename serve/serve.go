@@ -228,10 +228,11 @@ func collectLeftovers(ctx context.Context, e *run.Engine) {
 	}
 }
 
-// SourceOf returns the file from which a running supervisor got a pod; "" if there is none.
+// SourceOf returns the file from which a running supervisor got a pod; "" if there is none. The pod of a Job has none:
+// the record of the Job is not a file of the user, and the Job decides whether to replace the pod.
 func SourceOf(e *run.Engine, id identity.Pod) string {
 	r, err := store.ReadSource(e.Layout(), id)
-	if err != nil || r == nil || !e.Supervised() {
+	if err != nil || r == nil || !e.Supervised() || filepath.Dir(r.Path) == e.Layout().Jobs() {
 		return ""
 	}
 	return source.Shown(r.Path)

@@ -360,6 +360,9 @@ func TestConcurrency(t *testing.T) {
 		for range 3 {
 			h.now = h.now.Add(time.Minute)
 			h.sync()
+			if len(h.c.pods) == 0 || h.c.pods[0].WroteDNSPolicy {
+				t.Errorf("%d pods, or one has the default dnsPolicy of its template as if the file had set it", len(h.c.pods))
+			}
 		}
 		if len(h.phases) != want || len(h.jobs()) != want {
 			t.Errorf("%s: pods %v, Jobs %v", policy, h.phases, h.jobs())

@@ -124,6 +124,8 @@ func podOf(r *store.JobRecord, jp store.JobPod) (source.Pod, error) {
 	if errs := problems.Errors(); len(errs) > 0 {
 		return source.Pod{}, &problem.Error{Kind: problem.Manifest, Err: errors.Join(errNoPod, errors.New(errs[0].String()))}
 	}
+	// The template in the record has its defaults, so the file may have omitted the policy.
+	p.WroteDNSPolicy = false
 	return source.Pod{Pod: p}, nil
 }
 
