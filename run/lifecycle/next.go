@@ -317,10 +317,17 @@ func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
-// restartAll restarts all containers of the pod. The back-off of c applies, because the restart rule of c
-// requires the restart.
+// minRestartAll is the minimum time between the start of a container and the restart of all containers that its
+// exit requires. The kubelet has no back-off, but observes an exit up to a second later (its PLEG's relist
+// period).
+const minRestartAll = time.Second
+
+// restartAll restarts all containers of the pod, without a back-off.
 func (d *Decision) restartAll(c *Container, w World) {
-	if d.backsOff(c, w) {
+	at := c.StartedAt.Add(minRestartAll)
+	// If the clock was set back, the delay must not become longer.
+	if left := at.Sub(w.Now); !c.StartedAt.IsZero() && left > 0 && left <= minRestartAll {
+		d.DecideBy(at)
 		return
 	}
 	d.Actions = append(d.Actions, Action{Verb: RestartAll, Container: c.Name, ID: c.ID,

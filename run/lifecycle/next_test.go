@@ -224,7 +224,7 @@ func TestNext(t *testing.T) {
 		// Rules that restart all containers (KEP-5532).
 		{name: "a rule that restarts all", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=42 b=run", change: ruleAll("a", 42), want: "RestartAll"},
 		{name: "its other code", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=1 b=run", change: ruleAll("a", 42), want: "watch b-0"},
-		{name: "it backs off", policy: never, pod: "a b", sandboxes: 1, have: "a#1=42 b=run", change: both(ruleAll("a", 42), at(statusMinute(1).Add(33*time.Second))), want: "wait 7s a"},
+		{name: "it does not back off", policy: never, pod: "a b", sandboxes: 1, have: "a#1=42 b=run", change: both(ruleAll("a", 42), at(statusMinute(1).Add(33*time.Second))), want: "RestartAll"},
 		{name: "all were restarted since", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42", change: both(ruleAll("a", 42), restarted), want: "Start i/1"},
 		{name: "and init is done again", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42 i#1=0", change: both(ruleAll("a", 42), restarted), want: "Start a/1"},
 

@@ -47,6 +47,9 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 		containersReady,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
+	if podutil.AllContainersCouldRestart(&pod.Spec) {
+		own = append(own, restartingCondition(pod, phase, in.Observed))
+	}
 	own = append(own, resizeConditions(in.Observed)...)
 	for _, c := range own {
 		c.ObservedGeneration = pod.Generation
@@ -54,6 +57,20 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 		out = append(out, c)
 	}
 	return append(out, disruption(pod, in.Observed.Kept)...)
+}
+
+// restartingCondition reports whether the exit of a container requires a restart of all containers (KEP-5532), which
+// podrun has not done yet.
+func restartingCondition(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
+	switch {
+	case phase == corev1.PodSucceeded:
+		return condition(corev1.AllContainersRestarting, false, podCompleted, "")
+	case phase == corev1.PodFailed:
+		return condition(corev1.AllContainersRestarting, false, podFailed, "")
+	case requestsRestartAll(pod, obs) == nil:
+		return condition(corev1.AllContainersRestarting, false, "", "")
+	}
+	return condition(corev1.AllContainersRestarting, true, "RestartAllContainersStarted", "container exited with restart policy rule")
 }
 
 // disruption returns the condition of a pod that podrun evicted or stopped because of the node.
@@ -111,7 +128,10 @@ func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.Pod
 			incomplete = append(incomplete, st.Name)
 		}
 	}
-	if len(incomplete) == 0 || anyAppRan(s, obs) {
+	was := obs.Kept.condition(corev1.PodInitialized)
+	// A restart of all containers does not change the condition (KEP-5532).
+	kept := was != nil && was.Status == corev1.ConditionTrue && podutil.AllContainersCouldRestart(&pod.Spec)
+	if len(incomplete) == 0 || kept || anyAppRan(s, obs) {
 		return condition(corev1.PodInitialized, true, "", "")
 	}
 	return condition(corev1.PodInitialized, false, containersNotInitialized, fmt.Sprintf("containers with incomplete status: %s", incomplete))

@@ -103,13 +103,37 @@ func newStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.Cont
 	}
 }
 
+// restartingAll is the kubelet's reason for a container that it removes in order to restart all containers of the
+// pod (KEP-5532), and the message.
+const (
+	restartingAll        = "RestartingAllContainers"
+	restartingAllMessage = "The container is removed because RestartAllContainers in place"
+)
+
+// endedByRestart describes the last run of a container that ended with a restart of all containers. The kubelet
+// removes such a run, whatever its exit code was.
+func endedByRestart() *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{Reason: restartingAll, Message: restartingAllMessage, ExitCode: 137}
+}
+
+// lastTermination describes how the previous attempt of a container exited.
+func lastTermination(last *Container, in StatusInput) *corev1.ContainerStateTerminated {
+	if in.Observed.Restarted[last.ID] {
+		return endedByRestart()
+	}
+	return terminated(last, in)
+}
+
 // statusOf returns the status of a container. The argument have is the current attempt, or nil if
 // there is none.
 func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
-	if have != nil {
+	if last := in.Observed.Newest(c.Name); last != nil && in.Observed.Restarted[last.ID] && !in.Over {
+		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: restartingAllMessage}}
+		s.RestartCount, s.LastTerminationState.Terminated = int32(last.Restarts)+1, endedByRestart()
+	} else if have != nil {
 		setCurrent(&s, c, have, in)
-	} else if last := in.Observed.Newest(c.Name); last != nil {
+	} else if last != nil {
 		// The container ran in an older sandbox, and will run again in the current one.
 		s.RestartCount = int32(last.Restarts)
 		s.LastTerminationState.Terminated = terminated(last, in)
@@ -145,7 +169,7 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	}
 	if last := in.Observed.Previous(have); last != nil {
-		s.LastTerminationState.Terminated = terminated(last, in)
+		s.LastTerminationState.Terminated = lastTermination(last, in)
 		if have.State == Created { // the pod has already run, so it is not initializing
 			s.State.Waiting.Reason = ""
 		}

@@ -92,7 +92,7 @@ func (t *tally) init(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerSt
 	switch {
 	case end == nil:
 		t.initPending = true
-	case end.ExitCode != 0 && !podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode):
+	case end.ExitCode != 0 && end.Reason != restartingAll && !podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode):
 		t.initFailed = true
 	}
 }
@@ -119,7 +119,7 @@ func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerSta
 		return
 	}
 	t.stopped++
-	if last := obs.Latest(c.Name); last != nil && !obs.hasEnded(pod, c, last) || podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode) {
+	if last := obs.Latest(c.Name); last != nil && !obs.hasEnded(pod, c, last) || end.Reason == restartingAll || podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode) {
 		t.restarting++
 	}
 	// A container that waits to be restarted has not succeeded, whatever its last exit code.

@@ -206,9 +206,10 @@ func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	return l.pod.GracePeriod()
 }
 
-// restartAll stops every container, and records that the previous runs no longer count.
+// restartAll stops every container, and records that the previous runs no longer count. As in the kubelet, the
+// containers have no grace period and no preStop hooks (KEP-5532).
 func (l *loop) restartAll(ctx context.Context) error {
-	if err := l.stop.Containers(ctx, l.pod.GracePeriod()); err != nil {
+	if err := l.stop.Containers(ctx, 0); err != nil {
 		return l.pod.OfRuntime(err)
 	}
 	ended := map[string]bool{}
