@@ -53,23 +53,6 @@ func TestApplyFailingPostStart(t *testing.T) {
 	})
 }
 
-// TestApplyPostStartSleep checks that podrun starts the next container only after the hook has
-// finished.
-func TestApplyPostStartSleep(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		begun := time.Now()
-		r.mustApply(podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1, lifecycle: {postStart: {sleep: {seconds: 30}}}}",
-			"- {name: second, image: registry.example/web:1}"), run.OutcomeCreated)
-		second, _ := r.rt.Container("second")
-		if took := second.CreatedAt.Sub(begun); took < 30*time.Second || took > 31*time.Second {
-			t.Errorf("the second container was created after %s", took)
-		}
-		r.mustDelete()
-	})
-}
-
 // TestApplyPostStartDeadlock covers a hook that waits for a later container and therefore never
 // ends (k/k#59161, #81450). The command's timeout must end it, and the error must name the hook.
 func TestApplyPostStartDeadlock(t *testing.T) {
@@ -102,58 +85,6 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 }
 
 const hooked = "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [slow]}}}}]"
-
-// TestDeleteWhilePostStart checks that podrun does not hold the pod's lock during a hook that
-// never ends.
-func TestDeleteWhilePostStart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
-		done := make(chan run.Result, 1)
-		go func() { done <- r.applyWithin(t.Context(), podText("web", "Always", hooked), 5*time.Hour) }()
-		time.Sleep(time.Minute)
-		began := time.Now()
-		r.mustDelete()
-		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was deleted by process")
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("took %s", took)
-		}
-		if r.emitted("FailedPostStartHook app", "") {
-			t.Error("the hook did not fail: the pod was deleted")
-		}
-		r.nothingLeft()
-		r.noLockHeld()
-	})
-}
-
-// TestStopWhilePostStart checks that a pod can be stopped while a hook that never ends runs, and
-// that a running apply reports the stop.
-func TestStopWhilePostStart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
-		done := make(chan run.Result, 1)
-		go func() { done <- r.apply(podText("web", "Always", hooked)) }()
-		time.Sleep(time.Minute)
-		e := r.engine()
-		known, err := e.Find(t.Context(), run.Selector{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if results := e.Stop(t.Context(), known, run.DeleteOptions{}); results[0].Err != nil || time.Since(began) > time.Minute {
-			t.Errorf("stop: %v, after %s", results, time.Since(began))
-		}
-		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was stopped by process")
-		hooks := slices.DeleteFunc(r.rt.Changes(), func(c string) bool { return c != "ExecSync app" })
-		if len(hooks) != 1 {
-			t.Errorf("the hook ran %d times, want once", len(hooks))
-		}
-		r.mustDelete()
-	})
-}
 
 // TestApplyWhilePostStart checks that a command waits for a hook that another command is running,
 // and does not run the hook a second time.

@@ -129,36 +129,3 @@ spec:
 		r.nothingLeft()
 	})
 }
-
-// TestDeleteWhilePulling checks that podrun does not hold a lock during a pull.
-func TestDeleteWhilePulling(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", PullDelay: time.Hour})
-		done := make(chan run.Result, 1)
-		go func() {
-			done <- r.applyWithin(t.Context(), `
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec: {containers: [{name: app, image: registry.example/far:1}]}
-`, 5*time.Hour)
-		}()
-		time.Sleep(time.Minute)
-		began := time.Now()
-		r.mustDelete()
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("delete waited %s for the pull", took)
-		}
-		result := <-done
-		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted by process") {
-			t.Errorf("apply: %v, want an error that the pod was deleted", result.Err)
-		}
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("apply reported it after %s", took)
-		}
-		r.nothingLeft()
-		r.noLockHeld()
-	})
-}

@@ -194,22 +194,6 @@ func TestApplyAgain(t *testing.T) {
 	})
 }
 
-func TestApplyFailedPod(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.mustApply(one("Never"), run.OutcomeCreated)
-	if err := r.rt.Exit("app", 5); err != nil {
-		t.Fatal(err)
-	}
-	r.rt.ForgetCalls()
-	result := r.apply(one("Never"))
-	wantErr(t, result.Err, problem.Failed, "pod default/web", "container app exited with 5")
-	if slices.Contains(r.rt.Changes(), "StartContainer app") {
-		t.Error("it was started again")
-	}
-	r.mustDelete()
-}
-
 // TestApplyCompletedPod checks that apply succeeds if the pod completed before apply observed it
 // (the kubelet's runonce mode reported such a pod as not running).
 func TestApplyCompletedPod(t *testing.T) {
@@ -230,21 +214,6 @@ func TestApplyCompletedPod(t *testing.T) {
 			r.mustDelete()
 		})
 	}
-}
-
-// TestApplyRefusesAll checks that podrun refuses all pods if it refuses one of them, and does not
-// change anything. (podman leaves the earlier pods running.)
-func TestApplyRefusesAll(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	bad := podText("db", "Always", "nodeSelector: {disk: ssd}", "containers: [{name: app, image: registry.example/db:1}]")
-	results, err := r.applyAll(t.Context(), one("Always"), bad)
-	wantErr(t, err, problem.Refused, "Pod default/db")
-	if results != nil {
-		t.Errorf("results %v", results)
-	}
-	wantChanges(t, r.rt)
-	r.nothingLeft()
 }
 
 // TestApplyEachForItself checks that podrun rolls back only the failed one of two admitted pods.

@@ -17,7 +17,6 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -181,7 +180,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				spoil(t, file, how)
 			}
 			views, err := r.engine().Pods(t.Context(), run.Selector{})
-			if err != nil || len(views) != 1 || views[0].Broken != nil {
+			if err != nil || len(views) != 1 || views[0].Broken != nil || views[0].Object.Status.Phase != corev1.PodRunning {
 				t.Fatalf("get: %+v, %v", views, err)
 			}
 			if events, err := store.ReadJournal(layout, uid); len(events) > 0 && how != "cut short" && how != "too large" {
@@ -199,24 +198,6 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			}
 			r.mustDelete()
 		})
-	}
-}
-
-// TestCorruptUserNS (F2) covers a user namespace whose range podrun can neither read nor request
-// from the runtime. No other pod may get a range, because two pods must not share one.
-func TestCorruptUserNS(t *testing.T) {
-	t.Parallel()
-	taken := map[string]uint32{"a": 65536, "broken": 0}
-	no := false
-	pod := &corev1.Pod{Spec: corev1.PodSpec{HostUsers: &no}}
-	if ns, problems := prepare.UserNamespace(pod, "new", taken, 110); ns != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "broken") {
-		t.Errorf("a new pod: %v, %v", ns, problems)
-	}
-	if ns, problems := prepare.UserNamespace(pod, "broken", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 2*65536 {
-		t.Errorf("the pod itself: %v, %v", ns, problems)
-	}
-	if ns, problems := prepare.UserNamespace(pod, "a", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 65536 {
-		t.Errorf("another pod with a range: %v, %v", ns, problems)
 	}
 }
 

@@ -163,19 +163,6 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
-// TestDeleteStopsAgain covers a container whose slice another program stopped or whose shim it
-// killed: StopContainer fails for a while ("ttrpc: closed"). Like the kubelet, delete must retry.
-func TestDeleteStopsAgain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.mustApply(one("Always"), run.OutcomeCreated)
-	r.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Times: 2})
-	r.mustDelete()
-	if n := len(r.rt.CallNames("StopContainer")); n != 3 {
-		t.Errorf("%d calls of StopContainer, want 3", n)
-	}
-}
-
 // TestDeleteStopsAgainForLong covers a busy machine, where containerd detects the exit of a shim
 // only after some seconds.
 func TestDeleteStopsAgainForLong(t *testing.T) {

@@ -98,28 +98,3 @@ func TestGetShowsTheUser(t *testing.T) {
 		r.mustDelete()
 	}
 }
-
-// TestGetOfAStoppedPod checks that get shows a stopped pod as terminated, regardless of its restart
-// policy, because none of its containers starts again until `podrun start`.
-func TestGetOfAStoppedPod(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-	pods, err := r.engine().Find(t.Context(), run.Selector{Names: []string{"web"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	results := r.engine().Stop(t.Context(), pods, run.DeleteOptions{})
-	if len(results) != 1 || results[0].Err != nil {
-		t.Fatalf("%+v", results)
-	}
-	for from, status := range map[string]corev1.PodStatus{"stop": results[0].Status, "get": r.got("web").Status} {
-		if status.Phase != corev1.PodFailed && status.Phase != corev1.PodSucceeded {
-			t.Errorf("%s: the pod is %s", from, status.Phase)
-		}
-		if w := status.ContainerStatuses[0].State.Waiting; w != nil {
-			t.Errorf("%s: its container waits: %+v", from, w)
-		}
-	}
-	r.mustDelete()
-}

@@ -17,96 +17,77 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestDeleteWhileApplyWaits covers an apply that waits for an init container that never exits. It
-// does not hold the lock during the wait, so a delete can remove the pod, and the apply must report
-// the deletion.
-func TestDeleteWhileApplyWaits(t *testing.T) {
+// endCommands are the commands that end a pod, with the error that they cause in an apply of the pod.
+var endCommands = map[string]func(r *rig) error{
+	"was deleted by process": func(r *rig) error {
+		results, err := r.engine().Delete(r.t.Context(), r.known(), run.DeleteOptions{})
+		return errorOf(results, err)
+	},
+	"was stopped by process": func(r *rig) error {
+		return errorOf(r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}), nil)
+	},
+}
+
+// TestEndWhileApplyWaits covers a delete and a stop of a pod for which an apply waits. The apply holds no lock
+// during the wait, so the other command takes effect immediately. The apply must report it, and must neither
+// report a failure of the hook that it canceled nor write the results of probes. After a stop, no command that
+// only waits may start the pod again.
+func TestEndWhileApplyWaits(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string][]critest.Behavior{
-		"for an init container": {{Forever: true}}, "for a back-off": {{ExitCode: 1}},
+	const mounted = "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]"
+	forever := critest.Behavior{Forever: true}
+	for name, wait := range map[string]struct {
+		text  string
+		setup critest.Behavior
+		call  string // the call for which podrun waits, or after which it waits
+	}{
+		"an init container": {withInit("Always"), forever, "StartContainer setup"},
+		"a back-off":        {withInit("Always"), critest.Behavior{ExitCode: 1}, "StartContainer setup"},
+		"an init container, after a startup probe": {podText("web", "Always", "initContainers:",
+			"- {name: side, image: registry.example/web:1, restartPolicy: Always, startupProbe: {exec: {command: [x]}, periodSeconds: 1}}",
+			"- {name: setup, image: registry.example/setup:1}", "containers: [{name: app, image: registry.example/app:1}]"), forever, "StartContainer setup"},
+		"a pull":                      {podText("web", "Always", far), forever, "PullImage registry.example/far:1"},
+		"the pull of an image volume": {podText("web", "Always", "volumes: [{name: data, image: {reference: registry.example/far:1}}]", mounted), forever, "PullImage registry.example/far:1"},
+		"a postStart hook":            {podText("web", "Always", hooked), forever, "ExecSync app"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.rt.Script("setup", script...)
-				done := make(chan run.Result)
-				go func() { done <- r.apply(withInit("Always")) }()
-				time.Sleep(time.Minute)
-				begun := time.Now()
-				r.mustDelete()
-				if took := time.Since(begun); took > time.Second {
-					t.Errorf("delete took %s", took)
-				}
-				result := <-done
-				wantErr(t, result.Err, problem.Failed, "pod default/web", "was deleted by process")
-				if took := time.Since(begun); took > 2*time.Minute {
-					t.Errorf("apply ended after %s", took)
-				}
-				r.nothingLeft()
+		for reported, end := range endCommands {
+			t.Run(name+" "+reported, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, critest.Version("containerd", "v2.1.4"))
+					r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", PullDelay: time.Hour})
+					r.rt.Script("setup", wait.setup)
+					r.rt.ScriptExec("side", func([]string) *critest.Exec { return &critest.Exec{} })
+					r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+					_, applied := r.applyLater(wait.text, 5*time.Hour)
+					time.Sleep(time.Minute)
+					if !slices.Contains(r.rt.Changes(), wait.call) {
+						t.Fatalf("the apply does not wait for %s: %q", name, r.rt.Changes())
+					}
+					known, begun := r.known(), time.Now()
+					r.rt.ForgetCalls()
+					if err := end(r); err != nil {
+						t.Error(err)
+					}
+					wantErr(t, (<-applied).Err, problem.Failed, "pod default/web", reported)
+					if took := time.Since(begun); took > 2*time.Second {
+						t.Errorf("took %s", took)
+					}
+					if calls := r.rt.CallNames("StartContainer", "ExecSync"); len(calls) > 0 || r.emitted("FailedPostStartHook app", "") {
+						t.Errorf("calls %q, events %q", calls, r.reasons())
+					}
+					if reported == "was stopped by process" {
+						wantErr(t, r.engine().Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalReady}).Err, problem.Failed, reported)
+					}
+					time.Sleep(2 * time.Hour)
+					if calls := r.rt.CallNames("StartContainer", "ExecSync"); len(calls) > 0 {
+						t.Errorf("calls %q after the end", calls)
+					}
+					r.delete(run.DeleteOptions{})
+					r.nothingLeft()
+				})
 			})
-		})
+		}
 	}
-}
-
-// TestStopWhileApplyWaits covers a pod that a user stops. Neither a command that is waiting for the
-// pod, nor a later command that only waits, may start it again.
-func TestStopWhileApplyWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]",
-			"initContainers: [{name: setup, image: registry.example/setup:1}]")
-		r.rt.Script("setup", critest.Behavior{Forever: true})
-		done := make(chan run.Result)
-		go func() { done <- r.apply(text) }()
-		time.Sleep(time.Minute)
-		e := r.engine()
-		known, err := e.Find(t.Context(), run.Selector{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if results := e.Stop(t.Context(), known, run.DeleteOptions{}); results[0].Err != nil {
-			t.Fatal(results[0].Err)
-		}
-		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was stopped by process")
-		if _, running := r.rt.Container("app"); running {
-			t.Error("it was started again")
-		}
-		wantErr(t, e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalReady}).Err, problem.Failed, "was stopped by process")
-		r.rt.Script("setup", critest.Behavior{})
-		results, err := e.Start(t.Context(), known, run.ApplyOptions{AllowKubelet: true})
-		if err != nil || results[0].Err != nil {
-			t.Fatal(err, results)
-		}
-		if result := e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
-			t.Errorf("after it was started again: %v", result.Err)
-		}
-		r.mustDelete()
-	})
-}
-
-// TestDeleteWhileApplyProbes checks that podrun does not write probe results into the directory
-// of a deleted pod.
-func TestDeleteWhileApplyProbes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.Script("setup", critest.Behavior{Forever: true})
-		r.rt.ScriptExec("side", func([]string) *critest.Exec { return &critest.Exec{} })
-		done := make(chan run.Result)
-		go func() {
-			done <- r.apply(podText("web", "Always", "initContainers:",
-				"- {name: side, image: registry.example/web:1, restartPolicy: Always, startupProbe: {exec: {command: [x]}, periodSeconds: 1}}",
-				"- {name: setup, image: registry.example/setup:1}", "containers: [{name: app, image: registry.example/app:1}]"))
-		}()
-		time.Sleep(time.Minute)
-		if _, ok := r.rt.Container("setup"); !ok {
-			t.Fatal("the startup probe did not succeed")
-		}
-		r.mustDelete()
-		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
-		r.nothingLeft()
-	})
 }
 
 // TestOutage covers a restart of the runtime, during which the containers keep running. A wait for

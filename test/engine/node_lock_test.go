@@ -33,14 +33,12 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 }
 
 // TestDeleteWithoutTheNodeLock covers a delete that finds no pod. It must not wait for a process
-// that holds the node's lock, because it needs the lock only to remove old files. If another delete
-// waits for the lock until its deadline, the error must name the lock and its holder.
+// that holds the node's lock, because it needs the lock only to remove old files.
 func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
-		known := r.known()
 		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun apply x) [named aa]", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -48,16 +46,6 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 		begun := time.Now()
 		if _, err := r.engine().Delete(t.Context(), nil, run.DeleteOptions{}); err != nil || time.Since(begun) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(begun))
-		}
-		results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{Timeout: 5 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantErr(t, results[0].Err, problem.Deadline, "pod default/web: node: wait for process 7 (podrun apply x): timed out after 5s")
-		if results, err := r.engine().Apply(t.Context(), load(t, one("Always")), run.ApplyOptions{Timeout: time.Second, AllowKubelet: true}); err == nil {
-			t.Errorf("%v", results)
-		} else {
-			wantErr(t, err, problem.Deadline, "node: wait for process 7 (podrun apply x)")
 		}
 		held.Unlock()
 		r.mustDelete()

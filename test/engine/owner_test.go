@@ -128,11 +128,11 @@ func TestF1WinnerEndsFirst(t *testing.T) {
 	})
 }
 
-// TestLastCommandRemovesAFreshPod covers two commands that fail before a container is started. The
-// last command, whichever it is, must leave nothing behind.
+// TestLastCommandRemovesAFreshPod covers two commands that are interrupted before a container is started, one
+// after the other, or both at the same time: then neither may rely on the other one. Nothing must be left behind.
 func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	t.Parallel()
-	for _, order := range [][]int{{0, 1}, {1, 0}} {
+	for _, order := range [][][]int{{{0}, {1}}, {{1}, {0}}, {{0, 1}}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			r.rt.AddRemote(farImage)
@@ -145,36 +145,19 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 				cancels, ends = append(cancels, cancel), append(ends, end)
 				time.Sleep(time.Minute)
 			}
-			for _, i := range order {
-				cancels[i](errCtrlC)
-				if result := <-ends[i]; !errors.Is(result.Err, errCtrlC) {
-					t.Error(result.Err)
+			for _, together := range order {
+				for _, i := range together {
+					cancels[i](errCtrlC)
+				}
+				for _, i := range together {
+					if result := <-ends[i]; !errors.Is(result.Err, errCtrlC) {
+						t.Error(result.Err)
+					}
 				}
 			}
 			r.nothingLeft()
 		})
 	}
-}
-
-// TestBothGiveUpAtOnce covers two commands that are interrupted at the same time: neither command
-// may rely on the other one for the cleanup.
-func TestBothGiveUpAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.AddRemote(farImage)
-		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
-		text := podText("web", "Always", far)
-		cancelA, first := r.applyLater(text, testTimeout)
-		time.Sleep(time.Minute)
-		cancelB, second := r.applyLater(text, testTimeout)
-		time.Sleep(time.Minute)
-		cancelA(errCtrlC)
-		cancelB(errCtrlC)
-		<-first
-		<-second
-		r.nothingLeft()
-	})
 }
 
 // TestC1WaitTakesUpAnUpdate checks that a wait continues with the image of another command's

@@ -189,27 +189,6 @@ func TestRollbackFails(t *testing.T) {
 	})
 }
 
-func TestKeepOnFailure(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	clear := r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
-	results, err := r.engine().Apply(t.Context(), load(t, one("Always")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantErr(t, results[0].Err, problem.Runtime, "container app", "create")
-	if len(r.rt.Sandboxes()) != 1 {
-		t.Error("the sandbox was not kept")
-	}
-	if _, err := os.Stat(r.layout().Checkpoint(results[0].ID.UID)); err != nil {
-		t.Error(err)
-	}
-	clear()
-	r.mustApply(one("Always"), run.OutcomeRestarted)
-	wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "CreateContainer app", "StartContainer app")
-	r.mustDelete()
-}
-
 // TestReserveFails covers two pods. If podrun cannot write the state of the second one, no
 // leftovers of the first one may remain.
 func TestReserveFails(t *testing.T) {
@@ -262,23 +241,6 @@ func TestVolumeFails(t *testing.T) {
 		t.Errorf("events %q", r.reasons())
 	}
 	r.nothingLeft()
-}
-
-// TestStartFails checks that podrun keeps a pod that fails to start for diagnosis, and that the
-// next apply retries the start.
-func TestStartFails(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
-	result := r.apply(one("Always"))
-	wantErr(t, result.Err, problem.NotFound, "pod default/web: container app", "start", "its command was not found", "executable file not found")
-	if !r.emitted("Failed app", "executable file not found") {
-		t.Errorf("events %q", r.reasons())
-	}
-	if result := r.apply(one("Always")); result.Err != nil {
-		t.Error(result.Err)
-	}
-	r.mustDelete()
 }
 
 // TestRunAsNonRootRefused checks that podrun checks a present image before it creates the

@@ -139,7 +139,7 @@ func TestReplaceFails(t *testing.T) {
 }
 
 // TestReplaceRefused checks that podrun changes nothing, not even other pods of the same command,
-// if it refuses a pod.
+// if it refuses a pod. (podman leaves the earlier pods running.)
 func TestReplaceRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -227,25 +227,6 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestDeleteWhileAnImageVolumeIsPulled checks that podrun does not hold the pod's lock during
-// the pull of an image that is mounted as a volume.
-func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, critest.Version("containerd", "v2.1.4"))
-		r.rt.AddRemote(critest.Image{Name: "registry.example/data:1", PullDelay: time.Hour})
-		_, done := r.applyLater(podText("web", "Always", "volumes: [{name: data, image: {reference: registry.example/data:1}}]",
-			"containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]"), 5*time.Hour)
-		time.Sleep(time.Minute)
-		begun := time.Now()
-		r.mustDelete()
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("delete waited %s for the pull", took)
-		}
-		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
-	})
-}
-
 // TestFailedHookOfALoser covers a postStart hook that fails after another command has taken
 // over the pod. The hook must not run again, and the owner must kill its container.
 func TestFailedHookOfALoser(t *testing.T) {
@@ -287,29 +268,6 @@ func TestStopOvertakenByDelete(t *testing.T) {
 			t.Errorf("stop: %v", result.Err)
 		}
 		r.nothingLeft()
-	})
-}
-
-// TestStopOfAFreshPodEndsItsPull covers an apply whose pod is stopped during an image pull: it
-// must not wait for the pull.
-func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.AddRemote(farImage)
-		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
-		_, done := r.applyLater(podText("web", "Always", far), time.Hour)
-		time.Sleep(time.Minute)
-		known := r.known()
-		begun := time.Now()
-		if result := r.engine().Stop(t.Context(), known, run.DeleteOptions{})[0]; result.Err != nil {
-			t.Fatal(result.Err)
-		}
-		wantErr(t, (<-done).Err, problem.Failed, "was stopped by process")
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("took %s", took)
-		}
-		r.mustDelete()
 	})
 }
 

@@ -40,6 +40,9 @@ spec:
 						t.Errorf("after %d restarts: the other container is %+v", restarts, side)
 					}
 				}
+				if !r.emitted("Failed app", "executable file not found") {
+					t.Errorf("events %q", r.reasons())
+				}
 				r.mustDelete()
 			})
 		})

@@ -34,6 +34,10 @@ func TestUserNamespace(t *testing.T) {
 		{name: "lowest that is free", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 3 * 65536}, maxPods: 110, want: 2 * 65536},
 		{name: "the pod's own is kept", pod: own(true), taken: map[string]uint32{"this": 5 * 65536}, maxPods: 110, want: 5 * 65536},
 		{name: "all taken", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 2 * 65536}, maxPods: 2, problem: "other pods use all 2 ranges of host IDs"},
+		// No other pod may get a range, because two pods must not share one.
+		{name: "the range of another pod is unknown", pod: own(true), taken: map[string]uint32{"a": 65536, "broken": 0}, maxPods: 110, problem: "broken"},
+		{name: "its own range is unknown", pod: own(true), taken: map[string]uint32{"a": 65536, "this": 0}, maxPods: 110, want: 2 * 65536},
+		{name: "the pod has a range, that of another pod is unknown", pod: own(true), taken: map[string]uint32{"this": 65536, "broken": 0}, maxPods: 110, want: 65536},
 		{name: "no more than there are IDs", pod: own(true), maxPods: 1<<31 - 1, want: 65536},
 	} {
 		t.Run(test.name, func(t *testing.T) {
