@@ -148,51 +148,6 @@ func TestStopSignal(t *testing.T) {
 	}
 }
 
-// TestUserNamespaces checks that each pod has its own range of IDs, keeps it when it is applied
-// again or restarted, and releases it when it is deleted.
-func TestUserNamespaces(t *testing.T) {
-	ring.Require(t, 2)
-	r := newRig(t)
-	pod := func(name string) string {
-		return r.pod(name, "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec:\n  hostUsers: false\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 0\n"+
-			"  securityContext: {fsGroup: 555}\n  containers:\n  - {name: app, image: IMAGE, volumeMounts: [{name: v, mountPath: /v}], "+
-			"command: [sh, -c, 'id -u; touch /v/x; stat -c \"%u %g\" /v/x; exec sleep 3600']}\n  volumes: [{name: v, emptyDir: {}}]\n")
-	}
-	if _, said, err := r.run("apply", pod("one")); err != nil {
-		if !strings.Contains(said, "does not support user namespaces") {
-			t.Fatal(err, said)
-		}
-		t.Log("this runtime does not support user namespaces: the pod was refused")
-		return
-	}
-	r.must("apply", pod("two"))
-	wantFirst := func(name, first string) {
-		t.Helper()
-		out := r.must("exec", name, "--", "cat", "/proc/self/uid_map")
-		if f := strings.Fields(out); len(f) != 3 || f[0] != "0" || f[1] != first || f[2] != "65536" {
-			t.Errorf("pod %s has %s, want IDs that begin with %s", name, out, first)
-		}
-	}
-	wantFirst("one", "65536")
-	wantFirst("two", "131072")
-	// The container's root user has the permissions of root on the pod's volumes, but is another
-	// user on the host.
-	if out := r.until("one", "555"); !strings.HasPrefix(out, "0\n0 555\n") && !strings.Contains(out, " 0\n") {
-		t.Errorf("it printed %s", out)
-	}
-	r.must("apply", pod("two"))
-	r.must("restart", "one")
-	r.must("stop", "two")
-	r.must("apply", pod("three"))
-	r.must("start", "two")
-	wantFirst("one", "65536")
-	wantFirst("two", "131072")
-	wantFirst("three", "196608")
-	r.must("delete", "one")
-	r.must("apply", pod("four"))
-	wantFirst("four", "65536")
-}
-
 // run runs podrun and returns stdout and stderr separately.
 func (r *rig) run(args ...string) (out, said string, err error) {
 	ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)

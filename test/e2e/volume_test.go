@@ -234,35 +234,3 @@ stringData: {p: hunter2-0123456789}
 		}
 	}
 }
-
-// TestImageVolume checks that podrun refuses a pod with an image volume before any side effect if
-// the runtime does not support image volumes (containerd 1.6 would report `mkdir ""`).
-func TestImageVolume(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	pod := r.pod("image", `
-apiVersion: v1
-kind: Pod
-metadata: {name: image}
-spec:
-  dnsPolicy: Default
-  restartPolicy: Never
-  containers:
-    - name: app
-      image: IMAGE
-      command: [sh, -c, 'ls /image/bin | grep "^busybox$"; touch /image/x 2>/dev/null || echo read-only; echo done']
-      volumeMounts: [{name: i, mountPath: /image}]
-  volumes: [{name: i, image: {reference: IMAGE}}]
-`)
-	out, err := r.podrun("apply", "--wait=completed", pod)
-	if err != nil {
-		if !strings.Contains(out, "spec.volumes[0].image: containerd") || !strings.Contains(out, "does not support image volumes") || strings.Contains(out, "Created") {
-			t.Errorf("%v: %s", err, out)
-		}
-		t.Log("this runtime does not support image volumes: the pod was refused")
-		return
-	}
-	if logs := r.until("image", "done"); !strings.Contains(logs, "read-only") || !strings.Contains(logs, "busybox\n") {
-		t.Errorf("the container saw %s", logs)
-	}
-}
