@@ -175,19 +175,19 @@ var onRuntime = []string{
 // runtime, and these and smokeOfCRIO on the fake runtime with CRI-O's profile. This saves time, most of
 // which scripts need to start processes. In ring 3, all scripts run on all runtimes.
 var smoke = slices.Concat(onRuntime, []string{
-	"configmap", "container-ids", "create", "endings", "restarts", "run-image", "runtime-errors", "serve", "signals", "wait-probes",
+	"configmap", "container-ids", "create", "endings", "run-image", "runtime-errors", "serve", "signals", "wait-probes",
 })
 
 // smokeOfEmbedded is the smoke set on the embedded runtime: the scripts that depend on its network, its
 // images, its runc and its life. The other scripts of smoke run on the host's containerd, with the same
 // requests.
 var smokeOfEmbedded = []string{
-	"apply-hello", "cronjobs", "endings", "image-load", "init", "inside", "jobs", "logs", "ports", "replicas-serve", "restarts", "run", "security", "serve", "volumes", "wait-probes",
+	"apply-hello", "cronjobs", "endings", "image-load", "init", "inside", "jobs", "logs", "ports", "replicas-serve", "run", "security", "serve", "volumes", "wait-probes",
 }
 
 // smokeOfCRIO are further scripts of the smoke set on CRI-O's profile: all that use the condition
 // [crio], and those about images and resizing, which the runtimes implement differently.
-var smokeOfCRIO = []string{"image", "image-commands", "image-credentials", "image-retry", "image-secret", "owner", "resize", "resources", "runtime", "start-order", "version"}
+var smokeOfCRIO = []string{"image", "image-commands", "image-credentials", "image-retry", "image-secret", "resize", "resources", "runtime", "start-order", "version"}
 
 func (h *harness) params() testscript.Params {
 	p := testscript.Params{RequireUniqueNames: true, Setup: h.setup, Condition: h.condition, Cmds: commands}
