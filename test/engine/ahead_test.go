@@ -246,9 +246,7 @@ func TestCreatedAheadKilled(t *testing.T) {
 				r := newRig(t)
 				r.rt.Script("i", critest.Behavior{After: 300 * time.Millisecond})
 				r.rt.Script("j", critest.Behavior{})
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-				defer cancel()
-				r.killAt(ctx, test.at, test.after, test.text)
+				r.killAt(test.at, test.after, test.text)
 				if again {
 					if result := r.apply(test.text); result.Err != nil {
 						t.Fatal(result.Err)
@@ -362,11 +360,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 		want string // the expected state of j afterwards
 	}{
 		"stop": {func(r *rig) {
-			for _, result := range r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}) {
-				if result.Err != nil {
-					r.t.Error(result.Err)
-				}
-			}
+			r.noError(r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}))
 			if got := r.restartsOf("j"); got != "waiting 0" {
 				r.t.Errorf("j of the stopped pod: %s", got)
 			}

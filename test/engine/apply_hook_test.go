@@ -124,9 +124,7 @@ func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 30 * time.Second} })
 		text := podText("web", "Always", hooked)
 		r.mustApply(text, run.OutcomeCreated)
-		if err := r.rt.Exit("app", 1); err != nil {
-			t.Fatal(err)
-		}
+		r.exit("app", 1)
 		time.Sleep(15 * time.Minute) // long enough to reset the back-off
 		_, first := r.applyLater(text, testTimeout)
 		time.Sleep(10 * time.Second)
@@ -187,11 +185,7 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		deleted := make(chan error, 1)
 		go func() {
-			results, err := r.engine().Delete(ctx, known, run.DeleteOptions{})
-			if err == nil {
-				err = results[0].Err
-			}
-			deleted <- err
+			deleted <- errorOf(r.engine().Delete(ctx, known, run.DeleteOptions{}))
 		}()
 		time.Sleep(5 * time.Second)
 		cancel(errCtrlC)

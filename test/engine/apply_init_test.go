@@ -96,13 +96,9 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 				"containers: [{name: app, image: registry.example/app:1}]")
 			r.mustApply(text, run.OutcomeCreated)
 			if end == "has exited" {
-				if err := r.rt.Exit("side", 137); err != nil {
-					t.Fatal(err)
-				}
+				r.exit("side", 137)
 			}
-			if err := r.rt.Exit("app", 0); err != nil {
-				t.Fatal(err)
-			}
+			r.exit("app", 0)
 			r.rt.ForgetCalls()
 			result := r.mustApply(text, run.OutcomeUnchanged)
 			if result.Status.Phase != corev1.PodSucceeded {

@@ -166,9 +166,7 @@ func TestApplyAgain(t *testing.T) {
 			r.mustApply(text, run.OutcomeUnchanged)
 			wantChanges(t, r.rt)
 		}
-		if err := r.rt.Exit("app", 3); err != nil {
-			t.Fatal(err)
-		}
+		r.exit("app", 3)
 		result := r.mustApply(text, run.OutcomeRestarted)
 		if !slices.Equal(result.What, []string{"app"}) {
 			t.Errorf("what: %q", result.What)
@@ -178,9 +176,7 @@ func TestApplyAgain(t *testing.T) {
 			t.Errorf("attempt %d, log %s", c.Config.GetMetadata().GetAttempt(), c.Config.GetLogPath())
 		}
 		// The second restart has a back-off of 10 s, counted from the exit.
-		if err := r.rt.Exit("app", 3); err != nil {
-			t.Fatal(err)
-		}
+		r.exit("app", 3)
 		begun := time.Now()
 		r.mustApply(text, run.OutcomeRestarted)
 		if took := time.Since(begun); took < 10*time.Second || took > 11*time.Second {

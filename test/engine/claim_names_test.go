@@ -55,9 +55,7 @@ func TestUpgradeKeepsServedVolumes(t *testing.T) {
 	if now := apply(served(dirs[0]), run.OutcomeUnchanged); now.ID != was.ID {
 		t.Errorf("container %s was replaced by %s", was.ID, now.ID)
 	}
-	if err := r.rt.Exit("web", 1); err != nil {
-		t.Fatal(err)
-	}
+	r.exit("web", 1)
 	if got := mountedAt(t, apply(served(dirs[0]), run.OutcomeRestarted), "/data"); got != at {
 		t.Errorf("/data of the new container is %s, want %s", got, at)
 	}

@@ -47,11 +47,7 @@ func TestDeleteVolumesTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t, "app", "web")
-		for _, result := range r.delete(run.DeleteOptions{DeleteVolumes: true}) {
-			if result.Err != nil {
-				t.Error(result.Err)
-			}
-		}
+		r.noError(r.delete(run.DeleteOptions{DeleteVolumes: true}))
 		if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
 			t.Errorf("the claim is left: %v", err)
 		}
@@ -96,11 +92,7 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, result := range r.delete(run.DeleteOptions{DeleteVolumes: true}) {
-			if result.Err != nil {
-				t.Error(result.Err)
-			}
-		}
+		r.noError(r.delete(run.DeleteOptions{DeleteVolumes: true}))
 		if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
 			t.Errorf("the claim is left: %v", err)
 		}

@@ -27,9 +27,7 @@ func TestClockSetBack(t *testing.T) {
 			if c := status.ContainerStatuses[0]; int(c.RestartCount) != restarts || c.State.Running == nil {
 				t.Errorf("after %d restarts: %d restarts, %+v", restarts, c.RestartCount, c.State)
 			}
-			if err := r.rt.Exit("app", 3); err != nil {
-				t.Fatal(err)
-			}
+			r.exit("app", 3)
 		}
 		r.mustDelete()
 	})
@@ -50,9 +48,7 @@ func TestClockSetWhileAllAreRestarted(t *testing.T) {
 					"- {name: side, image: registry.example/web:1}")
 				r.rt.SetClock(clock.created)
 				r.mustApply(text, run.OutcomeCreated)
-				if err := r.rt.Exit("app", 42); err != nil {
-					t.Fatal(err)
-				}
+				r.exit("app", 42)
 				r.rt.SetClock(clock.restarted)
 				r.rt.ForgetCalls()
 				r.mustApply(text, run.OutcomeRestarted)

@@ -191,11 +191,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			}
 			r.mustApply(pod, again)
 			r.mustApply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-			for _, result := range r.engine().Stop(t.Context(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}) {
-				if result.Err != nil {
-					t.Errorf("stop: %v", result.Err)
-				}
-			}
+			r.noError(r.engine().Stop(t.Context(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}))
 			r.mustDelete()
 		})
 	}

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -66,11 +65,7 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			late := r.killLate(method, time.Second, childJob{Manifest: one("Always")})
-			for _, result := range r.delete(run.DeleteOptions{}) {
-				if result.Err != nil {
-					t.Errorf("delete: %v", result.Err)
-				}
-			}
+			r.noError(r.delete(run.DeleteOptions{}))
 			<-late
 			r.nothingLeft()
 		})
@@ -99,11 +94,7 @@ func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 		t.Error("the next owner does not know that the last one was killed")
 	}
 	other.Release()
-	for _, result := range r.delete(run.DeleteOptions{}) {
-		if result.Err != nil {
-			t.Errorf("delete: %v", result.Err)
-		}
-	}
+	r.noError(r.delete(run.DeleteOptions{}))
 	<-late
 	r.nothingLeft()
 }
@@ -210,18 +201,8 @@ func TestTaskOfALateSandbox(t *testing.T) {
 			if len(r.rt.SandboxTasks()) != 1 {
 				t.Fatalf("%d tasks, want 1", len(r.rt.SandboxTasks()))
 			}
-			// The fake runtime serves tasks only on a socket.
-			socket := filepath.Join(t.TempDir(), "tasks.sock")
-			stop, err := r.rt.Serve(socket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(stop)
 			next := r.engine()
-			if next.Client, err = cri.Dial("unix://"+socket, "", time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { next.Client.Close() })
+			next.Client = r.dial()
 			job := childJob{}
 			if then == "apply" {
 				job.Manifest = one("Always")

@@ -79,8 +79,10 @@ func (j childJob) do(t *testing.T, e *run.Engine) error {
 
 // killAt runs a child process with a runtime on a socket. It kills the child with SIGKILL at the
 // given step, before or after the effect of the call.
-func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
+func (r *rig) killAt(at step, after bool, text string) {
 	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
+	defer cancel()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
 	stop, err := r.rt.Serve(socket)
 	if err != nil {
@@ -150,9 +152,7 @@ func TestApplyKilled(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d/after=%v,again=%v", at.method, at.n, after, again), func(t *testing.T) {
 				t.Parallel()
 				r, hooks := crashRig(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-				defer cancel()
-				r.killAt(ctx, at, after, faultPod)
+				r.killAt(at, after, faultPod)
 				r.noLockHeld()
 				if again {
 					if result := r.apply(faultPod); result.Err != nil {
@@ -190,9 +190,7 @@ func TestDeleteKilled(t *testing.T) {
 				r, _ := crashRig(t)
 				r.mustApply(faultPod, run.OutcomeCreated)
 				r.rt.ForgetCalls()
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-				defer cancel()
-				r.killAt(ctx, at, after, "")
+				r.killAt(at, after, "")
 				r.noLockHeld()
 				r.mustDelete()
 			})
@@ -207,9 +205,7 @@ func TestReservationOfKilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	r.killAt(ctx, step{method: "RunPodSandbox"}, false, text)
+	r.killAt(step{method: "RunPodSandbox"}, false, text)
 	if known, err := r.engine().Find(t.Context(), run.Selector{}); err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}

@@ -49,9 +49,7 @@ func TestStoppedSandboxIsRemoved(t *testing.T) {
 					r.stopAndStart()
 					r.wantSandboxes(2)
 				}
-				if err := r.rt.Exit("app", 1); err != nil {
-					t.Fatal(err)
-				}
+				r.exit("app", 1)
 				time.Sleep(time.Second)
 				r.mustApply(one("Always"), run.OutcomeRestarted)
 				r.wantSandboxes(1)

@@ -292,11 +292,7 @@ func TestDeleteTimesOut(t *testing.T) {
 		results := r.delete(run.DeleteOptions{Timeout: time.Minute})
 		wantErr(t, results[0].Err, problem.Deadline, "pod default/web", "container app", "has not exited yet", "timed out after 1m0s")
 		grace := time.Second
-		for _, result := range r.delete(run.DeleteOptions{Grace: &grace}) {
-			if result.Err != nil {
-				t.Error(result.Err)
-			}
-		}
+		r.noError(r.delete(run.DeleteOptions{Grace: &grace}))
 		r.nothingLeft()
 	})
 }
@@ -310,11 +306,7 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
 		r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: ['true']}}}}]"), run.OutcomeCreated)
 		d := time.Duration(grace) * time.Second
-		for _, result := range r.delete(run.DeleteOptions{Grace: &d}) {
-			if result.Err != nil {
-				t.Error(result.Err)
-			}
-		}
+		r.noError(r.delete(run.DeleteOptions{Grace: &d}))
 		calls := slices.DeleteFunc(r.rt.Changes(), func(c string) bool { return c != "ExecSync app" })
 		if len(calls) != hooks {
 			t.Errorf("a grace period of %s: %d hooks, want %d", d, len(calls), hooks)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,10 +19,8 @@ func TestGC(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
 	r.rt.ForgetCalls()
-	r.killAt(ctx, step{method: "RemovePodSandbox"}, false, "")
+	r.killAt(step{method: "RemovePodSandbox"}, false, "")
 	kept := r.mustApply(podText("kept", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	link := filepath.Join(r.settings.ContainerLogsDir, "gone_default_app-abc.log")
 	logs := filepath.Join(r.settings.PodLogsDir, "default_other_uid")

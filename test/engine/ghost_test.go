@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
@@ -23,15 +20,7 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			if served {
-				socket := filepath.Join(t.TempDir(), "s")
-				stop, err := r.rt.Serve(socket)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(stop)
-				if r.client, err = cri.Dial("unix://"+socket, "", time.Minute); err != nil {
-					t.Fatal(err)
-				}
+				r.client = r.dial()
 			}
 			r.mustApply(one("Always"), run.OutcomeCreated)
 			app, _ := r.rt.Container("app")
@@ -122,9 +111,7 @@ func TestApplyRestartsAContainerWithoutARecord(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	app, _ := r.rt.Container("app")
-	if err := r.rt.Exit("app", 137); err != nil {
-		t.Fatal(err)
-	}
+	r.exit("app", 137)
 	r.rt.RemoveRecord(app.ID)
 	if result := r.apply(one("Always")); result.Err != nil {
 		t.Fatal(result.Err)

@@ -162,9 +162,7 @@ func TestServeKeepsVolumeOfManifest(t *testing.T) {
 				t.Errorf("%d events, want 1: %q", forbidden(), s.reasons())
 			}
 		}
-		if err := s.rt.Exit("web", 1); err != nil {
-			t.Fatal(err)
-		}
+		s.exit("web", 1)
 		time.Sleep(time.Minute)
 		again := s.running("web")
 		s.files.write(file("web"), with("registry.example/app:2"))

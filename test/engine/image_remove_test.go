@@ -2,13 +2,10 @@ package engine
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -46,16 +43,7 @@ func TestRemoveImages(t *testing.T) {
 				if test.pod {
 					r.mustApply(podText("web", "Always", "containers: [{name: app, image: "+app+"}]"), run.OutcomeCreated)
 				}
-				socket := filepath.Join(t.TempDir(), "s")
-				stop, err := r.rt.Serve(socket)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer stop()
-				if r.client, err = cri.Dial("unix://"+socket, "", time.Minute); err != nil {
-					t.Fatal(err)
-				}
-				defer r.client.Close()
+				r.client = r.dial()
 				refused, removes, left := test.refused, test.removed, test.left
 				if profile.Name == critest.CRIO().Name && test.crio != "" {
 					refused, removes, left = test.crio, nil, []string{app, stable, other, single}

@@ -165,9 +165,7 @@ func TestHostsAtEachStart(t *testing.T) {
 		}
 		created := func(run func()) {
 			t.Helper()
-			if err := r.rt.Exit("db", 1); err != nil {
-				t.Fatal(err)
-			}
+			r.exit("db", 1)
 			time.Sleep(time.Hour)
 			run()
 		}
@@ -263,9 +261,7 @@ func TestVolumeLostBeforeARestart(t *testing.T) {
 		if err := os.RemoveAll(volumes); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.rt.Exit("app", 1); err != nil {
-			t.Fatal(err)
-		}
+		r.exit("app", 1)
 		time.Sleep(time.Hour)
 		if result := r.apply(text); result.Err != nil {
 			t.Fatal(result.Err)

@@ -376,11 +376,7 @@ func TestRestartOfADeletedPod(t *testing.T) {
 				r.rt.Fault("StopPodSandbox", critest.Fault{When: critest.Slow, Delay: time.Minute, Times: 1})
 				deleted := make(chan error, 1)
 				go func() {
-					results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{})
-					if err == nil {
-						err = results[0].Err
-					}
-					deleted <- err
+					deleted <- errorOf(r.engine().Delete(t.Context(), known, run.DeleteOptions{}))
 				}()
 				time.Sleep(10 * time.Second)
 				results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})

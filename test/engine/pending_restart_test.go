@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,9 +113,7 @@ func TestKilledInARestart(t *testing.T) {
 			defer r.mustDelete()
 			r.rt.Script("web", clean)
 			r.mustApply(restartable("Never", "app:1", ""), run.OutcomeCreated)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			r.killAt(ctx, step{method: "StopContainer"}, after, restartable("Never", "app:2", ""))
+			r.killAt(step{method: "StopContainer"}, after, restartable("Never", "app:2", ""))
 			result := r.apply(restartable("Never", "app:2", ""))
 			if result.Err != nil || result.Outcome != run.OutcomeRestarted {
 				t.Errorf("%s: %v", result.Outcome, result.Err)
@@ -143,9 +140,7 @@ func TestCanceledStart(t *testing.T) {
 				r.mustApply(restartable("Never", image, ""), run.OutcomeCreated)
 				image = "app:2"
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			r.killAt(ctx, step{method: "StartContainer"}, false, restartable("Never", image, ""))
+			r.killAt(step{method: "StartContainer"}, false, restartable("Never", image, ""))
 			before, _ := r.rt.Container("web")
 			if !r.rt.CancelStart(before.ID) {
 				t.Fatalf("container %+v", before)

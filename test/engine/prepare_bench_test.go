@@ -2,13 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
 )
@@ -30,19 +28,8 @@ func BenchmarkPrepare(b *testing.B) {
 	if _, err := r.applyAll(b.Context(), texts...); err != nil {
 		b.Fatal(err)
 	}
-	socket := filepath.Join(b.TempDir(), "cri.sock")
-	stop, err := r.rt.Serve(socket)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer stop()
-	client, err := cri.Dial("unix://"+socket, "", time.Minute)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer client.Close()
 	e := r.engine()
-	e.Client = client
+	e.Client = r.dial()
 	objects := load(b, podText("new", "Always", "containers: [{name: app, image: registry.example/app:1, ports: [{containerPort: 80, hostPort: 31999}]}]"))
 	before := cpuTime(b)
 	for b.Loop() {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,11 +103,7 @@ func TestPreStopOfLivenessProbe(t *testing.T) {
 			}
 		}
 		begun := time.Now()
-		for _, result := range s.delete(run.DeleteOptions{Timeout: testTimeout}, "web") {
-			if result.Err != nil {
-				t.Error(result.Err)
-			}
-		}
+		s.noError(s.delete(run.DeleteOptions{Timeout: testTimeout}, "web"))
 		if took := time.Since(begun); took > drainGrace+2*time.Second {
 			t.Errorf("the delete took %s", took)
 		}
@@ -161,11 +156,9 @@ func TestPreStopOfKilled(t *testing.T) {
 			r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
 			r.mustApply(drainPod("v1"), run.OutcomeCreated)
 			app := r.rt.Containers()[0]
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			r.killAt(ctx, step{method: "ExecSync"}, false, "")
+			r.killAt(step{method: "ExecSync"}, false, "")
 			r.rt.ForgetCalls()
-			if err := next.do(ctx, r); err != nil {
+			if err := next.do(t.Context(), r); err != nil {
 				t.Error(err)
 			}
 			s := drained(r, app.ID)

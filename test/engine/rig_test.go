@@ -237,6 +237,40 @@ func (r *rig) mustDelete() {
 	r.nothingLeft()
 }
 
+// noError checks the results of a command.
+func (r *rig) noError(results []run.Result, errs ...error) {
+	r.t.Helper()
+	if err := errorOf(results, errors.Join(errs...)); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// exit makes the newest container with this name exit.
+func (r *rig) exit(name string, code int32) {
+	r.t.Helper()
+	if err := r.rt.Exit(name, code); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// dial serves the runtime on a socket until the end of the test, and returns a client of the socket. Only there
+// does the fake runtime serve containerd's own services.
+func (r *rig) dial() *cri.Client {
+	r.t.Helper()
+	socket := filepath.Join(r.t.TempDir(), "s")
+	stop, err := r.rt.Serve(socket)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(stop)
+	client, err := cri.Dial("unix://"+socket, "", time.Minute)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { client.Close() })
+	return client
+}
+
 // known lists the existing pods.
 func (r *rig) known() []run.Known {
 	r.t.Helper()

@@ -43,11 +43,7 @@ func TestRunRemovesPodOfFailedApply(t *testing.T) {
 				go func() {
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
 					defer cancel()
-					results, err := r.engine().Apply(ctx, load(t, pod("second")), run.ApplyOptions{AllowKubelet: true})
-					if err == nil {
-						err = results[0].Err
-					}
-					applied <- err
+					applied <- errorOf(r.engine().Apply(ctx, load(t, pod("second")), run.ApplyOptions{AllowKubelet: true}))
 				}()
 				if err := <-ran; err != nil {
 					t.Errorf("run: %v", err)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,10 +74,7 @@ func opened(t *testing.T, session httpstream.Connection, header http.Header, kin
 func TestServeAPIInside(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := manifestDir(t, "web.yaml", apiPod)
 	get := apiClient(t, r, serve.Options{Dirs: []string{dir}})
 	eventually(t, "the pod runs", func() bool {
 		_, body := get("/pods")

@@ -63,14 +63,11 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 func TestServeAPIStatusSocket(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	dir := t.TempDir()
 	manifest := strings.Replace(apiPod, "{name: app,", "{name: app, env: [{name: PASSWORD, value: hunter2}],", 1)
 	if manifest == apiPod {
 		t.Fatal("no container named app")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := manifestDir(t, "web.yaml", manifest)
 	status := r.layout().StatusSocket()
 	get := apiClient(t, r, serve.Options{Dirs: []string{dir}, API: serve.APIOptions{Status: serve.APISocket{Path: status, Link: r.layout().StatusLink()}}})
 	eventually(t, "the pod runs", func() bool {
@@ -174,6 +171,16 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 	}
 }
 
+// manifestDir creates a directory with one manifest.
+func manifestDir(t testing.TB, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // eventually waits for a condition.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
@@ -191,10 +198,7 @@ spec:
 func TestServeAPI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := manifestDir(t, "web.yaml", apiPod)
 	get := apiClient(t, r, serve.Options{Dirs: []string{dir}})
 	var pods corev1.PodList
 	eventually(t, "the pod runs", func() bool {
@@ -253,11 +257,8 @@ func TestServeAPI(t *testing.T) {
 func TestServeAPIBrokenSource(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	dir := t.TempDir()
+	dir := manifestDir(t, "web.yaml", apiPod)
 	path := filepath.Join(dir, "web.yaml")
-	if err := os.WriteFile(path, []byte(apiPod), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	get := apiClient(t, r, serve.Options{Dirs: []string{dir, filepath.Join(dir, "none")}})
 	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "[-]source "+filepath.Join(dir, "none")+" failed: ") {
 		t.Errorf("/readyz: %d %s", code, body)

@@ -24,7 +24,7 @@ func TestServeStop(t *testing.T) {
 		s.files.write(file("db"), servedPod("db"))
 		time.Sleep(time.Minute)
 		db := s.running("db")
-		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
+		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}))
 		time.Sleep(10 * time.Minute)
 		s.wantStarts("web", 1)
 		s.restart()
@@ -43,7 +43,7 @@ func TestServeStop(t *testing.T) {
 		}
 		s.same(db)
 		// If the file of a stopped pod is removed, serve must delete the pod.
-		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
+		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}))
 		s.files.remove(file("web"))
 		time.Sleep(commandsAfter)
 		s.absent("web")
@@ -62,8 +62,8 @@ func TestServeDelete(t *testing.T) {
 		if path := serve.SourceOf(s.engine(), s.pod("web")[0].ID); path != file("web") {
 			t.Errorf("its source is %q", path)
 		}
-		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
-		s.noError(s.delete(run.DeleteOptions{}, "db"), nil)
+		s.noError(s.delete(run.DeleteOptions{}, "web"))
+		s.noError(s.delete(run.DeleteOptions{}, "db"))
 		time.Sleep(commandsAfter)
 		if c := s.running("web"); c.ID == web.ID {
 			t.Error("it was not deleted")
@@ -82,9 +82,7 @@ func TestServeApplied(t *testing.T) {
 		s.noError(s.applyAll(t.Context(), servedPod("web")))
 		time.Sleep(time.Minute)
 		first := s.running("web")
-		if err := s.rt.Exit("web", 1); err != nil {
-			t.Fatal(err)
-		}
+		s.exit("web", 1)
 		time.Sleep(commandsAfter)
 		if c := s.running("web"); c.ID == first.ID {
 			t.Error("it was not restarted")
@@ -312,13 +310,11 @@ func TestServeDeleteAgain(t *testing.T) {
 			if i%3 == 0 {
 				s.noError(s.engine().Restart(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 			} else {
-				s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+				s.noError(s.delete(run.DeleteOptions{}, "web"))
 			}
 			time.Sleep(pollOfState)
 			c := s.running("web")
-			if err := s.rt.Exit("web", 1); err != nil {
-				t.Fatal(err)
-			}
+			s.exit("web", 1)
 			time.Sleep(notice)
 			if s.running("web").ID == c.ID {
 				t.Error("it is not supervised")

@@ -56,9 +56,7 @@ func TestServeReplacesACorruptPod(t *testing.T) {
 					t.Errorf("%s, corrupt %v", sum, sum.Corrupt)
 				}
 				web = s.running("web")
-				if err := s.rt.Exit("web", 1); err != nil {
-					t.Fatal(err)
-				}
+				s.exit("web", 1)
 				time.Sleep(5 * time.Second)
 				if c := s.running("web"); c.ID == web.ID {
 					t.Error("it is not supervised")
@@ -159,7 +157,7 @@ func TestServeReportsACorruptPod(t *testing.T) {
 					t.Error("it was not replaced")
 				}
 			} else {
-				s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+				s.noError(s.delete(run.DeleteOptions{}, "web"))
 				time.Sleep(commandsAfter)
 			}
 			if sum := s.super.Summary(); len(sum.Corrupt) > 0 {
@@ -176,7 +174,7 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
-		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
+		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}))
 		s.spoilWeb("empty")
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 1)
@@ -224,9 +222,7 @@ func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 		once := strings.Replace(servedPod("web"), "restartPolicy: Always", "restartPolicy: Never", 1)
 		s.files.write(file("web"), once)
 		time.Sleep(time.Minute)
-		if err := s.rt.Exit("web", 0); err != nil {
-			t.Fatal(err)
-		}
+		s.exit("web", 0)
 		time.Sleep(time.Minute)
 		s.end()
 		s.spoilWeb("empty")

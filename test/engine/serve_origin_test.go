@@ -27,13 +27,13 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, s *serving){
 		"delete, remove the file, apply": func(t *testing.T, s *serving) {
 			s.end()
-			s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+			s.noError(s.delete(run.DeleteOptions{}, "web"))
 			s.files.remove(file("web"))
 			s.noError(s.applyAll(t.Context(), servedPod("web")))
 		},
 		"delete, apply, remove the file": func(t *testing.T, s *serving) {
 			s.end()
-			s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+			s.noError(s.delete(run.DeleteOptions{}, "web"))
 			s.noError(s.applyAll(t.Context(), changedPod("web")))
 			s.start()
 			time.Sleep(time.Minute)
@@ -104,11 +104,11 @@ func TestServeDeletesItsPods(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, s *serving){
 		"restart": func(t *testing.T, s *serving) { s.noError(s.engine().Restart(t.Context(), s.pod("web"), options)) },
 		"stop and start": func(t *testing.T, s *serving) {
-			s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
+			s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}))
 			s.noError(s.engine().Start(t.Context(), s.pod("web"), options))
 		},
 		"delete": func(t *testing.T, s *serving) {
-			s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+			s.noError(s.delete(run.DeleteOptions{}, "web"))
 			time.Sleep(time.Minute)
 		},
 		"an apply that fails": func(t *testing.T, s *serving) {
@@ -203,7 +203,7 @@ func TestServeAfterADowngrade(t *testing.T) {
 			s.files.write(file("web"), servedPod("web"))
 			time.Sleep(time.Minute)
 			s.end()
-			s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+			s.noError(s.delete(run.DeleteOptions{}, "web"))
 			s.noError(s.applyAll(t.Context(), servedPod("web")))
 			s.olderOwner("web")
 			if removed {

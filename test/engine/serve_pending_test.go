@@ -65,9 +65,7 @@ func TestServePendingUpdate(t *testing.T) {
 					t.Errorf("reported %d times: %q", n, s.reasons())
 				}
 				// The old pod is still supervised.
-				if err := s.rt.Exit("web", 1); err != nil {
-					t.Fatal(err)
-				}
+				s.exit("web", 1)
 				time.Sleep(time.Minute)
 				if again := s.running("web"); again.ID == web.ID {
 					t.Error("the container was not restarted")

@@ -104,11 +104,7 @@ func pressureTest(t *testing.T, test func(t *testing.T, s *serving), opts ...cri
 // status returns the status of a pod on this host, as get shows it.
 func (s *serving) status(name string) corev1.PodStatus {
 	s.t.Helper()
-	views, err := s.engine().Pods(s.t.Context(), run.Selector{Names: []string{name}})
-	if err != nil || len(views) != 1 {
-		s.t.Fatalf("get %s: %d pods, %v", name, len(views), err)
-	}
-	return views[0].Object.Status
+	return s.got(name).Status
 }
 
 func (s *serving) wantEvicted(name, message string) {
@@ -370,7 +366,7 @@ func TestServeRemovesImages(t *testing.T) {
 		})
 		s.mustApply(podText("kept", "Always", "containers: [{name: kept, image: registry.example/db:2}]"), run.OutcomeCreated)
 		known := s.pod("kept")
-		s.noError(s.engine().Stop(t.Context(), known, run.DeleteOptions{}), nil)
+		s.noError(s.engine().Stop(t.Context(), known, run.DeleteOptions{}))
 		count := 15
 		if ring.Is(3) {
 			count = 24 * 6

@@ -320,6 +320,14 @@ func (s *serving) absent(name string) {
 	}
 }
 
+// has returns a function that reports whether a container has this name.
+func (r *rig) has(name string) func() bool {
+	return func() bool {
+		_, ok := r.rt.Container(name)
+		return ok
+	}
+}
+
 // starts returns the times at which containers with this name were started.
 func (s *serving) starts(name string) []time.Time {
 	var out []time.Time
@@ -359,19 +367,6 @@ func (s *serving) pod(name string) []run.Known {
 		s.t.Fatal(err)
 	}
 	return known
-}
-
-// noError checks the results of a command.
-func (s *serving) noError(results []run.Result, err error) {
-	s.t.Helper()
-	for _, r := range results {
-		if r.Err != nil {
-			s.t.Error(r.Err)
-		}
-	}
-	if err != nil {
-		s.t.Error(err)
-	}
 }
 
 // outage makes the runtime unavailable until the returned function is called.

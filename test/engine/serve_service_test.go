@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,11 +15,8 @@ import (
 // because a file still defines it. The interval between two reads of the directories is longer than the test.
 func TestServeRestoresAServiceOfAFile(t *testing.T) {
 	t.Parallel()
-	r, dir := newRig(t), t.TempDir()
-	text := "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: 192.0.2.7}\n"
-	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	r := newRig(t)
+	dir := manifestDir(t, "web.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: 192.0.2.7}\n")
 	apiClient(t, r, serve.Options{Dirs: []string{dir}, Relist: time.Hour, Manifest: manifest.Options{Services: true}})
 	exists := func() bool {
 		list, err := r.engine().Services(t.Context(), "default")

@@ -125,11 +125,7 @@ func TestServeReplacementIsDeleted(t *testing.T) {
 					s.absent("web")
 					return
 				}
-				for _, result := range s.delete(run.DeleteOptions{}, "web") {
-					if result.Err != nil {
-						t.Error(result.Err)
-					}
-				}
+				s.noError(s.delete(run.DeleteOptions{}, "web"))
 				time.Sleep(time.Minute)
 				if args := s.running("web").Config.GetArgs(); !slices.Equal(args, []string{"x"}) {
 					t.Errorf("the pod runs with %q", args)
@@ -178,9 +174,7 @@ func TestServeUnreachable(t *testing.T) {
 		s.files.reach(served, false)
 		time.Sleep(time.Hour)
 		s.same(web)
-		if err := s.rt.Exit("db", 1); err != nil {
-			t.Fatal(err)
-		}
+		s.exit("db", 1)
 		time.Sleep(5 * time.Second)
 		if c := s.running("db"); c.ID == db.ID {
 			t.Error("a pod of an unreachable directory was not supervised")
@@ -190,7 +184,7 @@ func TestServeUnreachable(t *testing.T) {
 		s.start()
 		time.Sleep(time.Hour)
 		s.same(web)
-		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+		s.noError(s.delete(run.DeleteOptions{}, "web"))
 		time.Sleep(time.Minute)
 		// serve must not recreate the pod until it can read the source.
 		s.absent("web")
@@ -414,7 +408,7 @@ func TestServeRefused(t *testing.T) {
 		s.files.write(file("a"), port("first"))
 		time.Sleep(10 * time.Minute)
 		s.same(first)
-		s.noError(s.delete(run.DeleteOptions{}, "second"), nil)
+		s.noError(s.delete(run.DeleteOptions{}, "second"))
 		// Either pod may have the port at this time; no other pod terminates.
 		time.Sleep(time.Minute)
 		s.files.remove(file("b"))

@@ -36,36 +36,30 @@ func TestServeReloadsSources(t *testing.T) {
 	write(filepath.Join(dirs[1], "db.yaml"), servedPod("db"))
 	reloads := make(chan *run.Node)
 	apiClient(t, r, serve.Options{Dirs: dirs[:1], SettingsDirs: true, Reload: reloads})
-	runs := func(name string) func() bool {
-		return func() bool {
-			_, ok := r.rt.Container(name)
-			return ok
-		}
-	}
 	reload := func(sources ...string) {
 		e := r.engine()
 		e.Settings.Sources = sources
 		reloads <- &e.Node
 	}
-	eventually(t, "web runs", runs("web"))
+	eventually(t, "web runs", r.has("web"))
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("the copy of a URL that is not a source still exists: %v", err)
 	}
 	reload("https://host.example/a", "http://host.example/b")
 	eventually(t, "a warning", func() bool { return r.warned("source http://host.example/b") > 0 })
 	reload(dirs[1])
-	eventually(t, "db runs", runs("db"))
+	eventually(t, "db runs", r.has("db"))
 	// This is longer than serve waits before it treats a file as removed.
 	time.Sleep(3 * time.Second)
-	if !runs("web")() {
+	if !r.has("web")() {
 		t.Error("a pod was deleted because its directory is no source any more")
 	}
 	if err := os.Remove(web); err != nil {
 		t.Fatal(err)
 	}
 	reload(dirs...)
-	eventually(t, "web is deleted, whose file was removed", func() bool { return !runs("web")() })
-	if !runs("db")() {
+	eventually(t, "web is deleted, whose file was removed", func() bool { return !r.has("web")() })
+	if !r.has("db")() {
 		t.Error("db does not run")
 	}
 	if got := strings.Join(r.reasons(), " "); strings.Count(got, "Started db") != 1 {

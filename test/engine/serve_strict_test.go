@@ -37,32 +37,26 @@ func TestServeReloadsStrictSources(t *testing.T) {
 	write("web", other)
 	reloads := make(chan *run.Node)
 	apiClient(t, r, serve.Options{Dirs: []string{dir}, Reload: reloads})
-	runs := func(name string) func() bool {
-		return func() bool {
-			_, ok := r.rt.Container(name)
-			return ok
-		}
-	}
 	reload := func(strict bool) {
 		e := r.engine()
 		e.Settings.StrictSources = strict
 		reloads <- &e.Node
 	}
-	eventually(t, "web runs", runs("web"))
+	eventually(t, "web runs", r.has("web"))
 	web, _ := r.rt.Container("web")
 	reload(true)
 	eventually(t, "web.yaml is refused", func() bool { return r.warned("refused by strictSources, because user 1234 owns it") > 0 })
 	write("app", other)
 	write("db", 0)
-	eventually(t, "db runs, which root owns", runs("db"))
-	if runs("app")() {
+	eventually(t, "db runs, which root owns", r.has("db"))
+	if r.has("app")() {
 		t.Error("app runs, although another user owns its file and strictSources is true")
 	}
 	if now, ok := r.rt.Container("web"); !ok || now.ID != web.ID {
 		t.Errorf("web was replaced or deleted because its file is refused: %+v", now)
 	}
 	reload(false)
-	eventually(t, "app runs", runs("app"))
+	eventually(t, "app runs", r.has("app"))
 	if now, ok := r.rt.Container("web"); !ok || now.ID != web.ID {
 		t.Errorf("web was replaced or deleted: %+v", now)
 	}

@@ -112,7 +112,7 @@ func TestServeBoot(t *testing.T) {
 		s.noError(s.applyAll(t.Context(), servedPod("applied")))
 		time.Sleep(time.Minute)
 		web := s.running("web")
-		s.noError(s.engine().Stop(t.Context(), s.pod("db"), run.DeleteOptions{}), nil)
+		s.noError(s.engine().Stop(t.Context(), s.pod("db"), run.DeleteOptions{}))
 		s.end()
 		s.rt.Restart()
 		s.start()
@@ -211,11 +211,7 @@ func TestServeProbes(t *testing.T) {
 // condition returns the status of a pod's condition, as another process shows it.
 func (s *serving) condition(pod, kind string) string {
 	s.t.Helper()
-	views, err := s.engine().Pods(s.t.Context(), run.Selector{Names: []string{pod}})
-	if err != nil || len(views) != 1 {
-		s.t.Fatalf("%d pods: %v", len(views), err)
-	}
-	for _, c := range views[0].Object.Status.Conditions {
+	for _, c := range s.status(pod).Conditions {
 		if string(c.Type) == kind {
 			return string(c.Status)
 		}

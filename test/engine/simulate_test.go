@@ -235,7 +235,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 		return "sick"
 	case n < 60 && !p.stopped:
 		s.model.change(sl.name, "stop", nil)
-		s.noError(s.engine().Stop(s.t.Context(), s.pod(sl.name), run.DeleteOptions{}), nil)
+		s.noError(s.engine().Stop(s.t.Context(), s.pod(sl.name), run.DeleteOptions{}))
 		s.model.change(sl.name, "stopped", func(p *modelPod) { p.stopped = true; p.forget() })
 		return "stop"
 	case n < 80 && p.stopped:
@@ -246,7 +246,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 		return "start"
 	case n < 84 && byFile && !sl.broken && !p.stopped:
 		s.model.change(sl.name, "delete", nil)
-		s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
+		s.noError(s.delete(run.DeleteOptions{}, sl.name))
 		s.model.change(sl.name, "deleted", nil)
 		sl.applied = false
 		return "delete"
@@ -357,7 +357,7 @@ func (s *simulation) remove(sl *slot) {
 		return
 	}
 	sl.applied, sl.fileless = false, false
-	s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
+	s.noError(s.delete(run.DeleteOptions{}, sl.name))
 }
 
 // replaceWithoutServe lets a command apply the pod of a file, and then removes the file, while
@@ -366,7 +366,7 @@ func (s *simulation) replaceWithoutServe(sl *slot) string {
 	s.model.goAway()
 	s.end()
 	s.model.change(sl.name, "delete", nil)
-	s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
+	s.noError(s.delete(run.DeleteOptions{}, sl.name))
 	s.files.remove(sl.path)
 	sl.applied, sl.fileless = true, true
 	s.model.change(sl.name, "apply", func(p *modelPod) { p.take(sl.file) })

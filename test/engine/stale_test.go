@@ -17,11 +17,7 @@ func TestStaleListOfSandboxes(t *testing.T) {
 	r := newRig(t)
 	r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Stale})
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	for _, result := range r.delete(run.DeleteOptions{}) {
-		if result.Err != nil {
-			t.Error(result.Err)
-		}
-	}
+	r.noError(r.delete(run.DeleteOptions{}))
 	r.nothingLeft()
 }
 

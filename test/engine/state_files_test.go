@@ -177,10 +177,7 @@ func TestServeWithDamagedStateFiles(t *testing.T) {
 			for _, path := range r.sharedFiles() {
 				damage(t, path, how)
 			}
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "other.yaml"), []byte(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			dir := manifestDir(t, "other.yaml", podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"))
 			get := apiClient(t, r.rig, serve.Options{Dirs: []string{dir}})
 			eventually(t, "the pod runs", func() bool {
 				views, err := r.engine().Pods(t.Context(), run.Selector{Names: []string{"other"}})

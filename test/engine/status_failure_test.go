@@ -104,9 +104,7 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 				if kept := r.got("web"); len(r.known()) != 1 || kept.Status.Phase != corev1.PodRunning {
 					t.Errorf("phase %s", kept.Status.Phase)
 				}
-				if err := r.rt.Exit("app", 1); err != nil {
-					t.Fatal(err)
-				}
+				r.exit("app", 1)
 				if w := r.got("web").Status.ContainerStatuses[0].State.Waiting; w != nil && w.Reason != "CrashLoopBackOff" {
 					t.Errorf("an earlier failure is shown again: %+v", w)
 				}

@@ -37,9 +37,7 @@ func TestApplyAfterAKilledDelete(t *testing.T) {
 			r.mustApply(slowEnd, run.OutcomeCreated)
 			before, _ := r.rt.Container("app")
 			r.rt.ForgetCalls()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			r.killAt(ctx, step{method: "StopContainer"}, false, "")
+			r.killAt(step{method: "StopContainer"}, false, "")
 			if again == "apply" {
 				r.mustApply(slowEnd, run.OutcomeReplaced)
 				if after, _ := r.rt.Container("app"); after.ID == before.ID || after.State != 1 {
@@ -68,11 +66,7 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 		time.Sleep(time.Minute)
 		begun := time.Now()
 		grace := time.Second
-		for _, result := range r.delete(run.DeleteOptions{Grace: &grace}) {
-			if result.Err != nil {
-				t.Error(result.Err)
-			}
-		}
+		r.noError(r.delete(run.DeleteOptions{Grace: &grace}))
 		if first := <-done; first[0].Err != nil {
 			t.Errorf("the first delete: %v", first[0].Err)
 		}

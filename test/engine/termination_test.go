@@ -35,9 +35,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 				}
 			}
 		}
-		if err := r.rt.Exit("app", 1); err != nil {
-			t.Fatal(err)
-		}
+		r.exit("app", 1)
 		if result := r.apply(pod); result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -63,7 +61,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))
+	r.killAt(step{method: "StartContainer"}, false, one("Never"))
 	if result := r.apply(one("Never")); result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,10 +61,7 @@ func TestTop(t *testing.T) {
 func TestTopOfServe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, critest.UsesCPU(2))
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := manifestDir(t, "web.yaml", apiPod)
 	get := apiClient(t, r, serve.Options{Dirs: []string{dir}})
 	stats := func() (s statsapi.Summary) {
 		if code, body := get("/stats/summary"); code != 200 || json.Unmarshal([]byte(body), &s) != nil {
