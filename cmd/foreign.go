@@ -32,6 +32,9 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	if slices.Contains(otherTools, first) {
 		return nil, otherTool(root, first, args[at[0]+1:])
 	}
+	if belongsToGroup(root, first, second) {
+		return translate(root, slices.Delete(slices.Clone(args), at[0], at[0]+1))
+	}
 	for _, words := range []string{first + " " + second, first} {
 		if words == first && isCommandName(root, first) || words == first+" " {
 			continue
@@ -47,7 +50,11 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 			return nil, err
 		}
 		if same, ok := sameAs[words]; ok {
-			converted := slices.Concat(args[:at[0]], same, podrunFlags(words, rest))
+			rest, formatted := dockerFlags(words, same[0], podrunFlags(words, rest))
+			if formatted {
+				same = same[:1]
+			}
+			converted := slices.Concat(args[:at[0]], same, rest)
 			if same[0] == "run" {
 				converted = imageWithDash(root, converted, at[0])
 			}
@@ -58,6 +65,9 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		return nil, unknownCommand(root, first) // otherwise cobra would report unknown flags first
 	}
 	switch first {
+	case "get":
+		rest, _ := dockerFlags(first, first, args[at[0]+1:])
+		return slices.Concat(args[:at[0]+1], rest), nil
 	case "exec":
 		return withDash(root, args, at[0]), nil
 	case "run":
@@ -66,8 +76,18 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	return args, nil
 }
 
+// belongsToGroup reports whether a command line begins with the name of a group of commands of docker and podman, and
+// with a command that podrun has, or has a hint for, without the group: pod logs, container rm.
+func belongsToGroup(root *cobra.Command, group, command string) bool {
+	words := group + " " + command
+	if group != "pod" && group != "container" || sameAs[words] != nil || useInstead[words] != "" {
+		return false
+	}
+	return isCommandName(root, command) || sameAs[command] != nil || useInstead[command] != ""
+}
+
 // otherTools are the names of tools that users type before their commands.
-var otherTools = []string{"crictl", "docker", "kubectl", "nerdctl", "oc", "podman"}
+var otherTools = []string{"crictl", "docker", "docker-compose", "kubectl", "nerdctl", "oc", "podman", "systemctl"}
 
 // otherTool returns the error for the name of another tool. The hint is the rest of the command line. If
 // podrun does not have that command, the hint is that for the command.
@@ -75,6 +95,9 @@ func otherTool(root *cobra.Command, tool string, rest []string) error {
 	hint := "omit " + tool + ": 'podrun --help' lists the commands of podrun"
 	if len(rest) > 0 {
 		hint = "omit " + tool + ": 'podrun " + shellWords(rest) + "'"
+	}
+	if tool == "docker-compose" {
+		rest = append([]string{"compose"}, rest...)
 	}
 	if _, err := translate(root, rest); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint != "" {
@@ -104,11 +127,20 @@ func podrunFlags(words string, rest []string) []string {
 	names := flagNames[words]
 	var out []string
 	for i, arg := range rest {
+		next := "END"
+		if i+1 < len(rest) && !strings.HasPrefix(rest[i+1], "-") {
+			next = "WORD"
+			if strings.Trim(rest[i+1], "0123456789") == "" {
+				next = "NUMBER"
+			}
+		}
 		switch letters, short := strings.CutPrefix(arg, "-"); {
 		case arg == "--":
 			return append(out, rest[i:]...)
 		case names[arg] != "":
 			out = append(out, names[arg])
+		case names[arg+" "+next] != "":
+			out = append(out, names[arg+" "+next])
 		case short && len(letters) > 1 && strings.Trim(letters, shorthands(names)) == "": // rm -af
 			for _, letter := range letters {
 				out = append(out, names["-"+string(letter)])

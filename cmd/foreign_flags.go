@@ -25,6 +25,7 @@ const (
 	stopSignal   = "set lifecycle.stopSignal in the manifest, or run 'podrun exec NAME -- kill -VALUE 1' to send a signal to process 1 of the container"
 	useImageName = "use 'podrun image ls REPOSITORY[:TAG]' to select images by name, and 'podrun image prune' to remove those without a tag"
 	useProcesses = "top shows CPU and memory; to list the processes of a container, run 'podrun exec NAME -- ps'"
+	execUser     = "the manifest sets the container's user (securityContext.runAsUser); if the image has su, use 'EXEC -- su -s /bin/sh VALUE -c \"ARGV\"' with the name of the user"
 	useEndpoint  = "use 'CMD --container-runtime-endpoint VALUE'"
 )
 
@@ -37,83 +38,139 @@ type foreignFlag struct {
 // foreignFlags maps a command and a flag, or a flag alone for all commands, to hints on what
 // to use.
 var foreignFlags = map[string]foreignFlag{
-	"context":          {omitCluster, true},
-	"kubeconfig":       {omitCluster, true},
-	"cluster":          {omitCluster, true},
-	"user":             {omitCluster, true},
-	"server":           {omitCluster, true},
-	"token":            {omitCluster, true},
-	"as":               {omitCluster, true},
-	"host":             {oneHost, true},
-	"H":                {oneHost, true},
-	"request-timeout":  {"use 'CMD --runtime-request-timeout=VALUE', the limit of each call to the runtime", true},
-	"runtime-endpoint": {useEndpoint, true},
-	"r":                {useEndpoint, true},
-	"image-endpoint":   {"use 'CMD --image-service-endpoint VALUE'", true},
-	"debug":            {"use 'CMD --verbose'", false},
-	"D":                {"use 'CMD --verbose'", false},
-	"log-level":        {"use 'CMD --verbose'", true},
-	"loglevel":         {"use 'CMD --verbose'", true},
-	"no-color":         {"use 'CMD --color=never'", false},
-	"R":                {eachSubdir, false},
-	"recursive":        {eachSubdir, false},
-	"show-kind":        {"use 'CMD -o name', which prints pod/NAME", false},
-	"get format":       {"use 'podrun get NAME -o jsonpath={.status.phase}' or -o go-template=TEMPLATE, with the fields of 'podrun get NAME -o json'", true},
-	"get filter":       {"use 'CMD -l app=web' for labels, or 'CMD --field-selector=status.phase=Running'", true},
-	"get f":            {"use 'podrun get NAME': get does not read manifests", true},
-	"get filename":     {"use 'podrun get NAME': get does not read manifests", true},
-	"get raw":          {"podrun has no API server; 'podrun serve' has an HTTP API: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrunVALUE'", true},
-	"get since":        {"use 'podrun logs NAME --since=VALUE' for the logs of a pod; 'podrun events' prints the age of each event", true},
-	"describe output":  {"use 'podrun get NAME -o VALUE'", true},
-	"describe o":       {"use 'podrun get NAME -o VALUE'", true},
-	"describe f":       {"use 'podrun describe NAME': describe does not read manifests", true},
-	"exec env":         {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
-	"exec e":           {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
-	"exec u":           {"the manifest sets the container's user (securityContext.runAsUser); if the image has su, use 'podrun exec NAME -- su USER -c COMMAND'", true},
-	"exec w":           {"use 'podrun exec NAME -- sh -c \"cd VALUE && COMMAND\"'", true},
-	"exec workdir":     {"use 'podrun exec NAME -- sh -c \"cd VALUE && COMMAND\"'", true},
-	"exec d":           {"use 'podrun exec NAME -- sh -c \"COMMAND &\"'", false},
-	"logs until":       {"use --since or --since-time for the beginning, and --tail for the number of lines", true},
-	"logs u":           {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
-	"logs unit":        {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
-	"run logs":         {"run prints the logs: omit the flag: 'CMD'", false},
-	"run since":        {"run prints the logs from the beginning: 'CMD'", true},
-	"run junit":        {"use 'CMD -o junit=VALUE'", true},
-	"run set":          {"change the manifest, or render a chart with the value: 'helm template CHART --set VALUE | podrun run -'", true},
-	"apply network":    {"the CNI configuration defines the network: omit the flag, or set hostNetwork: true in the manifest", true},
-	"apply replicas":   {noReplicas, true},
-	"apply image":      {"change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun apply -'", true},
-	"apply build":      {noBuild, false},
-	"apply down":       {"use 'podrun delete -f FILE'", false},
-	"delete time":      {useGrace, true},
-	"delete t":         {useGrace, true},
-	"delete field-selector": {"delete the pods that get prints: " +
-		"'podrun delete --ignore-not-found $(podrun get --field-selector=VALUE -o name)'", true},
-	"attach detach-keys":      {"attach does not support detach keys: omit the flag: 'CMD'; without -t, Ctrl-C detaches", true},
-	"top e":                   {useProcesses, true},
-	"top f":                   {useProcesses, true},
-	"stop a":                  {"use 'podrun stop --all'", false},
-	"stop signal":             {stopSignal, true},
-	"stop s":                  {stopSignal, true},
-	"restart t":               {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
-	"restart time":            {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
-	"image ls filter":         {useImageName, true},
-	"image ls f":              {useImageName, true},
-	"image rm prune":          {"use 'podrun image prune --all'", false},
-	"image rm a":              {"use 'podrun image prune --all' for all unused images", false},
-	"image rm all":            {"use 'podrun image prune --all' for all unused images", false},
-	"events field-selector":   {"use 'podrun events NAME' for the events of one pod, or 'podrun events --types=Warning' for warnings", true},
-	"events filter":           {"use 'podrun events NAME' for the events of one pod, or 'podrun events --types=Warning' for warnings", true},
-	"events watch-only":       {"use 'CMD --watch'", false},
-	"events since":            {"events are sorted by time: 'podrun events -o json' has the time of each", true},
-	"explain api-version":     {"podrun reads one version of each kind: omit the flag: 'CMD'", true},
-	"explain output":          {omitFlag, true},
-	"explain o":               {omitFlag, true},
-	"plan out":                {"use 'podrun plan FILE -o yaml > VALUE'", true},
-	"doctor fix":              {"doctor changes nothing; it prints the command that fixes each finding: 'podrun doctor'", false},
-	"serve f":                 {"use 'podrun serve VALUE'", true},
-	"serve filename":          {"use 'podrun serve VALUE'", true},
-	"service install dry-run": {"use 'podrun service install --print'", false},
+	"context":                  {omitCluster, true},
+	"kubeconfig":               {omitCluster, true},
+	"cluster":                  {omitCluster, true},
+	"user":                     {omitCluster, true},
+	"server":                   {omitCluster, true},
+	"token":                    {omitCluster, true},
+	"as":                       {omitCluster, true},
+	"s":                        {omitCluster, true},
+	"as-group":                 {omitCluster, true},
+	"as-uid":                   {omitCluster, true},
+	"username":                 {omitCluster, true},
+	"password":                 {omitCluster, true},
+	"certificate-authority":    {omitCluster, true},
+	"client-certificate":       {omitCluster, true},
+	"client-key":               {omitCluster, true},
+	"tls-server-name":          {omitCluster, true},
+	"insecure-skip-tls-verify": {omitCluster, false},
+	"cache-dir":                {omitServer, true},
+	"disable-compression":      {omitServer, false},
+	"match-server-version":     {omitServer, false},
+	"warnings-as-errors":       {omitServer, false},
+	"log-flush-frequency":      {omitServer, true},
+	"vmodule":                  {omitServer, true},
+	"subresource":              {omitServer, true},
+	"openapi-patch":            {omitServer, false},
+	"v":                        {"use 'CMD --verbose'", true},
+	"host":                     {oneHost, true},
+	"H":                        {oneHost, true},
+	"request-timeout":          {"use 'CMD --runtime-request-timeout=VALUE', the limit of each call to the runtime", true},
+	"runtime-endpoint":         {useEndpoint, true},
+	"r":                        {useEndpoint, true},
+	"image-endpoint":           {"use 'CMD --image-service-endpoint VALUE'", true},
+	"debug":                    {"use 'CMD --verbose'", false},
+	"D":                        {"use 'CMD --verbose'", false},
+	"log-level":                {"use 'CMD --verbose'", true},
+	"loglevel":                 {"use 'CMD --verbose'", true},
+	"no-color":                 {"use 'CMD --color=never'", false},
+	"R":                        {eachSubdir, false},
+	"recursive":                {eachSubdir, false},
+	"show-kind":                {"use 'CMD -o name', which prints pod/NAME", false},
+	"get format":               {"use 'podrun get NAME -o jsonpath={.status.phase}' or -o go-template=TEMPLATE, with the fields of 'podrun get NAME -o json'", true},
+	"get filter":               {"use 'CMD -l app=web' for labels, or 'CMD --field-selector=status.phase=Running'", true},
+	"get f":                    {"get does not read manifests: use 'podrun get NAME', or 'podrun diff -f VALUE' to compare the manifest with the pods", true},
+	"get filename":             {"get does not read manifests: use 'podrun get NAME', or 'podrun diff -f VALUE' to compare the manifest with the pods", true},
+	"get write-to":             {"use 'CMD > VALUE'", true},
+	"get service":              {"podrun get prints pods and workloads: omit the flag: 'CMD'; 'podrun get svc -o yaml' prints the Services", false},
+	"get last":                 {"use 'CMD --sort-by=.metadata.creationTimestamp | tail -n VALUE'", true},
+	"get latest":               {"use 'CMD --sort-by=.metadata.creationTimestamp | tail -n 1'", false},
+	"get export":               {"use 'CMD -o yaml', which prints the definition as it was applied", false},
+	"delete field-selector":    {"use 'podrun get --field-selector=VALUE -o name | xargs -r podrun delete'", true},
+	"delete latest":            {"use 'podrun get --sort-by=.metadata.creationTimestamp' to find the latest pod, and 'podrun delete NAME'", false},
+	"delete volumes":           {"use 'CMD --delete-volumes', which also deletes the pod's claims in --pvc-dir", false},
+	"delete interactive":       {"podrun does not ask for confirmation: 'CMD --dry-run=client' prints what would be deleted", false},
+	"delete i":                 {"podrun does not ask for confirmation: 'CMD --dry-run=client' prints what would be deleted", false},
+	"delete raw":               {omitServer, true},
+	"stop now":                 {"omit the flag: 'CMD'", false},
+	"get raw":                  {"podrun has no API server; 'podrun serve' has an HTTP API: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrunVALUE'", true},
+	"get since":                {"use 'podrun logs NAME --since=VALUE' for the logs of a pod; 'podrun events' prints the age of each event", true},
+	"describe output":          {"use 'podrun get NAME -o VALUE'", true},
+	"describe o":               {"use 'podrun get NAME -o VALUE'", true},
+	"describe f":               {"use 'podrun describe NAME': describe does not read manifests", true},
+	"exec env":                 {"use 'EXEC -- env VALUE ARGV'", true},
+	"exec e":                   {"use 'EXEC -- env VALUE ARGV'", true},
+	"exec env-file":            {"use 'EXEC -- env $(cat VALUE) ARGV'", true},
+	"exec user":                {execUser, true},
+	"exec u":                   {execUser, true},
+	"exec w":                   {"use 'EXEC -- sh -c \"cd VALUE && ARGV\"'", true},
+	"exec workdir":             {"use 'EXEC -- sh -c \"cd VALUE && ARGV\"'", true},
+	"exec d":                   {"use 'EXEC -- sh -c \"ARGV >/dev/null 2>&1 &\"'", false},
+	"exec detach":              {"use 'EXEC -- sh -c \"ARGV >/dev/null 2>&1 &\"'", false},
+	"exec privileged":          {"the manifest sets the privileges (securityContext.privileged: true): omit the flag: 'CMD'", false},
+	"exec detach-keys":         {omitFlag, true},
+	"logs r":                   {"logs prints the oldest line first: use 'CMD | tac'", false},
+	"logs reverse":             {"logs prints the oldest line first: use 'CMD | tac'", false},
+	"logs e":                   {"use 'CMD --tail=1000 | less +G'", false},
+	"logs pager-end":           {"use 'CMD --tail=1000 | less +G'", false},
+	"logs lines":               {"use 'CMD --tail=VALUE'", true},
+	"logs k":                   {"the kernel's messages are not in the log of a pod: use 'journalctl -k' or 'dmesg'", false},
+	"logs dmesg":               {"the kernel's messages are not in the log of a pod: use 'journalctl -k' or 'dmesg'", false},
+	"logs b":                   {"podrun logs prints the lines of all boots: use 'CMD --since=1h', or 'CMD --since-time=2006-01-02T15:04:05Z'", false},
+	"logs boot":                {"podrun logs prints the lines of all boots: use 'CMD --since=1h', or 'CMD --since-time=2006-01-02T15:04:05Z'", false},
+	"logs o":                   {"use 'CMD --timestamps' for the time of each line, or omit the flag: 'CMD'", true},
+	"logs output":              {"use 'CMD --timestamps' for the time of each line, or omit the flag: 'CMD'", true},
+	"logs grep":                {"use 'CMD | grep VALUE'", true},
+	"logs g":                   {"use 'CMD | grep VALUE'", true},
+	"logs names":               {"use 'CMD --prefix'", false},
+	"doctor format":            {"use 'podrun doctor -o json'", true},
+	"version f":                {"use 'podrun version -o json'", true},
+	"events until":             {"events are sorted by time: 'podrun events -o json' has the time of each", true},
+	"image pull a":             {"omit the flag, and pull each tag: 'CMD'", false},
+	"image pull all-tags":      {"omit the flag, and pull each tag: 'CMD'", false},
+	"image pull platform":      {"podrun pulls the images of this host's platform: omit the flag: 'CMD'", true},
+	"image ls tree":            {omitFlag, false},
+	"image prune filter":       {"podrun image prune does not select by time or label: 'podrun image prune --all --dry-run' prints what would be removed", true},
+	"logs until":               {"use --since or --since-time for the beginning, and --tail for the number of lines", true},
+	"logs u":                   {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
+	"logs unit":                {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
+	"run logs":                 {"run prints the logs: omit the flag: 'CMD'", false},
+	"run since":                {"run prints the logs from the beginning: 'CMD'", true},
+	"run junit":                {"use 'CMD -o junit=VALUE'", true},
+	"run set":                  {"change the manifest, or render a chart with the value: 'helm template CHART --set VALUE | podrun run -'", true},
+	"apply network":            {"the CNI configuration defines the network: omit the flag, or set hostNetwork: true in the manifest", true},
+	"apply replicas":           {noReplicas, true},
+	"apply image":              {"change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun apply -'", true},
+	"apply build":              {noBuild, false},
+	"apply down":               {"use 'podrun delete -f FILE'", false},
+	"delete time":              {useGrace, true},
+	"delete t":                 {useGrace, true},
+	"attach detach-keys":       {"attach does not support detach keys: omit the flag: 'CMD'; without -t, Ctrl-C detaches", true},
+	"top e":                    {useProcesses, true},
+	"top f":                    {useProcesses, true},
+	"stop a":                   {"use 'podrun stop --all'", false},
+	"stop signal":              {stopSignal, true},
+	"stop s":                   {stopSignal, true},
+	"restart t":                {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
+	"restart time":             {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
+	"image ls filter":          {useImageName, true},
+	"image ls f":               {useImageName, true},
+	"image rm prune":           {"use 'podrun image prune --all'", false},
+	"image rm a":               {"use 'podrun image prune --all' for all unused images", false},
+	"image rm all":             {"use 'podrun image prune --all' for all unused images", false},
+	"events field-selector":    {"use 'podrun events NAME' for the events of one pod, or 'podrun events --types=Warning' for warnings", true},
+	"events filter":            {"use 'podrun events NAME' for the events of one pod, or 'podrun events --types=Warning' for warnings", true},
+	"events watch-only":        {"use 'CMD --watch'", false},
+	"events since":             {"events are sorted by time: 'podrun events -o json' has the time of each", true},
+	"explain api-version":      {"podrun reads one version of each kind: omit the flag: 'CMD'", true},
+	"explain output":           {omitFlag, true},
+	"explain o":                {omitFlag, true},
+	"plan out":                 {"use 'podrun plan FILE -o yaml > VALUE'", true},
+	"doctor fix":               {"doctor changes nothing; it prints the command that fixes each finding: 'podrun doctor'", false},
+	"serve f":                  {"use 'podrun serve VALUE'", true},
+	"serve filename":           {"use 'podrun serve VALUE'", true},
+	"service install dry-run":  {"use 'podrun service install --print'", false},
 }
 
 // flagError returns the usage error for a flag. Its hint states what to use instead, the flag
@@ -134,7 +191,7 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 
 func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	dashed := shownFlag(name, "")
-	if hint := cmp.Or(a.formatHint(c, name), a.filterHint(c, name), a.eventsHint(c, name)); hint != "" {
+	if hint := cmp.Or(a.formatHint(c, name), a.eventsHint(c, name)); hint != "" {
 		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
 	if hint, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
@@ -194,8 +251,7 @@ func (a *app) eventsHint(c *cobra.Command, name string) string {
 	return ""
 }
 
-// formatHint returns the hint for docker's --format json (also {{json .}}), --format yaml and --format TEMPLATE on
-// a command with -o, or "".
+// formatHint returns the hint for docker's --format json (also {{json .}}) and --format yaml on a command with -o, or "".
 func (a *app) formatHint(c *cobra.Command, name string) string {
 	rest, value := withoutFlag(a.typed, name, true)
 	if value == "{{json .}}" || value == "{{ json . }}" {
@@ -204,9 +260,8 @@ func (a *app) formatHint(c *cobra.Command, name string) string {
 	if name != "format" || c.Flags().Lookup("output") == nil {
 		return ""
 	}
-	rest, _ = withoutFlag(rest, "o", true) // podrun inspect is get -o json
 	if value != "json" && value != "yaml" {
-		return a.templateHint(c, value, rest)
+		return ""
 	}
 	dash := slices.Index(rest, "--")
 	if dash < 0 {
@@ -216,17 +271,36 @@ func (a *app) formatHint(c *cobra.Command, name string) string {
 }
 
 // wordsInHint are the words that flagHint replaces.
-var wordsInHint = regexp.MustCompile(`\bCMD\b|VALUE\b`)
+var wordsInHint = regexp.MustCompile(`\bCMD\b|\bEXEC\b|\bARGV\b|VALUE\b`)
 
 // flagHint returns a foreign flag's hint for the command line.
 func (a *app) flagHint(c *cobra.Command, f foreignFlag, name string) string {
 	rest, value := withoutFlag(a.typed, name, f.value)
+	if f.hint == omitCluster || f.hint == omitServer { // a command line often has several of them
+		for other, of := range foreignFlags {
+			if of.hint == omitCluster || of.hint == omitServer {
+				rest, _ = withoutFlag(rest, other, of.value)
+			}
+		}
+	}
 	at := slices.Index(rest, c.Name())
-	hint := fillHint(f.hint, rest[at+1:])
-	return wordsInHint.ReplaceAllStringFunc(hint, func(word string) string {
+	command, dash := "", len(rest)
+	if c.Name() == "exec" {
+		rest = withDash(c.Root(), rest, at)
+		if dash = slices.Index(rest, "--"); dash >= 0 {
+			command = shellWords(rest[dash+1:])
+		} else {
+			dash = len(rest)
+		}
+	}
+	return wordsInHint.ReplaceAllStringFunc(fillHint(f.hint, rest[at+1:]), func(word string) string {
 		switch {
 		case word == "CMD":
 			return shellWords(append([]string{"podrun"}, rest...))
+		case word == "EXEC":
+			return shellWords(append([]string{"podrun"}, rest[:dash]...))
+		case word == "ARGV":
+			return cmp.Or(command, "COMMAND")
 		case value != "":
 			return shellWord(value)
 		}

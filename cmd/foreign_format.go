@@ -1,11 +1,10 @@
 package cmd
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // dockerFields maps fields in the templates of docker ps and docker inspect to fields of a Pod.
@@ -25,6 +24,9 @@ var dockerFields = map[string]string{
 	"State.StartedAt":           ".status.startTime",
 	"Created":                   ".metadata.creationTimestamp",
 	"CreatedAt":                 ".metadata.creationTimestamp",
+	"Command":                   ".spec.containers[*].command",
+	"RunningFor":                ".status.startTime",
+	"State.Running":             ".status.containerStatuses[*].started",
 	"RestartCount":              ".status.containerStatuses[*].restartCount",
 	"Ports":                     ".spec.containers[*].ports[*].hostPort",
 	"NetworkSettings.IPAddress": ".status.podIP",
@@ -33,51 +35,121 @@ var dockerFields = map[string]string{
 // dockerField matches a field in a template of docker.
 var dockerField = regexp.MustCompile(`\{\{ *(?:json +)?\.([A-Za-z.]+) *\}\}`)
 
-// templateHint returns the hint for a template of docker ps and docker inspect: the same fields as columns. It
-// returns "" if podrun does not know one of the fields, or if the template has none.
-func (a *app) templateHint(c *cobra.Command, template string, rest []string) string {
-	fields := dockerField.FindAllStringSubmatch(template, -1)
-	if c.Name() != "get" || len(fields) == 0 || strings.Count(template, "{{") != len(fields) {
-		return ""
+// dockerFlags converts docker's flags --format and --filter in the arguments of get, and reports whether it converted
+// a --format. Words is the command as it was typed. It does not change values that have no equivalent: for them,
+// unknownFlag returns a hint.
+func dockerFlags(words, command string, args []string) (out []string, formatted bool) {
+	if command != "get" {
+		return args, false
+	}
+	var selectors = map[string][]string{}
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(out, args[i:]...), formatted
+		}
+		flag, value, attached := strings.Cut(args[i], "=")
+		known := flag == "--format" || flag == "--filter" || flag == "-f"
+		if known && !attached && i+1 < len(args) {
+			value = args[i+1]
+		}
+		output := outputOfFormat(value)
+		if output == nil && slices.Contains([]string{"ps", "ls", "list", "pods"}, words) {
+			output = lineOfFormat(value)
+		}
+		selector, selected := selectorOfFilter(value)
+		switch {
+		case known && flag != "--filter" && output != nil:
+			out, formatted = append(out, output...), true
+		case known && flag != "--format" && selector != "":
+			selectors[selector] = append(selectors[selector], selected)
+		default:
+			out = append(out, args[i])
+			continue
+		}
+		if !attached {
+			i++
+		}
+	}
+	for _, flag := range slices.Sorted(maps.Keys(selectors)) {
+		out = append(out, flag+"="+strings.Join(selectors[flag], ","))
+	}
+	return out, formatted
+}
+
+// outputOfFormat returns the flags of get for a template of docker ps and docker inspect: the same fields as columns. It
+// returns nil if podrun does not know one of the fields. If the template contains several fields, it must begin with
+// the word table, because the columns have another separator.
+func outputOfFormat(template string) []string {
+	switch strings.ReplaceAll(template, " ", "") {
+	case "json", "{{json.}}":
+		return []string{"-o", "json"}
+	case "yaml":
+		return []string{"-o", "yaml"}
+	}
+	found := dockerField.FindAllStringSubmatch(template, -1)
+	heading := strings.HasPrefix(template, "table ")
+	if len(found) == 0 || strings.Count(template, "{{") != len(found) || !heading && template != found[0][0] {
+		return nil
 	}
 	var columns []string
-	for _, f := range fields {
+	for _, f := range found {
 		path, ok := dockerFields[f[1]]
 		if !ok {
-			return ""
+			return nil
 		}
 		columns = append(columns, strings.ToUpper(f[1][strings.LastIndex(f[1], ".")+1:])+":"+path)
 	}
-	rest = append(slices.Clone(rest), "-o", "custom-columns="+strings.Join(columns, ","))
-	if !strings.HasPrefix(template, "table ") {
-		rest = append(rest, "--no-headers")
+	out := []string{"-o", "custom-columns=" + strings.Join(columns, ",")}
+	if !heading {
+		out = append(out, "--no-headers")
 	}
-	return "use 'podrun " + shellWords(rest) + "'"
+	return out
 }
 
-// dockerPhases maps states of docker's containers to phases of pods.
-var dockerPhases = map[string]string{"running": "Running", "created": "Pending"}
+// lineOfFormat returns the flags of get for a template of docker ps with several fields: the same text for each pod. It
+// returns nil if podrun does not know one of the fields.
+func lineOfFormat(template string) []string {
+	if !dockerField.MatchString(template) {
+		return nil
+	}
+	var line strings.Builder
+	line.WriteString("jsonpath={range .items[*]}")
+	literal := func(text string) {
+		if text != "" {
+			line.WriteString(`{"` + strings.ReplaceAll(text, `"`, `\"`) + `"}`)
+		}
+	}
+	at := 0
+	for _, m := range dockerField.FindAllStringSubmatchIndex(template, -1) {
+		path, ok := dockerFields[template[m[2]:m[3]]]
+		if !ok || strings.Contains(template[at:m[0]], "{{") {
+			return nil
+		}
+		literal(template[at:m[0]])
+		line.WriteString("{" + path + "}")
+		at = m[1]
+	}
+	if strings.Contains(template[at:], "{{") || strings.HasPrefix(template, "table ") {
+		return nil
+	}
+	literal(template[at:])
+	return []string{"-o", line.String() + `{"\n"}{end}`}
+}
 
-// filterHint returns the hint for docker's --filter on a command that prints pods, or "".
-func (a *app) filterHint(c *cobra.Command, name string) string {
-	if c.Name() != "get" || name != "filter" && name != "f" {
-		return ""
-	}
-	rest, filter := withoutFlag(a.typed, name, true)
-	key, value, _ := strings.Cut(filter, "=")
-	switch {
+// dockerStates maps states of docker's containers to field selectors of pods.
+var dockerStates = map[string]string{"running": "status.phase=Running", "created": "status.phase=Pending",
+	"exited": "status.phase!=Running,status.phase!=Pending,status.phase!=Unknown", "dead": "status.phase=Failed"}
+
+// selectorOfFilter returns the flag of get, and its value, for a filter of docker ps, or "".
+func selectorOfFilter(filter string) (flag, value string) {
+	switch key, value, _ := strings.Cut(filter, "="); {
 	case value == "":
-		return ""
 	case key == "name":
-		rest = append(rest, value)
+		return "--field-selector", "metadata.name=" + value
 	case key == "label":
-		rest = append(rest, "-l", value)
-	case key == "status" && dockerPhases[value] != "":
-		rest = append(rest, "--field-selector=status.phase="+dockerPhases[value])
-	case key == "status" && (value == "exited" || value == "dead"):
-		rest = append(rest, "--field-selector=status.phase!=Running")
-	default:
-		return ""
+		return "--selector", value
+	case key == "status" && dockerStates[value] != "":
+		return "--field-selector", dockerStates[value]
 	}
-	return "use 'podrun " + shellWords(rest) + "'"
+	return "", ""
 }

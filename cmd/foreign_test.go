@@ -91,11 +91,10 @@ func TestOtherTool(t *testing.T) {
 
 func TestFormatHint(t *testing.T) {
 	for line, want := range map[string]string{
-		"get --format json":             "use 'podrun get -o json'",
-		"get -o json --format=yaml web": "use 'podrun get web -o yaml'",
-		"get --format {{json_.}}":       "use 'podrun get -o json'",
-		"get --format {{.Size}}":        "use 'podrun get NAME -o jsonpath",
-		"events --format json":          "use 'podrun events -o json'",
+		"get --format json":       "use 'podrun get -o json'",
+		"get --format {{json_.}}": "use 'podrun get -o json'",
+		"get --format {{.Size}}":  "use 'podrun get NAME -o jsonpath",
+		"events --format json":    "use 'podrun events -o json'",
 	} {
 		a := newApp(Streams{})
 		root := newRoot(a)

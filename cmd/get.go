@@ -87,7 +87,7 @@ output also contains the ConfigMaps, Secrets and claims of the pods.
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	f.add(c.Flags())
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-as-json=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "list the pods, then print each pod that changes, until interrupted; on a terminal, show a live view; -o json prints one object per line")
 	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "like --watch, but do not list the pods first")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print only names, like -o name")

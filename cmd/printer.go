@@ -23,7 +23,7 @@ var plainOutputs = []string{"wide", "json", "yaml", "name"}
 
 // templateOutputs are the values of -o that take a template, as in jsonpath={.metadata.name}.
 // With the suffix -file, they take the name of a file that contains the template.
-var templateOutputs = []string{"jsonpath", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
+var templateOutputs = []string{"jsonpath", "jsonpath-as-json", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
 
 // maxTemplate is the maximum size of a template file in bytes.
 const maxTemplate = 1 << 20
@@ -108,11 +108,12 @@ func (f *printFlags) printer(ctx context.Context, output string) (podPrinter, er
 
 func (f *printFlags) templatePrinter(format, template string) (podPrinter, error) {
 	switch format {
-	case "jsonpath":
+	case "jsonpath", "jsonpath-as-json":
 		p, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
 			return nil, err
 		}
+		p.EnableJSONOutput(format == "jsonpath-as-json")
 		p.AllowMissingKeys(f.allowMissed)
 		return adapted{p}, nil
 	case "go-template":

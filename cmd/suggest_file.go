@@ -65,7 +65,7 @@ func (a *app) notFile(name string) string {
 	case "diff":
 		return "name a manifest, for example 'podrun diff " + word + ".yaml'; to print the definition of a pod, run 'podrun get pod " + word + " -o yaml'"
 	case "create":
-		return "name a manifest with -f; to start a pod from an image, run 'podrun run -d " + word + "'"
+		return "name a manifest with -f; to start a pod from an image, run 'podrun run -d IMAGE'"
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ func TestSuggestFile(t *testing.T) {
 		"apply a,svc.yml":                     "did you mean svc.yaml?",
 		"apply manifest/web.yaml":             "did you mean manifests/web.yaml? 'podrun apply manifests/web.yaml'",
 		"diff hello":                          "name a manifest, for example 'podrun diff hello.yaml'; to print the definition of a pod, run 'podrun get pod hello -o yaml'",
-		"create nginx":                        "name a manifest with -f; to start a pod from an image, run 'podrun run -d nginx'",
+		"create nginx":                        "name a manifest with -f; to start a pod from an image, run 'podrun run -d IMAGE'",
 		"apply manifests/*.json":              "no file matches the pattern: use -f manifests to read all manifests of the directory",
 		"apply nope/*.json":                   "the current directory has no nope",
 		"apply two.yml":                       unchanged,

@@ -211,7 +211,10 @@ func shellWords(words []string) string {
 // argument if takesValue is set. Name has no dashes.
 func withoutFlag(args []string, name string, takesValue bool) (rest []string, value string) {
 	dashed := "--" + name
-	if len(name) == 1 {
+	if len(name) == 1 && !slices.ContainsFunc(args, func(arg string) bool { // --v=6 of kubectl
+		given, _, _ := strings.Cut(arg, "=")
+		return given == dashed
+	}) {
 		dashed = "-" + name
 	}
 	for i := 0; i < len(args); i++ {

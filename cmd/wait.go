@@ -2,11 +2,16 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 )
@@ -19,8 +24,10 @@ func newWait(a *app) *cobra.Command {
 		Use:   "wait NAME... | -l SELECTOR | --all",
 		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), have a phase (--for=phase=Running),
-have completed (--for=completed) or are deleted (--for=delete). Values are not
-case-sensitive. With --for=condition=TYPE=False, wait until the condition is false. For a
+have completed (--for=completed), exist (--for=create) or are deleted (--for=delete), or
+until a field of their status exists or has a value (--for=jsonpath='{.status.podIP}',
+--for=jsonpath='{.status.phase}'=Running). Values are not case-sensitive, except those of
+fields. With --for=condition=TYPE=False, wait until the condition is false. For a
 Job or Deployment, wait also accepts the conditions complete, failed and available, which
 correspond to the phase or the readiness of its pod. For a Job that 'podrun serve' runs,
 these are the conditions of the Job itself.
@@ -38,17 +45,23 @@ The exit code is 0 when the condition is met and 124 when the timeout expires. W
   podrun wait job --for=completed
   podrun wait --for=condition=complete job/backup --timeout 1h`,
 		RunE: func(c *cobra.Command, given []string) error {
+			if strings.EqualFold(what, "create") {
+				return a.waitCreated(c, pick, given, o)
+			}
 			goal, err := lifecycle.ParseGoal(what)
 			if err != nil {
 				hint := "use --for=started for the start of all containers, --for=condition=Ready for readiness, or --for=completed for the end of a pod"
 				return usageHint(fmt.Errorf("--for: %w", err), hint)
 			}
 			o.For = goal
+			if workload := ofWorkload(what, given); workload != "" {
+				return usageHint(fmt.Errorf("--for=%s: for the workload %s, wait does not read its status", what, workload), "use --for=condition=Available, or --for=condition=Complete for a Job")
+			}
 			return a.runWait(c, pick, given, o)
 		},
 	}
 	pick.add(c.Flags())
-	c.Flags().StringVar(&what, "for", string(lifecycle.GoalReady), "ready, started, completed, delete, condition=TYPE or phase=PHASE")
+	c.Flags().StringVar(&what, "for", string(lifecycle.GoalReady), "ready, started, completed, create, delete, condition=TYPE, phase=PHASE or jsonpath={.status.FIELD}[=VALUE]")
 	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "how long to wait; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	a.addQuiet(c)
@@ -92,6 +105,56 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	}
 	a.printCompleted(results)
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
+}
+
+// ofWorkload returns the first argument that names a workload if a goal is a JSONPath expression, which podrun evaluates
+// for pods only, or "".
+func ofWorkload(what string, given []string) string {
+	if kind, _, _ := strings.Cut(what, "="); !strings.EqualFold(kind, "jsonpath") || strings.Contains(what, ".status.phase}=") {
+		return ""
+	}
+	for _, word := range given {
+		if kind, _, _ := strings.Cut(word, "/"); workloadKind(kind) != "" {
+			return word
+		}
+	}
+	return ""
+}
+
+// createPoll is the interval at which waitCreated looks for the pods.
+const createPoll = 100 * time.Millisecond
+
+// waitCreated waits until the selected pods exist: all named ones, or one that a selector matches.
+func (a *app) waitCreated(c *cobra.Command, pick *pickFlags, given []string, o run.WaitOptions) error {
+	if err := pick.check(c, given); err != nil {
+		return err
+	}
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	ctx, cancel := run.WithTimeout(c.Context(), o.Timeout)
+	defer cancel()
+	engine, closeAll, err := a.engine(ctx, a.renderer(), run.RuntimeReads)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for {
+		pods, err := pick.pods(ctx, a, engine, false)
+		if err == nil {
+			var results []run.Result
+			for _, p := range pods {
+				results = append(results, run.Result{ID: p.ID, Outcome: run.OutcomeMet})
+			}
+			return a.report(ctx, results)
+		}
+		if !errors.Is(err, problem.ErrNotFound) {
+			return err
+		}
+		if wait.Sleep(ctx, createPoll) != nil {
+			return &problem.Error{Kind: problem.Deadline, Object: shellWords(given), Err: errors.New("not created in time"), Hint: "increase --timeout"}
+		}
+	}
 }
 
 // waitJobs waits for the Jobs of 'podrun serve' among the arguments, and removes them from the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -312,7 +313,7 @@ func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifec
 			return true, nil
 		}
 		if ended != "" {
-			return true, &problem.Error{Kind: problem.Failed, Object: object, Err: fmt.Errorf("has ended (%s) before the condition was met", ended), Hint: "run 'podrun describe job " + name + "' to see why"}
+			return true, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New(howEnded(jobs[i].Object, ended)), Hint: "run 'podrun describe job " + name + "' to see why"}
 		}
 		if err := wait.Sleep(ctx, jobPoll); err != nil {
 			hint := "increase --timeout"
@@ -322,6 +323,19 @@ func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifec
 			return true, &problem.Error{Kind: problem.Deadline, Object: object, Err: errors.New("the condition was not met in time"), Hint: hint}
 		}
 	}
+}
+
+// howEnded describes the end of a Job that has not reached the goal of a wait, with the reason of its failure.
+func howEnded(j *batchv1.Job, ended string) string {
+	if ended == string(batchv1.JobFailed) {
+		for _, c := range j.Status.Conditions {
+			if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue && c.Reason != "" {
+				return "has failed: " + c.Reason + ": " + c.Message
+			}
+		}
+		return "has failed"
+	}
+	return "has ended (" + ended + ") before the condition was met"
 }
 
 // jobPoll is the interval at which WaitJob reads the record of the Job.

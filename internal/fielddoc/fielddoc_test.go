@@ -187,7 +187,7 @@ func TestLookupUnknown(t *testing.T) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
-	if Find("svc") != nil || Find("") != nil || Find("PODS").Name != "Pod" {
+	if Find("node") != nil || Find("") != nil || Find("PODS").Name != "Pod" {
 		t.Error("Find")
 	}
 }

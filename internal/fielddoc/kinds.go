@@ -35,6 +35,8 @@ var Kinds = []Kind{
 	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or to a directory with --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
 	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "podrun binds claims of the input to it if its source is hostPath, local or nfs", "", reflect.TypeFor[corev1.PersistentVolume]()},
 	{"PodTemplate", "", "v1", []string{"podtemplates", "podtemplate"}, oneOfTemplate, "template.", reflect.TypeFor[corev1.PodTemplate]()},
+	{"Service", "", "v1", []string{"services", "service", "svc"}, "podrun gives it an address and forwards its ports to the selected pods of this host", "", reflect.TypeFor[corev1.Service]()},
+	{"ReplicationController", "", "v1", []string{"replicationcontrollers", "replicationcontroller", "rc"}, severalOfTemplate, "spec.template.", reflect.TypeFor[corev1.ReplicationController]()},
 	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, severalOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
 	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
 	{"StatefulSet", "apps", "v1", []string{"statefulsets", "statefulset", "sts"}, severalOfTemplate, "spec.template.", reflect.TypeFor[appsv1.StatefulSet]()},

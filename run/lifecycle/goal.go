@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/jsonpath"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
@@ -42,8 +44,8 @@ func (g Goal) Debugs() string {
 // ParseGoal parses the value of --for or --wait like kubectl wait. Case is ignored. A condition
 // must be True unless the value specifies another status (condition=Ready=False). The conditions
 // of Deployments and Jobs correspond to those of their pod. Available means the condition Ready;
-// Complete and Failed mean phases. Of kubectl's jsonpath conditions, only the phase is supported:
-// jsonpath={.status.phase}=PHASE.
+// Complete and Failed mean phases. A JSONPath expression (jsonpath={.status.podIP}) must select one field of
+// the pod's status; without a value, the field must exist.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {
@@ -70,10 +72,7 @@ func ParseGoal(text string) (Goal, error) {
 			}
 		}
 	case strings.EqualFold(key, "jsonpath"):
-		path, phase, _ := strings.Cut(value, "=")
-		if strings.Trim(path, "{}'\"") == ".status.phase" {
-			return ParseGoal("phase=" + phase)
-		}
+		return parsePathGoal(value)
 	case strings.EqualFold(key, "phase"):
 		for _, p := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed} {
 			if strings.EqualFold(value, string(p)) {
@@ -81,7 +80,51 @@ func ParseGoal(text string) (Goal, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%q is not one of started, ready, completed, delete, condition=TYPE[=STATUS] and phase=PHASE", text)
+	return "", fmt.Errorf("%q is not one of started, ready, completed, delete, condition=TYPE[=STATUS], phase=PHASE and jsonpath={.status.FIELD}[=VALUE]", text)
+}
+
+// parsePathGoal parses the value of jsonpath= in a goal: an expression, and the value that is required. As in kubectl,
+// the expression may lack the braces, and the value may be quoted.
+func parsePathGoal(text string) (Goal, error) {
+	end := strings.LastIndex(text, "}") + 1
+	if end == 0 {
+		end = strings.Index(text+"=", "=")
+	}
+	path, want := strings.Trim(text[:end], "'\"{}"), strings.Trim(strings.TrimPrefix(strings.Trim(text[end:], "'\""), "="), "'\"")
+	path = "." + strings.TrimPrefix(path, ".")
+	if path == ".status.phase" && want != "" {
+		return ParseGoal("phase=" + want)
+	}
+	if path != ".status" && !strings.HasPrefix(path, ".status.") {
+		return "", fmt.Errorf("the expression %s does not select a field of the status", text)
+	}
+	if err := jsonpath.New("goal").Parse("{" + path + "}"); err != nil {
+		return "", fmt.Errorf("%s is not a JSONPath expression: %w", text, err)
+	}
+	return Goal(pathPrefix + path + "}" + want), nil
+}
+
+// pathPrefix begins a goal for a field of the status. The expression ends with the last brace, and the required value
+// follows.
+const pathPrefix = "jsonpath={"
+
+// reachedByPath reports whether the field of the status exists and has the value that the goal requires.
+func (g Goal) reachedByPath(status corev1.PodStatus) bool {
+	text := strings.TrimPrefix(string(g), "jsonpath=")
+	end := strings.LastIndex(text, "}") + 1
+	expression, want := jsonpath.New("goal"), text[end:]
+	if expression.Parse(text[:end]) != nil {
+		return false // ParseGoal has parsed it
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Pod{Status: status})
+	if err != nil {
+		return false
+	}
+	found, err := expression.FindResults(object) // an error means that a field does not exist
+	if err != nil || len(found) != 1 || len(found[0]) != 1 || !found[0][0].IsValid() {
+		return false
+	}
+	return want == "" || fmt.Sprint(found[0][0].Interface()) == want
 }
 
 // workloadConditions maps the conditions of Deployments and Jobs, in lower case, to conditions of
@@ -191,6 +234,8 @@ func (g Goal) ReachedBy(status corev1.PodStatus) bool {
 		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
 	case g.phase() != "":
 		return status.Phase == g.phase()
+	case strings.HasPrefix(string(g), pathPrefix):
+		return g.reachedByPath(status)
 	}
 	kind, want := g.condition()
 	for _, c := range status.Conditions {

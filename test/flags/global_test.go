@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -55,6 +56,7 @@ func TestGlobalFlags(t *testing.T) {
 		every = 1
 	}
 	flags, rigs := globalFlags(), newRigs(t)
+	t.Cleanup(func() { _ = os.RemoveAll("relative") }) // a value of the flags for directories
 	for _, f := range flags {
 		if len(globalOptions(f)) == 0 {
 			t.Errorf("--%s: add values to globalValues", f.Name)

@@ -39,6 +39,7 @@ const silence = time.Second
 // host is a root directory of podrun, a directory with files, and a runtime.
 type host struct {
 	dir    string
+	bare   bool // the environment contains the settings, so that call adds no flags
 	layout identity.Layout
 	rt     *critest.Runtime
 	stop   func()
@@ -154,7 +155,11 @@ func (h *host) full(args []string) []string {
 	if n < 0 {
 		n = len(args)
 	}
-	args = slices.Concat(args[:n], h.settings(), args[n:])
+	var settings []string
+	if !h.bare {
+		settings = h.settings()
+	}
+	args = slices.Concat(args[:n], settings, args[n:])
 	for i, word := range args {
 		args[i] = strings.ReplaceAll(word, "@/", h.dir+"/")
 	}

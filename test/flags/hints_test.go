@@ -1,0 +1,225 @@
+package flags
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/test/ring"
+)
+
+// usersLines returns the command lines of testdata/kubectl-users.txt that podrun refuses with a hint.
+func usersLines(t *testing.T) (lines []string) {
+	f, err := os.Open("../../testdata/kubectl-users.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		if line, ok := strings.CutPrefix(scan.Text(), "? "); ok {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) < 100 {
+		t.Fatalf("only %d lines (%v)", len(lines), scan.Err())
+	}
+	return lines
+}
+
+// tableLines returns a command line for each row of the tables of hints in package cmd, which it reads from the source. A
+// row for a command becomes that command with the name of a pod, and a row for a flag becomes the flag with the usual
+// arguments of its command.
+func tableLines(t *testing.T) (lines [][]string) {
+	for _, name := range []string{"foreign_commands.go", "foreign_flags.go", "foreign_run_flags.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/"+name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || !slices.Contains([]string{"useInstead", "foreignFlags", "foreignRunFlags"}, spec.Names[0].Name) {
+				return !ok
+			}
+			for _, row := range spec.Values[0].(*ast.CompositeLit).Elts {
+				pair := row.(*ast.KeyValueExpr)
+				key, err := strconv.Unquote(pair.Key.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch spec.Names[0].Name {
+				case "useInstead":
+					line := append(words(key), "web")
+					if strings.HasSuffix(key, "exec") {
+						line = append(line, "ls")
+					}
+					lines = append(lines, line)
+				case "foreignRunFlags":
+					lines = append(lines, flagLine("run", key, false))
+				default:
+					takesValue := pair.Value.(*ast.CompositeLit).Elts[1].(*ast.Ident).Name == "true"
+					command, flag := "get", key
+					if last := strings.LastIndex(key, " "); last >= 0 {
+						command, flag = key[:last], key[last+1:]
+					}
+					lines = append(lines, flagLine(command, flag, takesValue))
+				}
+			}
+			return false
+		})
+	}
+	return lines
+}
+
+// valuesInHints are the values of flags in tableLines whose hints are valid only with a value of some form.
+var valuesInHints = map[string]string{
+	"time": "5", "t": "5", "lines": "5", "since": "5m", "request-timeout": "5s", "runtime-endpoint": "unix:///cri.sock", "r": "unix:///cri.sock",
+	"image-endpoint": "unix:///cri.sock", "output": "json", "o": "json", "env": "A=b", "e": "A=b", "field-selector": "status.phase=Failed", "f": "web.yaml",
+	"filename": "web.yaml", "signal": "TERM", "s": "TERM", "build": "",
+}
+
+// flagLine returns a command line with a flag of another tool.
+func flagLine(command, flag string, takesValue bool) []string {
+	dashed := "--" + flag
+	if len(flag) == 1 && flag != "v" { // -v is --verbose
+		dashed = "-" + flag
+	}
+	line := append(words(command), dashed)
+	if takesValue {
+		line = append(line, cmp.Or(valuesInHints[flag], "x"))
+	}
+	for _, word := range forms["podrun "+command][0].args {
+		line = append(line, strings.TrimPrefix(word, "@/")) // the test runs in the directory of the files
+	}
+	return line
+}
+
+// inQuotes matches a command line in a hint. Words of the command line can be in quotation marks, too.
+var inQuotes = regexp.MustCompile(`'((?:[^']|'[^' ]*')+?)'(?:[ ,.;:)]|$)`)
+
+// placeholders are words in hints for which the user substitutes a value, with the values of the test.
+var placeholders = strings.NewReplacer("[:TAG]", "", "REPOSITORY", "registry.example/app", "IMAGE:TAG", "registry.example/app:1", "IMAGE", "registry.example/app:1",
+	"NAME", "web", "POD", "web", "FILE", "web.yaml", "COMMAND", "ls", "DIR", "manifests", "PATH", "/etc", "PORT", "80", "VALUE", "5", "USER", "root", "TYPE", "app",
+	"SELECTOR", "app=web", "ARGS", "web", "KUSTOMIZATION", "overlays/prod", "ARCHIVE", "web.yaml", "…", "web", "CONTAINER", "web", "KEY", "a", "TARGET", "web.yaml")
+
+// untried are the commands in hints that change this host.
+var untried = regexp.MustCompile(`^(service (install|uninstall)|runtime (up|upgrade))`)
+
+// suggestions returns the commands of podrun in a hint, each as its arguments.
+func suggestions(hint string) (out [][]string) {
+	for _, match := range inQuotes.FindAllStringSubmatch(hint, -1) {
+		for _, command := range regexp.MustCompile(`\|+|&&|;`).Split(match[1], -1) {
+			command, _, _ = strings.Cut(strings.TrimSpace(command), " > ")
+			text, isPodrun := strings.CutPrefix(command, "podrun ")
+			if rest, ok := strings.CutPrefix(command, "xargs -r podrun "); ok {
+				text, isPodrun = rest+" web", true
+			}
+			if isPodrun && !untried.MatchString(text) {
+				out = append(out, quoted(placeholders.Replace(text)))
+			}
+		}
+	}
+	return out
+}
+
+// TestHints runs each command that a hint suggests for a command or a flag of another tool: those of the tables in package
+// cmd, and those of testdata/kubectl-users.txt. The command must not lead to another refusal of the command line.
+func TestHints(t *testing.T) {
+	ring.Require(t, 2)
+	ring.RequireRoot(t)
+	web := pod("web", "web", staysSpec)
+	more := map[string]string{"web": "", "web.yaml": web, "pod.yaml": web, "pods.yaml": web, "secret.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\n",
+		"overlays/prod/kustomization.yaml": "resources: [pod.yaml]\n", "overlays/prod/pod.yaml": web}
+	lines := tableLines(t)
+	for _, line := range usersLines(t) {
+		lines = append(lines, quoted(line))
+	}
+	var h *host
+	fresh := func() {
+		if h != nil {
+			if err := h.close(); err != nil {
+				t.Error(err)
+			}
+		}
+		h = startHints(t, more)
+	}
+	fresh()
+	defer func() { _ = h.close() }()
+	before, err := h.state(t.Context())
+	tried := map[string]bool{}
+	for _, line := range lines {
+		got := h.call(t.Context(), false, line)
+		_, hint, _ := strings.Cut(got.stderr, "\nhint: ")
+		if got.code != cmd.ExitUsage || hint == "" {
+			t.Errorf("podrun %s: no hint: %s", strings.Join(line, " "), got)
+		}
+		for _, args := range suggestions(strings.TrimSpace(hint)) {
+			suggestion := strings.Join(args, " ")
+			if tried[suggestion] {
+				continue
+			}
+			tried[suggestion] = true
+			blocks := slices.ContainsFunc(args, func(word string) bool {
+				return slices.Contains([]string{"serve", "port-forward", "attach", "-w", "--watch", "-f"}, word)
+			})
+			got := h.call(t.Context(), blocks, args)
+			if got.code == cmd.ExitUsage && !strings.Contains(got.stderr, "kubectl is installed") || got.problem != "" {
+				t.Errorf("podrun %s: the hint suggests 'podrun %s':\n%s", strings.Join(line, " "), suggestion, got)
+			}
+			after, aerr := h.state(t.Context())
+			if err = errors.Join(err, aerr); err != nil {
+				t.Fatal(err)
+			}
+			if len(before.changed(after)) > 0 {
+				fresh()
+				before, err = h.state(t.Context())
+			}
+		}
+	}
+	if len(tried) < 100 {
+		t.Errorf("only %d suggestions were tried", len(tried))
+	}
+}
+
+// startHints returns a host with the objects of before.yaml and the names of the users' lines: the pods web, db and job,
+// and the Deployment web. The environment contains its settings, because a hint repeats the flags of the command line.
+func startHints(t *testing.T, more map[string]string) *host {
+	all := maps.Clone(files)
+	maps.Copy(all, more)
+	h, err := newHost(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range h.settings() {
+		flag, value, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
+		t.Setenv("PODRUN_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), value)
+	}
+	t.Chdir(h.dir)
+	h.bare = true
+	for _, line := range []string{"apply -q before.yaml", "wait -q --for=completed job"} {
+		if got := h.call(t.Context(), false, words(line)); got.code != 0 {
+			t.Fatalf("podrun %s: %s", line, got)
+		}
+	}
+	return h
+}
+
+// quoted splits a line as a shell does. It supports quotes only.
+func quoted(line string) []string {
+	var out []string
+	for _, match := range regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`).FindAllString(line, -1) {
+		out = append(out, strings.NewReplacer(`'`, "", `"`, "").Replace(match))
+	}
+	return out
+}
