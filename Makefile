@@ -105,22 +105,34 @@ test-guest: ## podrun in emulated Debians with other cgroups and containerds: CE
 conformance: build-node ## Kubernetes' own e2e specs for nodes against podrun-node and a control plane, which it builds first (10 to 30 minutes): FOCUS=… RUNS=3
 	FOCUS='$(FOCUS)' RUNS='$(RUNS)' hack/with-runtime test/conformance/run
 
+# A bench writes the file of its run into this directory. bench-docs reads the last three runs there.
+# RUN=REGEXP selects sections, such as RUN=idle of bench-serve.
+RESULTS := test/bench/results
+
 .PHONY: bench
-bench: build ## podrun against a bare CRI client
-	hack/with-runtime go run ./test/bench
+bench: build ## podrun against a bare CRI client, the rows of README.md; OLD=PATH: against another podrun, too
+	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') $(if $(OLD),-old '$(OLD)')
+
+.PHONY: bench-all
+bench-all: build ## the same, all rows of docs/speed.md; OLD=PATH
+	hack/with-runtime go run ./test/bench -all -results $(RESULTS) $(if $(RUN),-run '$(RUN)') $(if $(OLD),-old '$(OLD)')
+
+.PHONY: bench-docs
+bench-docs: ## writes the figures of the last three runs into README.md and docs/speed.md
+	go test ./test/bench/result -count=1 -run TestDocs -update
 
 .PHONY: bench-bundle
 bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plugins, and a pod against podman
-	hack/with-runtime go run ./test/bench -bundle -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-kubelet
 bench-kubelet: bundle ## 50 pods at boot: podrun serve against a standalone kubelet, which it builds first, on the embedded runtime
 	cd test/bench/kubelet && CGO_ENABLED=0 go build -trimpath -o ../../../bin/kubelet k8s.io/kubernetes/cmd/kubelet
-	hack/with-runtime go run ./test/bench -bundle -kubelet bin/kubelet -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -kubelet bin/kubelet -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-serve
 bench-serve: build ## podrun serve: memory, CPU time, reactions
-	hack/with-runtime go run ./test/bench -serve
+	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -serve
 
 .PHONY: soak
 soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOAK_MINUTES=20

@@ -12,14 +12,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/embedded"
-)
-
-// The targets of podrun-bundle.
-const (
-	// time that the pod network adds to the start and the delete of a pod with hostNetwork, relative to the time that
-	// the standard plugins add: podrun-net must save 70 % of the time that hostNetwork saves
-	maxNetwork = 0.30
-	maxPodman  = 0.72 // start of a pod, relative to podman kube play
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // standardPlugins is the directory of Debian's containernetworking-plugins.
@@ -65,30 +58,22 @@ func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
 	if err != nil {
 		return err
 	}
-	all := []section{{"network", func(ctx context.Context, r *report) ([]row, error) { return b.measureNetwork(ctx, o) }}}
+	all := []section{{"network", false, func(ctx context.Context) ([]result.Row, error) { return b.measureNetwork(ctx, o) }}}
 	installed, err := peers(o, dir)
 	if err != nil {
 		return err
 	}
 	for _, peer := range installed {
-		if peer.name != "podman kube play" {
-			continue
+		if peer.name == "podman kube play" {
+			all = append(all, section{peer.name, false, func(ctx context.Context) ([]result.Row, error) { return measurePeer(ctx, b.own, o, peer, "bundle: ") }})
 		}
-		all = append(all, section{peer.name, func(ctx context.Context, r *report) ([]row, error) {
-			d, err := measurePeer(ctx, b.own, o, peer)
-			if err != nil {
-				return nil, err
-			}
-			d.target = maxPodman
-			return []row{d.row()}, nil
-		}})
 	}
 	if kubelet != "" {
-		all = []section{{"kubelet", func(ctx context.Context, r *report) ([]row, error) {
+		all = []section{{"kubelet", false, func(ctx context.Context) ([]result.Row, error) {
 			return measureKubelet(ctx, b.own, o, b.layout.Socket(), kubelet)
 		}}}
 	}
-	return measureSections(ctx, all, o, newReport(o))
+	return run(ctx, all, o, nil)
 }
 
 // newBundleRig starts both runtimes. The caller must call remove, even after an error.
@@ -102,8 +87,8 @@ func newBundleRig(ctx context.Context, o options, dir string) (*bundleRig, error
 		return b, err
 	}
 	settings := []string{"PODRUN_CONFIG=", "PODRUN_EVICTION_HARD=", "PODRUN_POD_LOGS_DIR=" + filepath.Join(dir, "logs"), "PODRUN_CONTAINER_LOGS_DIR=" + filepath.Join(dir, "links")}
-	b.own = &podrun{path: binary, dir: dir, env: append([]string{"PODRUN_RUNTIME=embedded", "PODRUN_ROOT_DIR=" + b.layout.RootDir}, settings...)}
-	b.standard = &podrun{path: binary, dir: dir, env: append([]string{"PODRUN_CONTAINER_RUNTIME_ENDPOINT=unix://" + b.socket(), "PODRUN_ROOT_DIR=" + filepath.Join(dir, "standard")}, settings...)}
+	b.own = &podrun{name: "podrun", path: binary, dir: dir, env: append([]string{"PODRUN_RUNTIME=embedded", "PODRUN_ROOT_DIR=" + b.layout.RootDir}, settings...)}
+	b.standard = &podrun{name: "standard plugins", path: binary, dir: dir, env: append([]string{"PODRUN_CONTAINER_RUNTIME_ENDPOINT=unix://" + b.socket(), "PODRUN_ROOT_DIR=" + filepath.Join(dir, "standard")}, settings...)}
 	// This starts the embedded runtime, and pulls the image.
 	if _, err := b.startAndDelete(ctx, b.own, pod("first", o.image, 0, 1)); err != nil {
 		return b, err
@@ -170,36 +155,25 @@ func (b *bundleRig) startAndDelete(ctx context.Context, p *podrun, m manifest) (
 }
 
 // measureNetwork compares the time that podrun-net adds to a pod with hostNetwork with the time that the standard
-// plugins add. Each round runs all three pods.
-func (b *bundleRig) measureNetwork(ctx context.Context, o options) ([]row, error) {
+// plugins add.
+func (b *bundleRig) measureNetwork(ctx context.Context, o options) ([]result.Row, error) {
 	host := pod("host", o.image, 0, 1)
 	host.YAML = strings.Replace(host.YAML, "spec:\n", "spec:\n  hostNetwork: true\n", 1)
-	var own, standard, without, ratio numbers
-	for i := range o.rounds(o.pairs + 1) {
-		var took [3]time.Duration
-		for k, run := range []struct {
-			podrun *podrun
-			pod    manifest
-		}{{b.own, pod("bridged", o.image, 0, 1)}, {b.standard, pod("bridged", o.image, 0, 1)}, {b.own, host}} {
-			var err error
-			if took[k], err = b.startAndDelete(ctx, run.podrun, run.pod); err != nil {
-				return nil, err
-			}
-		}
-		// The first round is only a warm-up.
-		if i > 0 {
-			own.add(took[0])
-			standard.add(took[1])
-			without.add(took[2])
-			ratio = append(ratio, float64(took[0])/float64(took[1]))
-		}
+	cycle := func(name string, p *podrun, m manifest) contender {
+		return contender{name: name, run: func() (time.Duration, error) { return b.startAndDelete(ctx, p, m) }}
 	}
-	added := (own.median() - without.median()) / (standard.median() - without.median())
-	return []row{
-		{name: "bundle: 1 pod and its delete, against the standard plugins", ours: milliseconds(own), theirs: milliseconds(standard), spread: three(ratio, "%.2f"), rounds: len(ratio)},
-		{name: "… with hostNetwork", ours: milliseconds(without), spread: three(without, "%.0f"), rounds: len(without)},
-		{name: "… time that the network adds, podrun-net against the standard", ours: fmt.Sprintf("%.0f ms", own.median()-without.median()), theirs: fmt.Sprintf("%.0f ms", standard.median()-without.median()),
-			spread: fmt.Sprintf("saves %.0f %%", 100*(1-added)), value: added, target: maxNetwork, format: "%.2f"},
+	bridged := pod("bridged", o.image, 0, 1)
+	all, err := o.interleave(ctx, o.pairs, cycle("podrun-net", b.own, bridged), cycle("standard plugins", b.standard, bridged), cycle("hostNetwork", b.own, host))
+	if err != nil {
+		return nil, err
+	}
+	own, standard, without := all[0].took, all[1].took, all[2].took
+	return []result.Row{
+		result.NewRow("bundle: 1 pod and its delete, against the standard plugins", result.Ratio, result.Ratios(own, standard), nil, programs(all)...),
+		result.NewRow("bundle: time that podrun-net adds", "ms", result.Differences(own, without), nil),
+		result.NewRow("bundle: time that the standard plugins add", "ms", result.Differences(standard, without), nil),
+		// A single round may have a standard network that adds almost nothing, so that its ratio has no meaning.
+		result.NewRow("bundle: network", result.Ratio, numbers{(own.median() - without.median()) / (standard.median() - without.median())}, nil),
 	}, nil
 }
 

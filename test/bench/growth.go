@@ -14,34 +14,31 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
-// Limits of the time that each other pod on the host adds to a command, in µs.
-const (
-	maxApplyGrowth = 20 // for apply, whose admission counts all pods
-	maxOtherGrowth = 1  // for get and delete of one pod: podrun's own CPU time
-)
-
-// populations are the numbers of podrun's pods on the host for which commands are measured.
-var populations = []int{10, 100, 1_000, 10_000}
-
-// growth contains the durations of commands on one pod, on a host with a number of other pods.
-type growth struct {
-	Pods   int    `json:"pods"`
-	Apply  timing `json:"apply"`
-	Get    timing `json:"get"`
-	Delete timing `json:"delete"`
+// arguments returns the arguments of one of result.GrowthCommands. The pod is in the file at path.
+func arguments(command, path string) []string {
+	if command == "apply" {
+		return []string{command, path}
+	}
+	verb, _, _ := strings.Cut(command, " ")
+	return []string{verb, "probe", "-n", namespace}
 }
 
-// timing is the duration of a command and the CPU time of its process. The difference between the
-// two is mostly the time of the runtime, which examines every pod for a filtered list.
-type timing struct {
-	Wall numbers `json:"wallMs"`
-	Own  numbers `json:"processorMs"`
+// timing contains the durations of a command and the CPU times of its process, in ms. The difference
+// between the two is mostly the time of the runtime, which examines every pod for a filtered list.
+type timing struct{ wall, own numbers }
+
+// growth contains, for a number of other pods, the timings of each version of podrun and each command.
+type growth struct {
+	pods    int
+	timings [2][]timing
 }
 
 // measureGrowth measures commands on the fake runtime with an increasing number of pods.
-func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err error) {
+func measureGrowth(ctx context.Context, p *podrun, o options) (_ []result.Row, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -77,25 +74,58 @@ func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err
 		return nil, err
 	}
 	defer func() {
-		_, derr := f.run(context.WithoutCancel(ctx), "delete", "seed", "-n", namespace)
+		_, derr := f.run(context.WithoutCancel(ctx), f.podrun, "delete", "seed", "-n", namespace)
 		err = errors.Join(err, derr)
 	}()
+	var all []growth
 	have := 1
-	for _, n := range populations {
+	for _, n := range result.Populations {
 		for ; have < n; have++ {
 			if err := f.copySeed(ctx, have); err != nil {
 				return nil, err
 			}
 		}
-		g := growth{Pods: n}
-		for i := range o.rounds(o.pairs + 1) {
-			if err := f.once(ctx, manifests[1], &g, i > 0); err != nil {
-				return nil, err
+		g := growth{pods: n, timings: [2][]timing{make([]timing, len(result.GrowthCommands)), make([]timing, len(result.GrowthCommands))}}
+		versions := p.versions()
+		// The first round is only a warm-up.
+		for round := range o.rounds(o.pairs + 1) {
+			for _, i := range order(round, len(versions)) {
+				if err := f.once(ctx, versions[i], manifests[1], g.timings[i], round > 0); err != nil {
+					return nil, err
+				}
 			}
 		}
-		out = append(out, g)
+		all = append(all, g)
 	}
-	return out, nil
+	return growthRows(all), nil
+}
+
+// growthRows returns the rows of each number of other pods, and the time that each other pod adds, in
+// µs.
+func growthRows(all []growth) []result.Row {
+	var rows []result.Row
+	for _, g := range all {
+		for k, c := range result.GrowthCommands {
+			name := result.GrowthName(c, g.pods)
+			rows = append(rows, result.NewRow(name, "ms", g.timings[0][k].wall, g.timings[1][k].wall),
+				result.NewRow(name+", CPU time", "ms", g.timings[0][k].own, g.timings[1][k].own))
+		}
+	}
+	few, many := all[0], all[len(all)-1]
+	each := func(name string, k int, of func(timing) numbers) {
+		var added [2]numbers
+		for i := range added {
+			if a, b := of(few.timings[i][k]), of(many.timings[i][k]); len(a) > 0 {
+				added[i] = numbers{max(0, 1000*(b.median()-a.median())/float64(many.pods-few.pods))}
+			}
+		}
+		rows = append(rows, result.NewRow(name, "µs", added[0], added[1]))
+	}
+	for k, c := range result.GrowthCommands {
+		each(c+", for each other pod", k, func(t timing) numbers { return t.wall })
+		each(c+", for each other pod, CPU time", k, func(t timing) numbers { return t.own })
+	}
+	return rows
 }
 
 // fakeHost is a root directory on a fake runtime.
@@ -110,23 +140,20 @@ type fakeHost struct {
 	sandbox    *runtimeapi.PodSandbox
 }
 
-func (f *fakeHost) run(ctx context.Context, args ...string) (process, error) {
-	return f.podrun.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
+func (f *fakeHost) run(ctx context.Context, p *podrun, args ...string) (process, error) {
+	return p.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
 }
 
 // once runs each command once. If counts is false, the pass is only a warm-up.
-func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool) error {
-	for _, c := range []struct {
-		into *timing
-		args []string
-	}{{&g.Apply, []string{"apply", path}}, {&g.Get, []string{"get", "probe", "-n", namespace}}, {&g.Delete, []string{"delete", "probe", "-n", namespace}}} {
-		r, err := f.run(ctx, c.args...)
+func (f *fakeHost) once(ctx context.Context, p *podrun, path string, into []timing, counts bool) error {
+	for k, c := range result.GrowthCommands {
+		r, err := f.run(ctx, p, arguments(c, path)...)
 		if err != nil {
 			return err
 		}
 		if counts {
-			c.into.Wall.add(r.wall())
-			c.into.Own.add(r.Processor)
+			into[k].wall.add(r.wall())
+			into[k].own.add(r.Processor)
 		}
 	}
 	return nil
@@ -134,7 +161,7 @@ func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool
 
 // seed starts the pod that copySeed copies.
 func (f *fakeHost) seed(ctx context.Context, path string) error {
-	if _, err := f.run(ctx, "apply", path); err != nil {
+	if _, err := f.run(ctx, f.podrun, "apply", path); err != nil {
 		return err
 	}
 	list, err := f.client.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})

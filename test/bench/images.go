@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // The images to pull, and the limits of their pulls.
@@ -18,23 +21,13 @@ const (
 	imageSize  = 20e6 // in bytes
 	// bytes per second for each image; the registry enforces the limit
 	imageRate   = 20e6
-	maxPulls    = 1.1 // maximum relative to the bare client's concurrent pulls
-	maxOneByOne = 0.3 // maximum relative to sequential pulls
-	imageRounds = 5   // maximum number of rounds
+	imageRounds = 5 // maximum number of rounds
 )
 
-// imageNumbers are the durations of pulls, in ms.
-type imageNumbers struct {
-	Podrun   numbers `json:"podrunMs"`   // podrun image pull
-	Bare     numbers `json:"bareMs"`     // PullImage, concurrently
-	OneByOne numbers `json:"oneByOneMs"` // PullImage, one after the other, as the kubelet does
-	// Warm is the number of requests to the registry for a pod whose image is present.
-	Warm int64 `json:"warmRequests"`
-}
-
-// measureImages compares podrun's pulls of different images with a bare client's. Before each
-// measurement, it removes all images and their blobs.
-func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o options) (n *imageNumbers, err error) {
+// measureImages compares podrun's pulls of different images with a bare client's: with concurrent ones,
+// and with one after the other, as the kubelet's. Before each pull, it removes all images and their
+// blobs.
+func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o options) (_ []result.Row, err error) {
 	r, err := newRegistry(os.Getenv("PODRUN_TEST_REGISTRY"), imageRate)
 	if err != nil {
 		return nil, err
@@ -46,29 +39,38 @@ func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o opti
 	}
 	fresh := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, removeImages(fresh, client, names)) }()
-	n = &imageNumbers{}
-	ways := []struct {
-		into *numbers
-		pull func() error
-	}{
-		{&n.Podrun, func() error { _, err := p.run(ctx, append([]string{"image", "pull"}, names...)...); return err }},
-		{&n.Bare, func() error { return pullImages(ctx, client, names, len(names)) }},
-		{&n.OneByOne, func() error { return pullImages(ctx, client, names, 1) }},
-	}
-	for range o.rounds(min(o.pairs, imageRounds)) {
-		for _, way := range ways {
-			if err := removeImages(ctx, client, names); err != nil {
-				return nil, err
-			}
+	remove := func() error { return removeImages(ctx, client, names) }
+	bare := func(name string, parallel int) contender {
+		return contender{name: name, before: remove, run: func() (time.Duration, error) {
 			begin := time.Now()
-			if err := way.pull(); err != nil {
-				return nil, err
-			}
-			way.into.add(time.Since(begin))
-		}
+			err := pullImages(ctx, client, names, parallel)
+			return time.Since(begin), err
+		}}
 	}
-	n.Warm, err = warmRequests(ctx, p, client, r, o)
-	return n, err
+	contenders := append(p.contenders(func(p *podrun) contender {
+		c := p.timed(ctx, append([]string{"image", "pull"}, names...)...)
+		c.before = remove
+		return c
+	}, bare("bare client", len(names))), bare("bare client, sequential", 1))
+	all, err := o.interleave(ctx, min(o.pairs, imageRounds), contenders...)
+	if err != nil {
+		return nil, err
+	}
+	parallel, sequential := all[:len(all)-1], slices.Clone(all[:len(all)-1])
+	sequential[1] = all[len(all)-1]
+	name := fmt.Sprintf("pull of %d images, against ", imageCount)
+	return []result.Row{ratioRow(name+"parallel pulls", parallel), ratioRow(name+"sequential pulls", sequential)}, nil
+}
+
+// measureRequests counts the requests to the registry for a pod whose image is present.
+func measureRequests(ctx context.Context, p *podrun, client *runtimeClient, o options) ([]result.Row, error) {
+	r, err := newRegistry(os.Getenv("PODRUN_TEST_REGISTRY"), imageRate)
+	if err != nil {
+		return nil, err
+	}
+	defer r.server.Close()
+	n, err := warmRequests(ctx, p, client, r, o)
+	return []result.Row{result.NewRow("requests to the registry, image present", "", numbers{float64(n)}, nil)}, err
 }
 
 // pullImages pulls images with bare calls, a limited number of them at a time.

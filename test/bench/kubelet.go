@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/component-helpers/node/util/sysctl"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // The comparison with a standalone kubelet (make bench-kubelet).
 const (
-	kubeletPods     = 50
-	kubeletRounds   = 5
-	maxKubeletRatio = 0.42
+	kubeletPods   = 50
+	kubeletRounds = 5
 )
 
 // kubeletSettings are the settings of a standalone kubelet without an API server or HTTP server, and without
@@ -57,18 +58,18 @@ func benchKubelet(ctx context.Context, o options, kubelet string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p := &podrun{dir: dir}
+	p := &podrun{name: "podrun", dir: dir}
 	if p.path, err = copyBinary(o.podrun, dir); err != nil {
 		return err
 	}
-	return measureSections(ctx, []section{{"kubelet", func(ctx context.Context, r *report) ([]row, error) {
+	return run(ctx, []section{{"kubelet", false, func(ctx context.Context) ([]result.Row, error) {
 		return measureKubelet(ctx, p, o, o.endpoint, kubelet)
-	}}}, o, newReport(o))
+	}}}, o, nil)
 }
 
 // measureKubelet measures the time until all pods of a directory are running, alternately with podrun serve and
 // with a kubelet. Each of them starts as at boot: the files are present, and no pod is running.
-func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet string) (_ []row, err error) {
+func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet string) (_ []result.Row, err error) {
 	client, err := dial(socket)
 	if err != nil {
 		return nil, err
@@ -79,26 +80,20 @@ func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet s
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	serve := serveStarter(p, socket)
-	standalone := kubeletStarter(kubelet, socket, "/"+filepath.Base(p.dir))
-	var ours, theirs, ratio numbers
-	// The first round is only a warm-up, and pulls the image.
-	for i := range o.rounds(min(o.pairs, kubeletRounds) + 1) {
-		var took [2]time.Duration
-		for k, start := range []starter{serve, standalone} {
-			dir := filepath.Join(p.dir, fmt.Sprintf("boot-%d-%d", i, k))
-			if took[k], err = boot(ctx, client, start, dir, o.image); err != nil {
-				return nil, err
-			}
-		}
-		if i > 0 {
-			ours.add(took[0])
-			theirs.add(took[1])
-			ratio = append(ratio, float64(took[0])/float64(took[1]))
-		}
+	boots := 0
+	booted := func(name string, start starter) contender {
+		return contender{name: name, run: func() (time.Duration, error) {
+			boots++
+			return boot(ctx, client, start, filepath.Join(p.dir, fmt.Sprintf("boot-%d", boots)), o.image)
+		}}
 	}
-	return []row{{name: fmt.Sprintf("%d pods at boot: serve, against a standalone kubelet", kubeletPods), ours: milliseconds(ours), theirs: milliseconds(theirs),
-		spread: three(ratio, "%.2f"), rounds: len(ratio), value: ratio.median(), target: maxKubeletRatio, format: "%.2f"}}, nil
+	// The warm-up pulls the image.
+	all, err := o.interleave(ctx, min(o.pairs, kubeletRounds), booted("podrun serve", serveStarter(p, socket)),
+		booted("kubelet", kubeletStarter(kubelet, socket, "/"+filepath.Base(p.dir))))
+	if err != nil {
+		return nil, err
+	}
+	return []result.Row{ratioRow(fmt.Sprintf("boot of %d pods, against a kubelet", kubeletPods), all)}, nil
 }
 
 // boot writes the manifests, starts the program, and returns the time until all pods are running. It then

@@ -4,15 +4,16 @@
 // not be run.
 //
 //	make bench
+//	make bench OLD=PATH
+//	make bench-all
 //	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
 //	make bench-bundle
 //	make bench-kubelet
 //	make bench-serve
-//	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake|idle'
+//	make bench-docs
 //
-// It measures a copy of the binary. It prints each section when the section ends, so that an
-// interrupted bench has printed the completed sections. All sections but growth take less than 10
-// minutes on a quiet machine.
+// The design is in docs/design/bench.md. The bench measures a copy of the binary. It prints each section
+// when the section ends, so that an interrupted bench has printed the completed sections.
 //
 // With -bundle it measures podrun-bundle on its embedded runtime (bundle.go), and with -kubelet
 // podrun serve and a standalone kubelet (kubelet.go).
@@ -32,9 +33,11 @@
 //   - start: version --client, and an empty Go program.
 //   - delete: podrun delete compared with StopContainer, StopPodSandbox and RemovePodSandbox
 //     calls of a bare client for the same pods, concurrently.
-//   - ConfigMaps and Secrets: the time that their volumes add to podrun's apply of a pod. The
-//     column of the bare client has the time that the same mounts add to its start of the pod:
-//     this is time that the runtime needs.
+//   - ConfigMaps and Secrets: the time that their volumes add to podrun's apply of a pod, and the
+//     time that the same mounts add to the bare client's start of the pod: this is time that the
+//     runtime needs.
+//   - page faults and new processes and threads: of the whole system, while a program runs. They
+//     repeat where times do not.
 //   - pods on the fake: apply, get and delete of one pod with an increasing number of podrun's
 //     pods, each with a checkpoint, on the fake runtime; and podrun's own CPU time.
 //   - peers: podman and nerdctl, if they are installed, each with the same pod or container.
@@ -64,10 +67,14 @@ const namespace = "bench"
 
 type options struct {
 	podrun   string // path of the podrun binary
+	old      string // path of a second podrun binary; empty if there is none
+	target   string // target of make
+	results  string // directory for the file of the run; empty for none
 	pairs    int
-	limit    time.Duration // time limit of each section; see rounds
-	match    *regexp.Regexp
-	endpoint string // path of the runtime's socket
+	all      bool
+	limit    time.Duration  // time limit of each section; see rounds
+	match    *regexp.Regexp // names of sections; nil if -all decides
+	endpoint string         // path of the runtime's socket
 	image    string
 	json     bool
 	trace    bool
@@ -75,15 +82,18 @@ type options struct {
 }
 
 func main() {
-	o := options{match: regexp.MustCompile("")}
+	o := options{target: "bench"}
 	flag.StringVar(&o.podrun, "podrun", "bin/podrun", "the binary to time")
-	flag.IntVar(&o.pairs, "pairs", 11, "how often each scenario is run by podrun and by the bare client")
-	flag.DurationVar(&o.limit, "limit", 40*time.Second, "after this time, a section of the bench begins no further pair, if it has three")
+	flag.StringVar(&o.old, "old", "", "a second podrun `binary`, which takes part in all rounds: each row has both figures and a verdict")
+	flag.StringVar(&o.results, "results", "", "write the file of this run into this `directory`, if no measurement failed")
+	flag.BoolVar(&o.all, "all", false, "all sections, not only those of README.md")
+	flag.IntVar(&o.pairs, "pairs", 25, "how often each scenario is run by podrun and by the bare client")
+	flag.DurationVar(&o.limit, "limit", 40*time.Second, "after this time, a section of the bench begins no further round, if it has three")
 	flag.Func("run", "only the sections whose names match this `regexp`", func(s string) (err error) {
 		o.match, err = regexp.Compile(s)
 		return err
 	})
-	flag.BoolVar(&o.json, "json", false, "print all numbers as JSON")
+	flag.BoolVar(&o.json, "json", false, "print the file of this run instead of the table")
 	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
 	bundle := flag.Bool("bundle", false, "measure podrun-bundle, which -podrun names, with its embedded runtime instead")
 	kubelet := flag.String("kubelet", "", "compare podrun serve with this standalone `kubelet` instead; with -bundle, on the embedded runtime")
@@ -99,6 +109,16 @@ func main() {
 			os.Exit(1)
 		}
 		return
+	}
+	switch {
+	case *kubelet != "":
+		o.target = "bench-kubelet"
+	case *bundle:
+		o.target = "bench-bundle"
+	case *serve:
+		o.target = "bench-serve"
+	case o.all:
+		o.target = "bench-all"
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.fromEnv()
@@ -129,7 +149,12 @@ func (o *options) fromEnv() error {
 	}
 	o.endpoint = regexp.MustCompile("^unix://").ReplaceAllString(endpoint, "")
 	var err error
-	o.podrun, err = filepath.Abs(o.podrun)
+	if o.podrun, err = filepath.Abs(o.podrun); err != nil || o.old == "" {
+		return err
+	}
+	// The second podrun takes time from the other programs, so the figures are not those of other runs.
+	o.results = ""
+	o.old, err = filepath.Abs(o.old)
 	return err
 }
 
@@ -145,9 +170,15 @@ func bench(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer client.Close()
-	p := &podrun{dir: dir}
-	if p.path, err = copyBinary(o.podrun, dir); err != nil {
+	p := &podrun{name: "podrun", dir: dir}
+	if p.path, err = copyBinary(o.podrun, filepath.Join(dir, "new")); err != nil {
 		return err
+	}
+	if o.old != "" {
+		p.old = &podrun{name: "old podrun", dir: dir}
+		if p.old.path, err = copyBinary(o.old, filepath.Join(dir, "old")); err != nil {
+			return err
+		}
 	}
 	cleanUp := func() error {
 		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -164,13 +195,20 @@ func bench(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	report := newReport(o)
-	err = measureSections(ctx, all, o, report)
-	// If there was an error, this prints the completed sections.
-	if o.json {
-		err = errors.Join(err, report.writeJSON(os.Stdout))
+	return run(ctx, all, o, client)
+}
+
+// run runs the selected sections and finishes the run. After an error, it writes no file.
+func run(ctx context.Context, all []section, o options, client *runtimeClient) error {
+	r, err := newResult(ctx, o, client)
+	if err != nil {
+		return err
 	}
-	return err
+	err = measureSections(ctx, all, o, &r)
+	if err != nil {
+		o.results = ""
+	}
+	return errors.Join(err, finish(r, o))
 }
 
 // copyBinary copies the binary and returns the path of the copy. A file that `go build` has written
@@ -181,6 +219,9 @@ func copyBinary(path, dir string) (string, error) {
 		return "", fmt.Errorf("%w: 'make build' builds it", err)
 	}
 	defer from.Close()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
 	to, err := os.OpenFile(filepath.Join(dir, "podrun"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return "", err

@@ -11,62 +11,73 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // starts is the number of measured runs of `podrun version --client`.
 const starts = 30
 
-// measureBinary measures the size of the binary and the duration of its start.
-func measureBinary(ctx context.Context, p *podrun, n *processNumbers) error {
-	info, err := os.Stat(p.path)
-	if err != nil {
-		return err
+// measureBinary measures the size of the binary and the duration of its start, in alternation with an
+// empty Go program.
+func measureBinary(ctx context.Context, p *podrun, o options) ([]result.Row, error) {
+	var sizes [2]numbers
+	for i, each := range p.versions() {
+		info, err := os.Stat(each.path)
+		if err != nil {
+			return nil, err
+		}
+		plain, err := stripped(each.path)
+		if err != nil {
+			return nil, err
+		}
+		if !plain && o.results != "" {
+			return nil, fmt.Errorf("%s has symbols: 'make build' builds it without symbols", each.name)
+		}
+		sizes[i] = numbers{float64(info.Size()) / 1e6}
 	}
-	n.BinaryMB = float64(info.Size()) / 1e6
-	if n.Stripped, err = stripped(p.path); err != nil {
-		return err
-	}
-	return measureStart(ctx, p, n)
-}
-
-// measureMemory returns the peak memory of the podrun process that starts a scenario, in MB. It
-// also returns the smallest value that can be measured: for a process, the kernel reports at least
-// the memory that the bench had when it started the process. Therefore, measureMemory must run
-// before the bench's own memory grows.
-func measureMemory(ctx context.Context, p *podrun, o options, s scenario) (peak, floor float64, err error) {
-	if floor, err = ownPeak(); err != nil {
-		return 0, 0, err
-	}
-	runs, _, err := p.apply(ctx, s, []string{o.endpoint})
-	if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
-		return 0, 0, err
-	}
-	return float64(runs[0].PeakRSS) / 1e6, floor, nil
-}
-
-// measureStart alternates version --client with an empty Go program.
-func measureStart(ctx context.Context, p *podrun, n *processNumbers) error {
-	source, empty := filepath.Join(p.dir, "empty.go"), &podrun{path: filepath.Join(p.dir, "empty")}
+	source, empty := filepath.Join(p.dir, "empty.go"), &podrun{name: "empty program", path: filepath.Join(p.dir, "empty")}
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		return err
+		return nil, err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", empty.path, source)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build an empty program: %w\n%s", err, out)
+		return nil, fmt.Errorf("build an empty program: %w\n%s", err, out)
 	}
-	for range starts {
-		r, err := p.run(ctx, "version", "--client")
+	all, err := o.interleave(ctx, starts, p.contenders(func(p *podrun) contender { return p.timed(ctx, "version", "--client") }, empty.timed(ctx))...)
+	if err != nil {
+		return nil, err
+	}
+	return []result.Row{
+		result.NewRow("start of version --client", "ms", all[0].took, ofOld(all, func(s samples) numbers { return s.took }), programs(all)...),
+		result.NewRow("start of an empty program", "ms", all[1].took, nil),
+		result.NewRow("binary", "MB", sizes[0], sizes[1]),
+	}, nil
+}
+
+// measureMemory measures the peak memory of the podrun process that starts a scenario. The kernel
+// reports, for a process, at least the memory that the bench had when it started the process.
+// Therefore, measureMemory must run before the bench's own memory grows: a value that is not larger is
+// an error.
+func measureMemory(ctx context.Context, p *podrun, o options, s scenario) ([]result.Row, error) {
+	var peaks [2]numbers
+	for i, each := range p.versions() {
+		floor, err := ownPeak()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		n.Start.add(r.wall())
-		if r, err = empty.run(ctx); err != nil {
-			return err
+		runs, _, err := each.apply(ctx, s, []string{o.endpoint})
+		if err := errors.Join(err, each.deleteAll(ctx)); err != nil {
+			return nil, err
 		}
-		n.Empty.add(r.wall())
+		peak := float64(runs[0].PeakRSS) / 1e6
+		if peak <= floor {
+			return nil, fmt.Errorf("the peak memory of the bench, %.1f MB, hides that of podrun", floor)
+		}
+		peaks[i] = numbers{peak}
 	}
-	return nil
+	return []result.Row{result.NewRow("peak memory, "+s.Name, "MB", peaks[0], peaks[1])}, nil
 }
 
 // stripped reports whether a binary has no symbols.
@@ -94,53 +105,77 @@ func ownPeak() (float64, error) {
 	return 0, errors.New("/proc/self/status has no VmHWM")
 }
 
-// measure runs one scenario: first a warm-up of both clients, then alternating runs, and then
-// podrun through the proxy.
-func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s scenario) (*scenarioNumbers, error) {
-	n := &scenarioNumbers{scenario: s, Name: s.Name, Calls: map[string]int{}}
+// measure runs one scenario: alternating runs of podrun and the bare client, and then podrun through
+// the proxy.
+func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s scenario) ([]result.Row, error) {
+	if s.Full {
+		o.limit = noLimit
+	}
 	recipes, err := record(ctx, p, o, s)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := runBare(ctx, client, p.dir, s, recipes); err != nil {
+	all, err := o.interleave(ctx, o.pairs, p.contenders(func(p *podrun) contender { return p.starter(ctx, s, o.endpoint) }, bareStarter(ctx, client, p.dir, s, recipes))...)
+	if err != nil {
 		return nil, err
 	}
-	direct := make([]string, len(s.Pods))
-	for i := range direct {
-		direct[i] = o.endpoint
-	}
-	for range o.rounds(o.pairs) {
-		_, ours, err := p.apply(ctx, s, direct)
-		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
-			return nil, err
-		}
-		theirs, err := runBare(ctx, client, p.dir, s, recipes)
-		if err != nil {
-			return nil, err
-		}
-		n.Podrun.add(ours)
-		n.Bare.add(theirs)
-		n.Ratio = append(n.Ratio, float64(ours)/float64(theirs))
-	}
-	runs := len(n.Ratio)
+	rows := []result.Row{ratioRow("wall, "+s.Name, all)}
+	runs := len(all[0].took)
 	if s.OneProcess {
-		runs = 1
+		runs = minRounds
 	}
+	versions := p.versions()
+	own := make([]ownNumbers, 2)
 	var last trace
-	for range o.rounds(runs) {
-		traces, err := traced(ctx, p, o, s)
-		if err != nil {
-			return nil, err
+	for round := range o.rounds(runs) {
+		for _, i := range order(round, len(versions)) {
+			traces, err := traced(ctx, versions[i], o, s)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range traces {
+				own[i].add(t)
+			}
+			last = traces[len(traces)-1]
 		}
-		for _, t := range traces {
-			n.addTrace(t)
-		}
-		last = traces[len(traces)-1]
 	}
 	if o.trace {
 		last.print(os.Stderr)
 	}
-	return n, nil
+	return append(rows, ownRows(s.Name, own[0], own[1])...), nil
+}
+
+// ownNumbers are podrun's own times in the runs through the proxy, one number per process, in ms.
+type ownNumbers struct {
+	overhead  numbers
+	processor numbers // CPU time; it depends less on the load of the machine
+	// reaction is the time from the runtime's report of an exit to the next StartContainer.
+	// reactionToExit is the time from the exit itself.
+	reaction, reactionToExit numbers
+}
+
+func (n *ownNumbers) add(t trace) {
+	n.overhead.add(t.overhead())
+	n.processor.add(t.Processor)
+	for _, d := range t.reactions(false) {
+		n.reaction.add(d)
+	}
+	for _, d := range t.reactions(true) {
+		n.reactionToExit.add(d)
+	}
+}
+
+func ownRows(name string, n, old ownNumbers) []result.Row {
+	rows := []result.Row{
+		result.NewRow("own overhead, "+name, "ms", n.overhead, old.overhead),
+		result.NewRow("CPU time, "+name, "ms", n.processor, old.processor),
+	}
+	if len(n.reaction) > 0 {
+		rows = append(rows,
+			result.NewRow("next init container, after the runtime reports the exit", "ms", n.reaction, old.reaction),
+			result.NewRow("next init container, after the exit", "ms", n.reactionToExit, old.reactionToExit))
+	}
+	return rows
 }
 
 // record runs a scenario with podrun and returns its requests.
@@ -195,25 +230,41 @@ func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, err
 	return traces, errors.Join(err, p.deleteAll(ctx, paths...))
 }
 
-// runBare runs a scenario with the bare client, and then removes its pods. It returns the
-// duration of the start.
-func runBare(ctx context.Context, client *runtimeClient, dir string, s scenario, recipes []recipe) (took time.Duration, err error) {
+// bareStarter returns a contender that starts the pods of a scenario with the bare client.
+func bareStarter(ctx context.Context, client *runtimeClient, dir string, s scenario, recipes []recipe) contender {
 	var pods []*barePod
-	defer func() {
-		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		for _, b := range pods {
-			err = errors.Join(err, b.remove(fresh, client))
-		}
-	}()
+	return contender{
+		name:   "bare client",
+		before: func() (err error) { pods, err = prepareAll(recipes, dir); return err },
+		run: func() (time.Duration, error) {
+			begin := time.Now()
+			err := atATime(s.Parallel, len(pods), func(i int) error { return pods[i].start(ctx, client) })
+			return time.Since(begin), err
+		},
+		after: func() error { return removeAll(ctx, client, pods) },
+	}
+}
+
+// prepareAll prepares a pod for each recipe.
+func prepareAll(recipes []recipe, dir string) ([]*barePod, error) {
+	var pods []*barePod
 	for _, r := range recipes {
 		b, err := r.prepare(dir)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		pods = append(pods, b)
 	}
-	begin := time.Now()
-	err = atATime(s.Parallel, len(pods), func(i int) error { return pods[i].start(ctx, client) })
-	return time.Since(begin), err
+	return pods, nil
+}
+
+// removeAll removes the pods even if the bench was interrupted.
+func removeAll(ctx context.Context, client *runtimeClient, pods []*barePod) error {
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	var errs []error
+	for _, b := range pods {
+		errs = append(errs, b.remove(fresh, client))
+	}
+	return errors.Join(errs...)
 }

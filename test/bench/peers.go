@@ -2,16 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // peer is another program that can run a pod with one container, or an equivalent container.
 type peer struct {
 	name    string
+	more    bool // as in section
 	env     []string
 	prepare []string // the command that imports the image
 	start   func(manifest string) []string
@@ -31,10 +33,10 @@ func peers(o options, dir string) ([]peer, error) {
 		return nil, err
 	}
 	all := []peer{
-		{"podman kube play", []string{"CONTAINERS_CONF=" + settings}, []string{"podman", "pull", "--tls-verify=false", o.image},
+		{"podman kube play", false, []string{"CONTAINERS_CONF=" + settings}, []string{"podman", "pull", "--tls-verify=false", o.image},
 			func(m string) []string { return []string{"podman", "kube", "play", "--tls-verify=false", m} },
 			func(m string) []string { return []string{"podman", "kube", "down", m} }},
-		{"nerdctl run", nil, nil,
+		{"nerdctl run", true, nil, nil,
 			func(string) []string {
 				return []string{"nerdctl", "--address", o.endpoint, "-n", "k8s.io", "run", "-d", "--pull=never", "--name", name, o.image, "sleep", "3600"}
 			},
@@ -44,47 +46,41 @@ func peers(o options, dir string) ([]peer, error) {
 	}
 	var out []peer
 	for _, p := range all {
-		if _, err := exec.LookPath(p.start("")[0]); err == nil {
-			out = append(out, p)
+		program := p.start("")[0]
+		if _, err := exec.LookPath(program); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %s is not installed: this run does not measure it\n", program)
+			continue
 		}
+		out = append(out, p)
 	}
 	return out, nil
 }
 
-// measurePeer compares a pod's start by podrun with its start by a peer.
-func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*difference, error) {
-	d := &difference{Name: "1 container, against " + other.name, ratio: true}
+// measurePeer compares a pod's start by podrun with its start by a peer. The prefix is that of the row's
+// name.
+func measurePeer(ctx context.Context, p *podrun, o options, other peer, prefix string) ([]result.Row, error) {
 	s := scenario{Name: "peer", Pods: []manifest{pod("peer", o.image, 0, 1)}, Parallel: 1}
 	paths, err := p.write(s)
 	if err != nil {
 		return nil, err
 	}
-	run := func(args []string) (process, error) {
-		r, err := (&podrun{path: args[0], env: other.env}).run(ctx, args[1:]...)
-		if err != nil {
-			return r, fmt.Errorf("%s: %w", other.name, err)
-		}
-		return r, nil
+	command := func(args []string) contender {
+		return (&podrun{name: other.name, path: args[0], env: other.env}).timed(ctx, args[1:]...)
 	}
 	if other.prepare != nil {
-		if _, err := run(other.prepare); err != nil {
+		if _, err := command(other.prepare).run(); err != nil {
 			return nil, err
 		}
 	}
-	for i := range o.rounds(o.pairs + 1) {
-		_, ours, err := p.apply(ctx, s, []string{o.endpoint})
-		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
-			return nil, err
-		}
-		theirs, err := run(other.start(paths[0]))
-		_, removed := run(other.remove(paths[0]))
-		if err := errors.Join(err, removed); err != nil {
-			return nil, err
-		}
-		// The first pair is only a warm-up.
-		if i > 0 {
-			d.add(ours, theirs.wall())
-		}
+	theirs := command(other.start(paths[0]))
+	theirs.after = func() error {
+		_, err := command(other.remove(paths[0])).run()
+		return err
 	}
-	return d, nil
+	o.limit = noLimit
+	all, err := o.interleave(ctx, o.pairs, p.contenders(func(p *podrun) contender { return p.starter(ctx, s, o.endpoint) }, theirs)...)
+	if err != nil {
+		return nil, err
+	}
+	return []result.Row{ratioRow(prefix+"wall, 1 container, against "+other.name, all)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,9 +17,49 @@ import (
 
 // podrun is the binary under test.
 type podrun struct {
+	name string // in the table
 	path string
 	dir  string // directory for manifests
 	env  []string
+	old  *podrun // a second podrun with the same directories; nil if there is none
+}
+
+// versions returns podrun and, if there is one, the second podrun.
+func (p *podrun) versions() []*podrun {
+	if p.old == nil {
+		return []*podrun{p}
+	}
+	return []*podrun{p, p.old}
+}
+
+// contenders returns the contenders of podrun, of another program and of the second podrun, if there
+// is one.
+func (p *podrun) contenders(of func(*podrun) contender, other contender) []contender {
+	all := []contender{of(p), other}
+	if p.old != nil {
+		all = append(all, of(p.old))
+	}
+	return all
+}
+
+// starter returns a contender that starts the pods of a scenario.
+func (p *podrun) starter(ctx context.Context, s scenario, endpoint string) contender {
+	return contender{
+		name: p.name,
+		run: func() (time.Duration, error) {
+			_, took, err := p.apply(ctx, s, slices.Repeat([]string{endpoint}, len(s.Pods)))
+			return took, err
+		},
+		after: func() error { return p.deleteAll(ctx) },
+	}
+}
+
+// timed returns a contender that runs podrun with arguments.
+func (p *podrun) timed(ctx context.Context, args ...string) contender {
+	return contender{name: p.name, run: func() (time.Duration, error) {
+		r, err := p.run(ctx, args...)
+		return r.wall(), err
+	}}
 }
 
 // process is a run of podrun.

@@ -7,55 +7,54 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // measureDelete compares `podrun delete` of n pods with a bare client that stops and removes the
-// same pods concurrently.
-func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o options, count int) (*difference, error) {
-	d := &difference{Name: fmt.Sprintf("delete of %d pods", count), ratio: true, target: maxRatioDelete}
-	s := scenario{Name: d.Name, Pods: pods(count, o.image), Parallel: count, OneProcess: true}
+// same pods concurrently. The bare client makes the same calls as a kubelet, so that each container has
+// its grace period.
+func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o options, count int) ([]result.Row, error) {
+	name := fmt.Sprintf("delete of %d pods", count)
+	if count == 1 {
+		name = "delete of 1 pod"
+	}
+	s := scenario{Name: name, Pods: pods(count, o.image), Parallel: count, OneProcess: true}
 	recipes, err := record(ctx, p, o, s)
 	if err != nil {
 		return nil, err
 	}
-	for i := range o.rounds(o.pairs + 1) {
-		if _, _, err := p.apply(ctx, s, []string{o.endpoint}); err != nil {
-			return nil, errors.Join(err, p.deleteAll(ctx))
+	ours := func(p *podrun) contender {
+		c := p.timed(ctx, "delete", "--all", "-n", namespace)
+		c.before = func() error {
+			_, _, err := p.apply(ctx, s, []string{o.endpoint})
+			return err
 		}
-		ours, err := p.run(ctx, "delete", "--all", "-n", namespace)
-		if err != nil {
-			return nil, err
-		}
-		theirs, err := removeBare(ctx, client, p.dir, recipes)
-		if err != nil {
-			return nil, err
-		}
-		// The first pair is only a warm-up.
-		if i > 0 {
-			d.add(ours.wall(), theirs)
-		}
+		return c
 	}
-	return d, nil
-}
-
-// removeBare starts pods, stops and removes them, and returns the time for stopping and removing
-// them. It makes the same calls as a kubelet, so that each container has its grace period.
-func removeBare(ctx context.Context, client *runtimeClient, dir string, recipes []recipe) (time.Duration, error) {
-	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
-	defer cancel()
-	pods := make([]*barePod, len(recipes))
-	for i, r := range recipes {
-		var err error
-		if pods[i], err = r.prepare(dir); err != nil {
-			return 0, err
-		}
+	fresh := context.WithoutCancel(ctx)
+	var pods []*barePod
+	bare := contender{
+		name: "bare client",
+		before: func() (err error) {
+			if pods, err = prepareAll(recipes, p.dir); err != nil {
+				return err
+			}
+			return atATime(len(pods), len(pods), func(i int) error { return pods[i].start(ctx, client) })
+		},
+		run: func() (time.Duration, error) {
+			begin := time.Now()
+			err := atATime(len(pods), len(pods), func(i int) error {
+				return errors.Join(pods[i].stop(fresh, client), pods[i].remove(fresh, client))
+			})
+			return time.Since(begin), err
+		},
 	}
-	err := atATime(len(pods), len(pods), func(i int) error { return pods[i].start(ctx, client) })
-	begin := time.Now()
-	err = errors.Join(err, atATime(len(pods), len(pods), func(i int) error {
-		return errors.Join(pods[i].stop(fresh, client), pods[i].remove(fresh, client))
-	}))
-	return time.Since(begin), err
+	all, err := o.interleave(ctx, o.pairs, p.contenders(ours, bare)...)
+	if err != nil {
+		return nil, err
+	}
+	return []result.Row{ratioRow(name, all)}, nil
 }
 
 // stop stops the containers of the pod.

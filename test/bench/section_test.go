@@ -1,10 +1,19 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+func TestOrder(t *testing.T) {
+	for round, want := range [][]int{{0, 1, 2}, {2, 1, 0}, {0, 1, 2}} {
+		if got := order(round, 3); !slices.Equal(got, want) {
+			t.Errorf("round %d: %v, want %v", round, got, want)
+		}
+	}
+}
 
 func TestRounds(t *testing.T) {
 	for _, c := range []struct {

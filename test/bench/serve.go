@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
 // The targets of `podrun serve`, and the values of a standalone kubelet 1.36 with the same pods.
@@ -25,14 +28,17 @@ const (
 
 // serveRow is a line of the report.
 type serveRow struct {
-	Name    string  `json:"name"`
-	Unit    string  `json:"unit"`
-	Value   float64 `json:"value"`
-	Samples numbers `json:"samples,omitempty"`
+	Name, Unit string
+	Value      float64
+	Samples    numbers
 	// the maximum value that passes; 0 for no target
-	Target  float64 `json:"target,omitempty"`
-	Kubelet string  `json:"kubelet,omitempty"`
+	Target  float64
+	Kubelet string
 }
+
+// row returns the row of the run, with the value as the only sample: it may be the maximum of the
+// samples.
+func (r serveRow) row() result.Row { return result.NewRow(r.Name, r.Unit, numbers{r.Value}, nil) }
 
 // medianOf returns a row with the median of samples.
 func medianOf(name, unit string, samples numbers, target float64, kubelet string) serveRow {
@@ -41,8 +47,7 @@ func medianOf(name, unit string, samples numbers, target float64, kubelet string
 
 // greatestOf returns a row with the maximum of samples.
 func greatestOf(name, unit string, samples numbers, target float64, kubelet string) serveRow {
-	_, _, value := samples.spread()
-	return serveRow{Name: name, Unit: unit, Value: value, Samples: samples, Target: target, Kubelet: kubelet}
+	return serveRow{Name: name, Unit: unit, Value: slices.Max(samples), Samples: samples, Target: target, Kubelet: kubelet}
 }
 
 // serveOptions are the options for -serve.
@@ -66,12 +71,16 @@ func benchServe(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer client.Close()
-	b := &serveBench{options: o, podrun: &podrun{dir: dir}, client: client}
+	b := &serveBench{options: o, podrun: &podrun{name: "podrun", dir: dir}, client: client}
 	if b.podrun.path, err = copyBinary(o.podrun, dir); err != nil {
 		return err
 	}
 	// This removes leftovers of a killed bench.
 	if err := b.podrun.deleteAll(ctx); err != nil {
+		return err
+	}
+	run, err := newResult(ctx, o, client)
+	if err != nil {
 		return err
 	}
 	var rows []serveRow
@@ -82,7 +91,7 @@ func benchServe(ctx context.Context, o options) (err error) {
 		{"start", b.measureDrops}, {"restart", b.measureRestarts}, {"probe", b.measureProbes},
 		{"real", b.measureReal}, {"fake", b.measureFake}, {"idle", b.measureIdle},
 	} {
-		if !o.match.MatchString(section.name) {
+		if o.match != nil && !o.match.MatchString(section.name) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s\n", section.name)
@@ -92,10 +101,13 @@ func benchServe(ctx context.Context, o options) (err error) {
 		}
 		rows = append(rows, found...)
 	}
-	if o.json {
-		return writeServeJSON(os.Stdout, rows)
+	for _, r := range rows {
+		run.Rows = append(run.Rows, r.row())
 	}
-	return writeServeTable(os.Stdout, rows)
+	if !o.json {
+		err = writeServeTable(os.Stdout, rows)
+	}
+	return errors.Join(err, finish(run, o))
 }
 
 // serveBench is the state that the measurements share.

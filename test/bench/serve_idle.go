@@ -10,15 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podrun/podrun/test/bench/result"
 )
 
-// The targets of an idle `podrun serve` with probedPods pods.
-const (
-	probedPods     = 50   // each with a readiness and a liveness probe
-	maxProbedCPU   = 0.6  // s a minute
-	maxProbedCalls = 250  // a second
-	maxProbedRSS   = 42.0 // MB
-)
+// probedPods is the number of pods of an idle `podrun serve`, each with a readiness and a liveness probe.
+const probedPods = 50
 
 // measureIdle runs pods with HTTP probes, which have the default period of 10 s, on the real runtime.
 // When serve is idle, it measures its CPU time, its system calls and its memory. The server that the
@@ -53,13 +50,13 @@ func (b *serveBench) measureIdle(ctx context.Context) (rows []serveRow, err erro
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("idle, %d pods, %d HTTP probes every 10 s: ", probedPods, 2*probedPods)
+	goal := func(name string) float64 { return result.Find(name, "").Goal }
 	return []serveRow{
-		{Name: name + "CPU time a minute", Unit: "s", Value: u.processor / 100 * 60, Target: maxProbedCPU},
-		{Name: "… system calls a second", Value: calls, Target: maxProbedCalls},
-		greatestOf("… memory", "MB", u.memory, maxProbedRSS, ""),
-		{Name: "… of it anonymous", Unit: "MB", Value: anonymous},
-		{Name: "… of it pages of files, such as the binary", Unit: "MB", Value: file},
+		{Name: "idle: CPU time", Unit: "s", Value: u.processor / 100 * 60, Target: goal("idle: CPU time")}, // a minute
+		{Name: "idle: system calls", Value: calls, Target: goal("idle: system calls")},                     // a second
+		greatestOf("idle: memory", "MB", u.memory, goal("idle: memory"), ""),
+		{Name: "idle: memory, anonymous", Unit: "MB", Value: anonymous},
+		{Name: "idle: memory, pages of files", Unit: "MB", Value: file},
 	}, nil
 }
 

@@ -1,22 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
-
-func writeServeJSON(w io.Writer, rows []serveRow) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(rows)
-}
 
 // writeServeTable prints the figures next to their targets and the figures of the kubelet.
 func writeServeTable(w io.Writer, rows []serveRow) error {
@@ -25,8 +19,7 @@ func writeServeTable(w io.Writer, rows []serveRow) error {
 	for _, r := range rows {
 		spread, target, mark := "", "-", ""
 		if len(r.Samples) > 0 {
-			least, median, greatest := r.Samples.spread()
-			spread = fmt.Sprintf("%s / %s / %s", r.shown(least), r.shown(median), r.shown(greatest))
+			spread = fmt.Sprintf("%s / %s / %s", r.shown(slices.Min(r.Samples)), r.shown(r.Samples.median()), r.shown(slices.Max(r.Samples)))
 		}
 		if r.Target > 0 {
 			target, mark = "<= "+r.shown(r.Target), "pass"
