@@ -133,9 +133,7 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 			if err != nil {
 				return nil, err
 			}
-			for _, t := range traces {
-				own[i].add(t)
-			}
+			own[i].add(traces)
 			last = traces[len(traces)-1]
 		}
 	}
@@ -145,7 +143,9 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 	return append(rows, ownRows(s.Name, own[0], own[1])...), nil
 }
 
-// ownNumbers are podrun's own times in the runs through the proxy, one number per process, in ms.
+// ownNumbers are podrun's own times in the runs through the proxy, in ms. There is one number for each
+// round, the median of its processes or of its init containers: these are not independent, so more
+// numbers would make the intervals too short.
 type ownNumbers struct {
 	overhead  numbers
 	processor numbers // CPU time; it depends less on the load of the machine
@@ -154,14 +154,24 @@ type ownNumbers struct {
 	reaction, reactionToExit numbers
 }
 
-func (n *ownNumbers) add(t trace) {
-	n.overhead.add(t.overhead())
-	n.processor.add(t.Processor)
-	for _, d := range t.reactions(false) {
-		n.reaction.add(d)
+// add adds a round.
+func (n *ownNumbers) add(traces []trace) {
+	var round ownNumbers
+	for _, t := range traces {
+		round.overhead.add(t.overhead())
+		round.processor.add(t.Processor)
+		for _, d := range t.reactions(false) {
+			round.reaction.add(d)
+		}
+		for _, d := range t.reactions(true) {
+			round.reactionToExit.add(d)
+		}
 	}
-	for _, d := range t.reactions(true) {
-		n.reactionToExit.add(d)
+	n.overhead = append(n.overhead, round.overhead.median())
+	n.processor = append(n.processor, round.processor.median())
+	if len(round.reaction) > 0 {
+		n.reaction = append(n.reaction, round.reaction.median())
+		n.reactionToExit = append(n.reactionToExit, round.reactionToExit.median())
 	}
 }
 

@@ -88,7 +88,7 @@ func Table(all []Result, readme bool) string {
 }
 
 // explanation follows the tables of the measures.
-const explanation = "Each value is the median of the medians of the last runs, at most three. The range is from the smallest value of these runs to their largest 95th percentile. \"equal\" means that the difference is within the noise: 1 is in the range of the 95 % confidence intervals of the medians.\n"
+const explanation = "Each value is the median of the medians of the last runs, at most three. The range is from the smallest value of these runs to their largest 95th percentile. \"equal\" means that the difference is within the noise: 1 is in the range of the 99 % confidence intervals of the medians.\n"
 
 // figure formats a combined figure, such as "1.11 × (1.02 to 1.34; podrun 148 ms, bare client
 // 132 ms)".

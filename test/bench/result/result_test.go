@@ -19,7 +19,7 @@ func TestSummarize(t *testing.T) {
 		{"none", nil, Statistic{}},
 		{"one", []float64{5}, Statistic{1, 5, 5, 5, 5, 5}},
 		{"too few for an interval: the range", []float64{2, 1, 9}, Statistic{3, 1, 2, 9, 1, 9}},
-		{"an outlier", ten, Statistic{10, 1, 5.5, 100, 2, 9}},
+		{"an outlier", ten, Statistic{10, 1, 5.5, 100, 1, 100}},
 		{"digits", []float64{1.23456789, 1.23456789}, Statistic{2, 1.2346, 1.2346, 1.2346, 1.2346, 1.2346}},
 	} {
 		if diff := cmp.Diff(c.want, Summarize(c.samples)); diff != "" {
@@ -55,7 +55,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
-	row := NewRow("r", "ms", []float64{11, 22, 33, 44, 55, 66}, []float64{10, 20, 30, 40, 50, 60})
+	row := NewRow("r", "ms", []float64{11, 22, 33, 44, 55, 66, 77, 88}, []float64{10, 20, 30, 40, 50, 60, 70, 80})
 	if row.Old.Verdict != Slower || row.Old.Change.Median != 1.1 {
 		t.Errorf("pairs of a machine that becomes slower: %+v", row.Old)
 	}

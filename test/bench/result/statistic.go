@@ -7,8 +7,9 @@ import (
 	"github.com/aclements/go-moremath/stats"
 )
 
-// Confidence is the confidence level of a statistic's interval.
-const Confidence = 0.95
+// Confidence is the confidence level of a statistic's interval. A run has about 40 rows, so a level of
+// 0.95 would call two of them slower or faster by chance.
+const Confidence = 0.99
 
 // Statistic summarizes the samples of a figure. It includes outliers.
 type Statistic struct {
@@ -17,14 +18,14 @@ type Statistic struct {
 	Median float64 `json:"median"`
 	P95    float64 `json:"p95"`
 	// Low and High are the confidence interval of the median, from order statistics, as in
-	// golang.org/x/perf/benchmath. Because fewer than six samples have no such interval, their Low and
+	// golang.org/x/perf/benchmath. Because fewer than eight samples have no such interval, their Low and
 	// High are the smallest and the largest sample.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
 // minRounds is the smallest number of samples with a confidence interval.
-const minRounds = 6
+const minRounds = 8
 
 // Summarize returns the statistic of samples, rounded to five significant digits; or zeros if there
 // are no samples.
