@@ -102,6 +102,9 @@ func Write(dir string, r Result) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%s-%s.json", r.Target, r.Time.UTC().Format("20060102T150405Z")))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
 	return path, os.WriteFile(path, data, 0o644)
 }
 
