@@ -58,8 +58,12 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	a.warnAbout(r, notes)
 	options := run.DoctorOptions{AllowKubelet: a.allowKubelet}
+	if fault := a.settings.fault; fault == "" {
+		a.warnAbout(r, notes)
+	} else {
+		options.SettingsFault, options.SettingsFix = fault, "correct "+a.settings.config
+	}
 	before := settings
 	client, err := a.dial(c.Context(), r, &settings, run.RuntimeLooks)
 	if e, ok := err.(*problem.Error); ok && e.Kind == problem.Usage {

@@ -73,6 +73,8 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 	if err != nil {
 		return nil, nil, err
 	}
+	// If the copy cannot be written, podrun serve reports it; this command does not need the copy.
+	_ = a.settings.keep()
 	end := a.syncWhileStopping(ctx, engine)
 	return engine, func() {
 		end()

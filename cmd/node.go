@@ -90,7 +90,7 @@ the pods without waiting for the API server.`
 	a.prepareRoot(c)
 	a.joiner.AddFlags(c.Flags())
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		a.settings.ctx, a.holder = c.Context(), holderName(c)
+		a.settings.ctx, a.settings.use, a.holder = c.Context(), useOf(c), holderName(c)
 		if err := a.settings.setFromEnv(); err != nil {
 			return err
 		}

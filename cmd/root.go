@@ -296,6 +296,7 @@ var withoutSettings = []string{"help", "completion", "options", "explain", "vers
 // loadSettings reads the settings before a command runs, so that every command reports an
 // invalid file in the same way.
 func (a *app) loadSettings(c *cobra.Command) error {
+	a.settings.use = useOf(c)
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
 	}

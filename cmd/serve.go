@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -115,10 +116,12 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	}
 	f.shutdown.override(&settings)
 	a.warnAbout(r, notes)
+	a.keepSettings(r)
 	spareMemory(c.Context())
 	r.severalPods = true
 	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown, runtime: a.runtime(r, settings)}
 	s.runtime.Replaces = true
+	s.setFault(a.settings.fault)
 	api := f.api.options(settings)
 	cluster, err := a.join(c, r, settings, &api)
 	if err != nil {
@@ -173,7 +176,8 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet,
 		Manifest: manifest.Options{Services: true, HonourReplicas: settings.Replicas == nodeconfig.ReplicasHonour, Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
-		Reload: s.reloads(ctx), Heartbeat: heartbeat, Runtime: func() serve.RuntimeState { return s.runtimeState(ctx) },
+		SettingsFault: func() string { return *s.fault.Load() },
+		Reload:        s.reloads(ctx), Heartbeat: heartbeat, Runtime: func() serve.RuntimeState { return s.runtimeState(ctx) },
 		Ready: func() {
 			s.warnNotSent(s.notifier.Ready())
 			s.renderer.note("supervising the pods of " + strings.Join(shown, ", "))
@@ -193,6 +197,15 @@ type server struct {
 	client   *cri.Client
 	shutdown shutdownFlags
 	runtime  *run.Runtime
+	fault    atomic.Pointer[string] // serve.Options.SettingsFault
+}
+
+// setFault sets why podrun does not use the content of the settings file; "" if it does.
+func (s *server) setFault(fault string) {
+	if fault != "" {
+		fault += "; podrun uses the last valid settings until the file is corrected and 'podrun serve reload' has run"
+	}
+	s.fault.Store(&fault)
 }
 
 // warnNotSent warns that podrun could not notify systemd. It warns once, because the notifier
@@ -227,7 +240,10 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 			settings, notes, err := s.app.settings.reload()
 			if err != nil {
 				s.renderer.warn(problem.List{problem.WarningOf(err)})
+				s.setFault(problem.Of(err)[0].String())
 			} else {
+				s.setFault("")
+				s.app.keepSettings(s.renderer)
 				s.shutdown.override(&settings)
 				s.app.warnAbout(s.renderer, notes)
 				select {

@@ -27,6 +27,12 @@ type settingsFlags struct {
 	into   map[string]func(*nodeconfig.Settings)
 	merged *mergedSettings // the last result of reload; nil before the first
 	given  []*pflag.Flag   // set on the command line
+	use    settingsUse
+	copies string // directory with the last valid settings
+	// content is what reload has read; nil if there is no file
+	content []byte
+	// fault describes the file if merged is not its content; else ""
+	fault string
 	// set by an environment variable
 	fromEnv []*pflag.Flag
 }
@@ -44,7 +50,7 @@ func envName(flag string) string {
 }
 
 func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
-	f := &settingsFlags{ctx: context.Background(), set: set, into: map[string]func(*nodeconfig.Settings){}}
+	f := &settingsFlags{ctx: context.Background(), set: set, copies: nodeconfig.CopiesDir, into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
 	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
@@ -261,35 +267,39 @@ func (f *settingsFlags) duration(name string, def time.Duration, usage string, i
 
 // settings merges the defaults, the file, the environment and the flags, each of which
 // overrides the previous ones. It also returns warnings about the file. A command reads the
-// file only once, because it may be a pipe.
+// file only once, because it may be a pipe. If the file cannot be used, settings returns what
+// f.use substitutes.
 func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
-	if f.merged == nil {
-		return f.reload()
+	if f.merged != nil {
+		return f.merged.Settings, f.merged.notes, nil
 	}
-	return f.merged.Settings, f.merged.notes, nil
+	s, notes, err := f.reload()
+	if err != nil {
+		return f.substituted(err)
+	}
+	return s, notes, nil
 }
 
 // reload is like settings, but reads the file again, for SIGHUP. After an error, the previous
 // settings remain in effect.
 func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
-	s, notes, err := f.file()
+	data, err := f.read()
+	if err != nil {
+		return nodeconfig.Settings{}, nil, err
+	}
+	s, notes, err := f.merge(f.parse(data))
 	if err != nil {
 		return s, nil, err
 	}
-	f.set.VisitAll(func(flag *pflag.Flag) {
-		if into := f.into[flag.Name]; into != nil && flag.Changed {
-			into(&s)
-		}
-	})
+	f.merged, f.content, f.fault = &mergedSettings{s, notes}, data, ""
+	return s, notes, nil
+}
+
+// absoluteRoot makes the root directory absolute: podrun recognizes its own pods by its path.
+func absoluteRoot(s *nodeconfig.Settings) {
 	if dir, err := filepath.Abs(s.RootDir); err == nil {
-		// podrun recognizes its own pods by the path of the root directory.
 		s.RootDir = dir
 	}
-	if err := f.oneRuntime(&s); err != nil {
-		return s, nil, err
-	}
-	f.merged = &mergedSettings{s, notes}
-	return s, notes, nil
 }
 
 // oneRuntime combines --runtime and --container-runtime-endpoint, which specify the same thing.
@@ -328,23 +338,33 @@ func (f *settingsFlags) precedence(flag, value string) int {
 	return 1
 }
 
-// file applies the settings file to the defaults. The default file is optional; a file
-// named by --config or PODRUN_CONFIG must exist.
-func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
-	s := nodeconfig.Default()
+// read returns the content of the settings file; nil if there is none. The default file is
+// optional; a file named by --config or PODRUN_CONFIG must exist.
+func (f *settingsFlags) read() ([]byte, error) {
 	if f.config == "" {
-		return s, nil, nil
+		return nil, nil
 	}
 	object, hint := "--config", "check the path; 'podrun help config' describes the file"
 	if !f.set.Changed("config") {
 		object, hint = "settings", "run podrun as a user that can read the file, specify another file with --config FILE, or use no settings file with --config="
 	}
 	data, err := nodeconfig.ReadFile(f.ctx, f.config)
-	if errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config") {
-		return s, nil, nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config"):
+		return nil, nil
+	case err != nil:
+		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: hint}
+	case data == nil:
+		data = []byte{} // an empty file is not an absent one
 	}
-	if err != nil {
-		return s, nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: hint}
+	return data, nil
+}
+
+// parse applies the content of the settings file to the defaults; data is nil if there is none.
+func (f *settingsFlags) parse(data []byte) (nodeconfig.Settings, problem.List, error) {
+	s := nodeconfig.Default()
+	if data == nil {
+		return s, nil, nil
 	}
 	s, notes := nodeconfig.Parse(data, s)
 	s.File = f.config

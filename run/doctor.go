@@ -43,6 +43,8 @@ type DoctorOptions struct {
 	AllowKubelet bool
 	// NoRuntime explains why the engine has no runtime; nil if it has one.
 	NoRuntime error
+	// SettingsFault describes a settings file that podrun cannot use; empty if it can.
+	SettingsFault, SettingsFix string
 	// Embedded is the state of the embedded runtime; empty if another one is used.
 	Embedded EmbeddedState
 }
@@ -62,7 +64,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	}
 	seen.Checkup.MissingPrivileges, seen.Checkup.PrivilegesHint = embedded.MissingPrivileges(), embedded.PrivilegesHint
 	seen.Checkup.Initramfs = embedded.ReadRootfs(ctx)
-	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
+	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings, SettingsFault: o.SettingsFault, SettingsFix: o.SettingsFix}
 	for _, err := range seen.Unread {
 		what, hint := describe(err)
 		if hint != "" {

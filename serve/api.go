@@ -40,14 +40,15 @@ const StatusGroup = "podrun"
 
 // api is a supervisor's HTTP API.
 type api struct {
-	engine  *run.Engine
-	options APIOptions
-	metrics *nodeapi.Metrics
-	feed    *nodeapi.Feed
-	server  *nodeapi.Server
-	usage   usageReader
-	loops   sync.WaitGroup
-	runtime func() RuntimeState // see Options.Runtime
+	engine        *run.Engine
+	options       APIOptions
+	metrics       *nodeapi.Metrics
+	feed          *nodeapi.Feed
+	server        *nodeapi.Server
+	usage         usageReader
+	loops         sync.WaitGroup
+	runtime       func() RuntimeState // see Options.Runtime
+	settingsFault func() string       // see Options.SettingsFault
 	// services describes the Services that do not work
 	services func() string
 

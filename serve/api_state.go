@@ -90,6 +90,9 @@ func (a *api) health() []nodeapi.Check {
 	}
 	checks = append(checks, runtime, workers, nodeapi.Check{Name: "services", Reason: a.services()})
 	checks = append(checks, nodeapi.Check{Name: "pods", Reason: summary.Blocked})
+	if fault := a.settingsFault(); fault != "" {
+		checks = append(checks, nodeapi.Check{Name: "settings", Reason: fault})
+	}
 	checks = append(checks, a.files.checks()...)
 	a.mu.Lock()
 	defer a.mu.Unlock()

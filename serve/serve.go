@@ -40,6 +40,9 @@ type Options struct {
 	// Runtime returns the state of the runtime; nil if this process does not start the runtime. It
 	// must not wait.
 	Runtime func() RuntimeState
+	// SettingsFault describes the settings file if podrun does not use its content, else it returns ""; it may be
+	// nil.
+	SettingsFault func() string
 	// Reload receives changed settings; nil for none.
 	Reload <-chan *run.Node
 	// Ready is called after the first read of the directories. Progress is called every Heartbeat
@@ -73,6 +76,9 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		return l, nil
 	}
 	options.Taken = services.apply
+	if o.SettingsFault == nil {
+		o.SettingsFault = func() string { return "" }
+	}
 	if o.Runtime == nil {
 		o.Runtime = func() RuntimeState { return RuntimeState{} }
 	}
@@ -81,6 +87,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		o.API.Authorize, o.API.LocalName = o.Cluster.Authorize, o.Cluster.LocalName
 	}
 	api := newAPI(e, o.API)
+	api.settingsFault = o.SettingsFault
 	api.runtime, api.services, api.files = o.Runtime, services.problem, &stateFiles{engine: e}
 	api.observe(ctx, &options)
 	defer api.close()

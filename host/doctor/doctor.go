@@ -50,6 +50,9 @@ type Input struct {
 	Facts    host.Facts
 	Checkup  host.Checkup
 	Settings nodeconfig.Settings
+	// SettingsFault explains why podrun cannot use the settings file, and SettingsFix how to fix that; both are empty if
+	// it can.
+	SettingsFault, SettingsFix string
 	// Down is the reason why the runtime does not respond, and DownHint says how to fix it. Both
 	// are empty if the runtime responds.
 	Down, DownHint string

@@ -123,6 +123,9 @@ func writable(in Input, check string) Finding {
 }
 
 func settings(in Input) Finding {
+	if in.SettingsFault != "" {
+		return Finding{Check: "settings", Status: Fail, Summary: in.SettingsFault, Fix: in.SettingsFix}
+	}
 	if p, bad := in.refused("InvalidSetting"); bad {
 		return refusal("settings", p)
 	}

@@ -116,6 +116,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	if err := CheckRuntime(deref(pc.Runtime, RuntimeAuto)); err != nil {
 		f.invalid("runtime", err.Error(), "")
 	}
+	if c := deref(pc.Color, ""); c != "" && !slices.Contains(Colors, c) {
+		f.invalid("color", fmt.Sprintf("%q is not %s", c, strings.Join(Colors, ", ")), "")
+	}
 	if o := deref(pc.StartOrder, StartInOrder); !slices.Contains(StartOrders, o) {
 		f.invalid("startOrder", fmt.Sprintf("%q is not kubelet, strict or parallel", o), "")
 	}
@@ -139,6 +142,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkClaims(pc.PersistentVolumeClaims)
 	f.checkDevices(pc.Devices)
 }
+
+// Colors are the values of color.
+var Colors = []string{"auto", "always", "never"}
 
 // The values of runtime. Any other value is a socket.
 const (

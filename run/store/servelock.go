@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +36,17 @@ func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
 		removeTemporaries(dir, 0)
 	}
 	return &ServeLock{file: file, root: &FileLock{File: root}}, nil
+}
+
+// Lost reports whether the path of the root directory no longer leads to the locked directory: it was removed or
+// moved, or its file system was unmounted. An error that says nothing about this, such as EIO, does not count.
+func (l *ServeLock) Lost(layout identity.Layout) bool {
+	locked, err := l.root.File.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Stat(layout.RootDir)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || err == nil && !os.SameFile(locked, now)
 }
 
 // Unlock releases the lock.

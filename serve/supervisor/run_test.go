@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,34 @@ func TestLockWhileChecked(t *testing.T) {
 		}
 		lock.Unlock()
 	})
+}
+
+// TestRootLost checks that a supervisor ends if its root directory is removed, or if another directory has replaced it.
+func TestRootLost(t *testing.T) {
+	for name, lose := range map[string]func(root string) error{
+		"removed": os.RemoveAll,
+		"replaced": func(root string) error {
+			return errors.Join(os.Rename(root, root+".moved"), os.Mkdir(root, 0o750))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				settings := nodeconfig.Default()
+				settings.RootDir = filepath.Join(t.TempDir(), "root")
+				ready := make(chan struct{})
+				s := New(&node.Node{Client: critest.ForTest(t).Client(), Settings: settings}, Options{AllowKubelet: true, Ready: func() { close(ready) }})
+				ended := make(chan error)
+				go func() { ended <- s.Run(t.Context()) }()
+				<-ready
+				if err := lose(settings.RootDir); err != nil {
+					t.Fatal(err)
+				}
+				if e, ok := errors.AsType[*problem.Error](<-ended); !ok || e.Kind != problem.Runtime || !strings.Contains(e.Error(), "was removed, moved or unmounted") {
+					t.Errorf("Run: %v", e)
+				}
+			})
+		})
+	}
 }
 
 // TestTakeReports checks that workers can use the supervisor while it prints warnings about the

@@ -137,8 +137,8 @@ func (s *Supervisor) Reload(n *node.Node) {
 	signal(s.shutdown.reloaded)
 }
 
-// Run supervises pods until ctx ends. Containers continue to run after that. If another supervisor
-// uses the root directory, Run returns an error and supervises nothing.
+// Run supervises pods until ctx ends, or until the root directory is lost, which is an error. Containers continue to
+// run after that. If another supervisor uses the root directory, Run returns an error and supervises nothing.
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.lock(ctx)
 	if lock == nil || err != nil {
@@ -176,7 +176,19 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	loops.Go(func() { s.heartbeat(inner) })
 	loops.Go(func() { s.publish(inner) })
 	s.maintain(inner, &loops)
-	<-ctx.Done()
+	return s.watchRoot(ctx, lock)
+}
+
+// watchRoot waits until ctx ends. It returns an error as soon as the root directory is lost: podrun then has no state of
+// the pods, and must not write a new one at the same path.
+func (s *Supervisor) watchRoot(ctx context.Context, lock *store.ServeLock) error {
+	for wait.SleepPeriod(ctx, pollEvery) == nil {
+		if layout := s.current().Layout(); lock.Lost(layout) {
+			return &problem.Error{Kind: problem.Runtime, Object: "root directory " + layout.RootDir,
+				Err:  errors.New("was removed, moved or unmounted while podrun serve supervised its pods; their containers keep running"),
+				Hint: "restore the directory, and start podrun serve again"}
+		}
+	}
 	return nil
 }
 
