@@ -12,32 +12,31 @@ import (
 )
 
 // explainInterrupt adds a hint to the last pod whose start a signal interrupted. The hint states whether podrun
-// keeps the pods, and lists the commands that continue their start, show them and remove them. Remaining
-// returns the pods of a list that podrun has not removed.
-func (f *applyFlags) explainInterrupt(objects *manifest.Objects, results []run.Result, named []string, remaining func([]identity.Pod) []string) {
+// keeps the pods, and lists the commands that continue their start, show them and remove them.
+func (f *applyFlags) explainInterrupt(entries []run.Entry, objects *manifest.Objects, named []string) {
 	var kept []identity.Pod
-	for _, r := range results {
-		if isInterrupted(r) && len(remaining([]identity.Pod{r.ID})) > 0 {
-			kept = append(kept, r.ID)
+	for _, e := range entries {
+		if isInterrupted(e.Err) && e.Remains {
+			kept = append(kept, e.ID)
 		}
 	}
 	hint := "podrun removed what it had created; run the command again to start the pod"
 	if len(kept) > 0 {
 		hint = keptHint(kept, f.filesOf(objects, named))
 	}
-	hintInterrupted(results, hint)
+	hintInterrupted(entries, hint)
 }
 
-func isInterrupted(r run.Result) bool {
-	_, interrupted := errors.AsType[SignalError](r.Err)
+func isInterrupted(err error) bool {
+	_, interrupted := errors.AsType[SignalError](err)
 	return interrupted
 }
 
-// hintInterrupted adds a hint to the last error that a signal caused, so that it is printed once for all pods.
-func hintInterrupted(results []run.Result, hint string) {
-	for i, r := range slices.Backward(results) {
-		if isInterrupted(r) {
-			results[i].Err = &problem.Error{Kind: problem.Failed, Err: r.Err, Hint: hint}
+// hintInterrupted adds a hint to the last error that a signal caused, so that it is printed once for all objects.
+func hintInterrupted(entries []run.Entry, hint string) {
+	for i, e := range slices.Backward(entries) {
+		if isInterrupted(e.Err) {
+			entries[i].Err = &problem.Error{Kind: problem.Failed, Err: e.Err, Hint: hint}
 			return
 		}
 	}

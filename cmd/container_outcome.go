@@ -73,6 +73,7 @@ type endedPod struct {
 	id     identity.Pod
 	spec   *corev1.Pod
 	ended  []lifecycle.Ended
+	code   int   // the exit code for the pod
 	err    error // why the pod has no exit code, or nil
 	from   string
 	events *containerEvents

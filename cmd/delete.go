@@ -14,7 +14,6 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
 )
@@ -26,20 +25,7 @@ type deleteFlags struct {
 	now, ignoreMissing        bool
 	dryRun                    string
 	graceSeconds              int64
-	fileServices              map[string]*corev1.Service // in the files
 	labels                    string
-	fileWorkloads             map[identity.Pod]string // kinds of the workloads in the files
-	foundWorkloads            bool                    // whether a dry run found a workload without pods
-	deleted                   []run.WorkloadRecord    // the workloads that the command has marked as deleted
-	jobs                      map[string][]run.Ref    // Jobs and CronJobs that the manifests define, by namespace
-	jobOf                     map[string]run.Ref      // those whose pod has this namespace/name
-	foundJobs                 map[jobRef]bool         // the Jobs and CronJobs that were deleted
-}
-
-// jobRef identifies a Job or CronJob.
-type jobRef struct {
-	namespace string
-	run.Ref
 }
 
 func newDelete(a *app) *cobra.Command {
@@ -110,137 +96,94 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
-	match, err := parseSelector(f.labels)
-	if err != nil {
-		return usage(c, err)
-	}
-	r := a.renderer()
-	selectors, err := f.selectors(c, a)
+	in, err := f.input(c, a, given, kinds, named)
 	if err != nil {
 		return err
+	}
+	r := a.renderer()
+	if f.hasFiles() {
+		if in.Files, err = f.loadWithin(a, c, nil, func(problem.List) {}); err != nil {
+			return err
+		}
 	}
 	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	if named, err = a.podsOfIDs(c.Context(), engine, named, sandboxID); err != nil {
+	if in.Named, err = a.podsOfIDs(c.Context(), engine, named, sandboxID); err != nil {
 		return err
 	}
-	ctx := c.Context()
-	f.Basics = engine.ReadBasics(ctx)
-	f.Found = !f.all && f.labels == ""
-	if len(named) == 0 && !c.Flags().Changed("ignore-not-found") {
-		f.ignoreMissing = true
+	in.Working = func(pods []identity.Pod) {
+		r.severalPods = len(pods) > 1
+		a.trackWork(r, engine, pods, 0)
 	}
-	named, jobs, err := a.deleteJobs(ctx, r, engine, f, kinds, named, match)
+	report, err := engine.Delete(c.Context(), in)
+	return a.reportDelete(c.Context(), r, engine, f, in, report, err)
+}
+
+// input returns the input of the operation, except for the objects of files and names of containers.
+func (f *deleteFlags) input(c *cobra.Command, a *app, given []string, kinds kindFilter, named []run.Ref) (run.DeleteInput, error) {
+	match, err := parseSelector(f.labels)
 	if err != nil {
-		return a.reportFailed(c.Context(), f, jobs, err)
+		return run.DeleteInput{}, usage(c, err)
 	}
-	var forget func() error
-	f.deleted, forget, err = a.deleteWorkloads(ctx, engine, f, kinds, named, match)
-	if err != nil {
-		return a.reportFailed(c.Context(), f, jobs, err)
-	}
-	replicas, missing := f.replicas(a, engine, named)
-	selectors = append(selectors, replicas...)
-	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
-	if err != nil {
-		return a.reportFailed(c.Context(), f, jobs, err)
-	}
+	in := run.DeleteInput{Options: f.DeleteOptions, Namespace: a.namespaceOrDefault("default"), Named: named, DryRun: f.dryRun != dryNone,
+		IgnoreMissing: f.ignoreMissing || len(named) == 0 && !c.Flags().Changed("ignore-not-found")}
 	if f.all || f.labels != "" {
-		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return !kinds.selects(k, f.labels, match) })
+		in.Every = &run.Selection{
+			AllNamespaces: f.allNamespaces, Kinds: kinds, Labelled: f.labels != "", Labels: match,
+			Services: len(given) == 1 && strings.EqualFold(given[0], "all"),
+			Pods:     func(k run.Known) bool { return kinds.selects(k, f.labels, match) },
+		}
 	}
-	if len(pods)+len(jobs)+len(f.deleted) == 0 && (f.all || f.labels != "") {
-		r.note("no pods found")
+	return in, nil
+}
+
+// reportDelete prints what a delete has done, and the warnings about what remains or comes back.
+func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Engine, f *deleteFlags, in run.DeleteInput, report run.Report, err error) error {
+	for _, ref := range report.Missing {
+		fmt.Fprintf(a.streams.Err, "%s not found\n", ref)
 	}
-	selectsServices := f.servicesOf(given, match, a.namespaceOrDefault("default"))
-	if f.dryRun != dryNone {
-		return errors.Join(missing, a.printDryServices(c.Context(), engine, selectsServices), a.printDryPods(knownPods(pods), "would be deleted (dry run)"))
+	if len(report.Entries) == 0 {
+		if in.Every != nil && err == nil {
+			r.note("no pods found")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	r.severalPods = len(pods) > 1
-	a.trackWork(r, engine, idsOf(pods), 0)
-	results, err := engine.Delete(ctx, pods, f.DeleteOptions)
-	if err != nil {
-		return a.reportFailed(c.Context(), f, jobs, err)
+	if in.DryRun {
+		return errors.Join(err, a.printDryDelete(report))
 	}
-	if err := forget(); err != nil {
-		missing = errors.Join(missing, err)
-	}
-	a.noteWorkloads(r, f.deleted, pods)
-	if a.services, err = engine.DeleteServices(ctx, selectsServices); err != nil {
-		missing = errors.Join(missing, err)
-	}
-	hintInterrupted(results, "run the command again to complete the deletion; add --now to shorten the grace period to 1 s")
-	for _, res := range results {
-		if file := serve.SourceOf(engine, res.ID); file != "" && res.Err == nil {
-			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve will start it again, because " + file + " defines it",
+	hintInterrupted(report.Entries, "run the command again to complete the deletion; add --now to shorten the grace period to 1 s")
+	for _, pod := range report.Pods() {
+		if file := serve.SourceOf(e, pod.ID); file != "" && pod.Err == nil {
+			r.warn(problem.List{{Warning: true, Object: "pod " + pod.ID.String(), Message: "podrun serve will start it again, because " + file + " defines it",
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}
 	}
-	if f.all && len(kinds) == 0 {
-		a.warnRemaining(c.Context(), r, engine, f)
+	if in.Every != nil && len(in.Every.Kinds) == 0 && f.all {
+		a.warnRemaining(ctx, r, e, f)
 	}
-	results = append(jobs, results...)
-	if len(results) == 0 && (missing != nil || len(f.foundJobs) > 0 || f.foundWorkloads || len(f.deleted) > 0) {
-		return missing
-	}
-	return a.report(c.Context(), results, missing)
+	return a.report(report, err)
 }
 
-// reportFailed reports a delete that has failed before it deleted the selected pods: the pods of Jobs that
-// it has deleted, and the workloads whose pods podrun serve no longer starts.
-func (a *app) reportFailed(ctx context.Context, f *deleteFlags, jobs []run.Result, err error) error {
-	for _, w := range f.deleted {
-		fmt.Fprintf(a.streams.Err, "%s/%s is marked as deleted, but its pods may remain\n", resourceOf(w.Kind), w.ID.Name)
-	}
-	if len(jobs) == 0 {
-		return err
-	}
-	return a.report(ctx, jobs, err)
-}
-
-// missing reports pods that were not found, as an error unless --ignore-not-found is set.
-func (f *deleteFlags) missing(a *app, sel run.Selector) error {
-	f.Found = false
-	if len(sel.Names) == 0 {
+// printDryDelete prints what a delete would delete: lines or, with -o json or yaml, the pods.
+func (a *app) printDryDelete(report run.Report) error {
+	if a.output == "" || a.output == "name" {
+		a.printLines(report.Entries)
 		return nil
 	}
-	ref := run.Ref{Name: sel.Names[0]}
-	if slices.ContainsFunc(f.deleted, func(w run.WorkloadRecord) bool { return isReplica(w, sel.Namespace, ref.Name) }) {
-		return nil // podrun serve has removed it, because its workload is deleted
-	}
-	if job, of := f.jobOf[sel.Namespace+"/"+ref.Name]; of {
-		if f.foundJobs[jobRef{sel.Namespace, job}] {
-			return nil // the pod was deleted with the Job, or there was none
+	var pods []corev1.Pod
+	for _, e := range report.Pods() {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.ID.Namespace, Name: e.ID.Name}}
+		if e.Pod != nil { // the checkpoint is readable
+			pod = *e.Pod
 		}
-		ref = job
+		pods = append(pods, pod)
 	}
-	return f.missingRef(a, ref, notFound(ref.Name))
-}
-
-// missingRef reports a named pod that was not found.
-func (f *deleteFlags) missingRef(a *app, ref run.Ref, err error) error {
-	f.Found = false
-	if !f.ignoreMissing {
-		return err
-	}
-	fmt.Fprintf(a.streams.Err, "%s not found\n", ref)
-	return nil
-}
-
-// knownPods returns the pods as objects, with only their names if the checkpoint is
-// unreadable.
-func knownPods(known []run.Known) []corev1.Pod {
-	var out []corev1.Pod
-	for _, k := range known {
-		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
-		if k.Pod != nil {
-			pod = *k.Pod
-		}
-		out = append(out, pod)
-	}
-	return out
+	return a.printDryPods(pods, "")
 }
 
 // check rejects contradictory flags and sets the grace period.
@@ -270,42 +213,4 @@ func (f *deleteFlags) check(c *cobra.Command, named []run.Ref) error {
 		f.Grace = &grace
 	}
 	return nil
-}
-
-// selectors returns the selectors of the pods to delete: one for each set of pods, and one for
-// each pod in the files.
-func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error) {
-	namespace := a.namespaceOrDefault("default")
-	if f.all || f.labels != "" {
-		if f.allNamespaces {
-			namespace = ""
-		}
-		return []run.Selector{{Namespace: namespace}}, nil
-	}
-	if !f.hasFiles() {
-		return nil, nil
-	}
-	objects, err := f.loadWithin(a, c, nil, func(problem.List) {})
-	if err != nil {
-		return nil, err
-	}
-	f.fileServices, f.jobs, f.jobOf = objects.Services, map[string][]run.Ref{}, map[string]run.Ref{}
-	f.fileWorkloads = map[identity.Pod]string{}
-	for _, w := range objects.Workloads {
-		f.fileWorkloads[w.ID()] = w.Kind
-	}
-	var out []run.Selector
-	for _, p := range objects.Pods {
-		kind, name := p.WorkloadRef()
-		if kind == "Job" || kind == "CronJob" {
-			namespace, ref := p.Object.Namespace, run.Ref{Kind: kind, Name: name}
-			f.jobs[namespace] = append(f.jobs[namespace], ref)
-			f.jobOf[namespace+"/"+p.Object.Name] = ref
-		}
-		if manifest.IsReplicated(kind) {
-			f.fileWorkloads[identity.Pod{Namespace: p.Object.Namespace, Name: name}] = kind
-		}
-		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
-	}
-	return out, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 )
 
@@ -78,7 +77,7 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 	end := a.syncWhileStopping(ctx, engine)
 	return engine, func() {
 		end()
-		a.syncServices(ctx, r, engine)
+		engine.FinishServices(ctx)
 		closeAll()
 	}, nil
 }
@@ -113,21 +112,6 @@ func (a *app) syncWhileStopping(ctx context.Context, e *run.Engine) (end func())
 	return func() {
 		cancel()
 		<-done
-	}
-}
-
-// syncServices makes the rules and names of Services match the pods that a command has changed. It
-// does so after an interrupted command, too.
-func (a *app) syncServices(ctx context.Context, r *renderer, e *run.Engine) {
-	if a.servicesSynced {
-		return
-	}
-	ctx, cancel := wait.CleanupContext(ctx, run.UndoTimeout)
-	defer cancel()
-	omitted, err := e.SyncServices(ctx)
-	r.warn(omitted)
-	if err != nil {
-		r.warn(problem.List{problem.WarningOf(err)})
 	}
 }
 

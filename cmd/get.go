@@ -258,11 +258,10 @@ func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)
 	}
-	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
 	if name == "" {
-		err.Object, err.Err = "", errors.New("no pods match the selection")
+		return &problem.Error{Kind: problem.Failed, Err: errors.New("no pods match the selection"), Hint: "run 'podrun get -A' to list all pods"}
 	}
-	return err
+	return run.NotFound(name)
 }
 
 func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {

@@ -60,9 +60,9 @@ func (a *app) annotateWarnings(l problem.List) {
 
 // annotateContainers writes an annotation for each container that failed: as an error if the pod
 // counts as failed, else as a warning.
-func (a *app) annotateContainers(p endedPod, code int) {
+func (a *app) annotateContainers(p endedPod) {
 	level := workflow.Error
-	if code == ExitOK {
+	if p.code == ExitOK {
 		level = workflow.Warning
 	}
 	outcomes, _ := p.containers()

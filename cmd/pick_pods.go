@@ -115,7 +115,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 			}
 		}
 	}
-	pods, err := findAll(ctx, e, selectors, func(sel run.Selector) {
+	pods, err := e.FindAll(ctx, selectors, func(sel run.Selector) {
 		if len(sel.Names) > 0 {
 			missing = errors.Join(missing, notFound(sel.Names[0]))
 		}
@@ -163,27 +163,4 @@ func (a *app) namespaceOrDefault(other string) string {
 		return other
 	}
 	return a.namespace
-}
-
-// findAll finds the pods of all selectors, each pod once. It calls missing for each
-// selector without matches.
-func findAll(ctx context.Context, e *run.Engine, selectors []run.Selector, missing func(run.Selector)) ([]run.Known, error) {
-	var out []run.Known
-	seen := map[string]bool{}
-	for _, sel := range selectors {
-		pods, err := e.Find(ctx, sel)
-		if err != nil {
-			return nil, err
-		}
-		if len(pods) == 0 {
-			missing(sel)
-		}
-		for _, p := range pods {
-			if !seen[p.ID.UID] {
-				seen[p.ID.UID] = true
-				out = append(out, p)
-			}
-		}
-	}
-	return out, nil
 }

@@ -72,7 +72,7 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 	}
 	if len(pods) == 0 { // --all without pods is not an error, as in delete
 		r.note("no pods found")
-		return a.report(c.Context(), nil)
+		return a.report(run.Report{})
 	}
 	r.severalPods = len(pods) > 1
 	a.trackWork(r, engine, idsOf(pods), undo)
@@ -80,5 +80,5 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 	if err != nil {
 		return err
 	}
-	return a.report(c.Context(), results)
+	return a.report(run.ReportOf(results))
 }

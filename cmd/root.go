@@ -23,7 +23,6 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/workflow"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -35,9 +34,6 @@ type Streams struct {
 
 // app is the state that all commands share.
 type app struct {
-	// servicesSynced is set when the command has brought the rules of Services up to date itself.
-	servicesSynced bool
-	services       []run.ServiceChange // the changes that the command has made
 	// streams are for text: they escape control characters in it. raw are the same streams without
 	// escaping, for data: output of containers, JSON and YAML.
 	streams, raw Streams

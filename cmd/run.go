@@ -24,7 +24,6 @@ type runFlags struct {
 	logFile                       string
 	outputs                       outputFlag
 	events                        containerEvents
-	ended                         []endedPod
 	remove                        bool
 	quiet                         bool
 	stdin                         bool
@@ -269,33 +268,47 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	if interactive != "" {
 		f.Started = (&attacher{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
 	}
-	results, err := engine.Run(ctx, objects, f.RunOptions)
+	ran, err := engine.Run(ctx, objects, f.RunOptions)
 	if err != nil {
 		return err
 	}
-	f.ended = f.endedPods(objects, results)
-	report.end(f.ended)
+	ended := f.endedPods(ran)
+	report.end(ended)
 	if f.Keep {
-		r.noteKept(results)
+		r.noteKept(ran)
 	}
-	return a.reportRun(results, f)
+	return a.reportEnded(ran, ended, f)
+}
+
+// reportEnded is reportRun for run. It also annotates the containers for a GitHub workflow.
+func (a *app) reportEnded(ran run.Report, ended []endedPod, f *runFlags) error {
+	if a.workflow != nil {
+		for _, p := range ended {
+			a.annotateContainers(p)
+		}
+	}
+	return a.reportRun(ran, f.invalid, f.endPolicy())
+}
+
+func (f *runFlags) endPolicy() endPolicy {
+	return endPolicy{policy: lifecycle.ExitPolicy(f.policy), from: f.ExitFrom}
 }
 
 // endedPods returns the pods of a run in the order of the input.
-func (f *runFlags) endedPods(objects *manifest.Objects, results []run.RunResult) []endedPod {
-	out := make([]endedPod, len(results))
-	for i, r := range results {
-		_, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.ExitFrom)
-		out[i] = endedPod{id: r.ID, spec: objects.Pods[i].Object, ended: r.Containers, err: err, from: f.ExitFrom, events: &f.events}
+func (f *runFlags) endedPods(ran run.Report) []endedPod {
+	var out []endedPod
+	for _, e := range ran.Pods() {
+		code, err := f.endPolicy().codeOf(e)
+		out = append(out, endedPod{id: e.ID, spec: e.Pod, ended: e.Containers, code: code, err: err, from: f.ExitFrom, events: &f.events})
 	}
 	return out
 }
 
 // noteKept prints how to remove the pods that --keep keeps.
-func (r *renderer) noteKept(results []run.RunResult) {
-	for _, result := range results {
-		if result.Status.Phase != "" {
-			r.print(fmt.Sprintf("pod/%s is kept: run 'podrun delete %s%s' to remove it", result.ID.Name, namespaceFlag(result.ID.Namespace), result.ID.Name))
+func (r *renderer) noteKept(ran run.Report) {
+	for _, e := range ran.Pods() {
+		if e.Status.Phase != "" {
+			r.print(fmt.Sprintf("pod/%s is kept: run 'podrun delete %s%s' to remove it", e.ID.Name, namespaceFlag(e.ID.Namespace), e.ID.Name))
 		}
 	}
 }
@@ -333,35 +346,23 @@ type runPod struct {
 type runSummary struct {
 	Pods     []runPod        `json:"pods"`
 	Services []serviceResult `json:"services,omitempty"`
+	Objects  []objectResult  `json:"objects,omitempty"`
 	ExitCode int             `json:"exitCode"`
 	Reason   string          `json:"reason"`
 }
 
-// reportRun prints the results of the pods that have ended and of those that the command has removed.
-// It returns an error with the exit code of the command, which does not depend on the containers of
-// the removed pods.
-func (a *app) reportRun(results []run.RunResult, f *runFlags, removed ...run.Result) error {
+// endPolicy determines the exit code of a command from the containers of pods that have ended.
+type endPolicy struct {
+	policy lifecycle.ExitPolicy
+	from   string // the container of --exit-code-from
+}
+
+// reportRun prints the summary of pods that have ended and of the other objects of the report. It returns an error
+// with the exit code of the command, which does not depend on the containers of unrequested pods. failed is the
+// error that concerns no single object, such as files that podrun skipped because of --continue.
+func (a *app) reportRun(r run.Report, failed error, end endPolicy) error {
 	a.summaryDue = false
-	sum := runSummary{Pods: []runPod{}, Services: serviceResults(a.services)}
-	var errs []error
-	for _, r := range results {
-		code, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.ExitFrom)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		p := runPod{podResult: resultOf(r.Result), ExitCode: code, Containers: r.Containers}
-		sum.Pods = append(sum.Pods, p)
-		sum.ExitCode = worseCode(sum.ExitCode, code)
-	}
-	for _, r := range removed {
-		errs = append(errs, r.Err)
-		sum.Pods = append(sum.Pods, runPod{podResult: resultOf(r), ExitCode: exitCode(r.Err), Containers: r.Containers})
-		sum.ExitCode = worseCode(sum.ExitCode, exitCode(r.Err))
-	}
-	if f.invalid != nil { // the errors of the files that podrun skipped because of --continue
-		errs = append(errs, f.invalid)
-		sum.ExitCode = worseCode(sum.ExitCode, exitCode(f.invalid))
-	}
+	sum, errs := runSummaryOf(r, failed, end)
 	err := errors.Join(errs...)
 	sum.Reason = exitReason(sum.ExitCode)
 	if err == nil && sum.ExitCode != ExitOK {
@@ -372,11 +373,6 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags, removed ...run.Res
 			return errors.Join(err, perr)
 		}
 	}
-	for i, p := range f.ended {
-		if a.workflow != nil {
-			a.annotateContainers(p, sum.Pods[i].ExitCode)
-		}
-	}
 	if exitCode(err) == sum.ExitCode {
 		return err
 	}
@@ -385,41 +381,63 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags, removed ...run.Res
 	}
 	// The JSON summary and the annotations already name the container whose exit code this is.
 	if !a.jsonMessages && a.workflow == nil {
-		a.printExitSource(results, sum.ExitCode)
+		a.printExitSource(r.Pods(), sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)
 }
 
+// runSummaryOf returns the summary of pods that have ended, and the errors that it contains.
+func runSummaryOf(r run.Report, failed error, end endPolicy) (sum runSummary, errs []error) {
+	sum = runSummary{Pods: []runPod{}, Services: servicesOf(r.Entries), Objects: objectsOf(r.Entries)}
+	for _, e := range r.Pods() {
+		code, err := exitCode(e.Err), e.Err
+		if !e.Unrequested {
+			code, err = end.codeOf(e)
+		}
+		errs = append(errs, err)
+		sum.Pods = append(sum.Pods, runPod{podResult: resultOf(e.Result), ExitCode: code, Containers: e.Containers})
+		sum.ExitCode = worseCode(sum.ExitCode, code)
+	}
+	if failed != nil {
+		errs = append(errs, failed)
+		sum.ExitCode = worseCode(sum.ExitCode, exitCode(failed))
+	}
+	return sum, errs
+}
+
 // printExitSource prints which container exited with the code that podrun returns, because that
 // code may look like one of podrun's own.
-func (a *app) printExitSource(results []run.RunResult, code int) {
-	for _, r := range results {
-		for _, c := range r.Containers {
+func (a *app) printExitSource(pods []run.Entry, code int) {
+	for _, e := range pods {
+		if e.Unrequested {
+			continue
+		}
+		for _, c := range e.Containers {
 			if int(c.ExitCode) == code {
-				fmt.Fprintf(a.streams.Err, "podrun: pod %s: container %s exited with %d (%s)\n", r.ID, c.Name, code, c.Reason)
+				fmt.Fprintf(a.streams.Err, "podrun: pod %s: container %s exited with %d (%s)\n", e.ID, c.Name, code, c.Reason)
 				return
 			}
 		}
 	}
 }
 
-// podCode returns the exit code for one pod. If an error determines the code, it also returns the error.
-func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, error) {
-	if r.Err != nil {
-		return exitCode(r.Err), r.Err
+// codeOf returns the exit code for one pod. If an error determines the code, it also returns the error.
+func (p endPolicy) codeOf(e run.Entry) (int, error) {
+	if e.Err != nil {
+		return exitCode(e.Err), e.Err
 	}
-	if from != "" && !hasContainer(r.Status, from) {
+	if p.from != "" && !hasContainer(e.Status, p.from) {
 		return ExitOK, nil // the container of --exit-code-from belongs to another pod
 	}
-	code, ok := lifecycle.ExitCode(r.Status, r.Containers, policy, from)
+	code, ok := lifecycle.ExitCode(e.Status, e.Containers, p.policy, p.from)
 	if ok {
 		return code, nil
 	}
-	why := r.Status.Message
+	why := e.Status.Message
 	if why == "" {
 		why = "no container has a non-zero exit code"
 	}
-	err := &problem.Error{Kind: problem.Failed, Object: "pod " + r.ID.String(), Err: fmt.Errorf("failed: %s", why)}
+	err := &problem.Error{Kind: problem.Failed, Object: "pod " + e.ID.String(), Err: fmt.Errorf("failed: %s", why)}
 	return exitCode(err), err
 }
 

@@ -188,7 +188,7 @@ func (a *app) removePods(ctx context.Context, rt *run.Runtime) error {
 	}
 	r.severalPods = len(pods) > 1
 	var grace time.Duration
-	results, err := engine.Delete(ctx, pods, run.DeleteOptions{Grace: &grace})
+	results, err := engine.DeletePods(ctx, pods, run.DeleteOptions{Grace: &grace})
 	for _, res := range results {
 		err = errors.Join(err, res.Err)
 	}

@@ -10,109 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 )
-
-// serviceResult describes a Service in the JSON summary.
-type serviceResult struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Outcome   string `json:"outcome"` // created, configured, unchanged or deleted
-}
-
-func serviceResults(changes []run.ServiceChange) (out []serviceResult) {
-	for _, c := range changes {
-		out = append(out, serviceResult(c))
-	}
-	return out
-}
-
-// applyServices records the Services of the input before the pods start, so that their containers get
-// names and variables.
-func (a *app) applyServices(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) (changes []run.ServiceChange, undo func() error, err error) {
-	r.warn(run.ServiceNotes(objects.Services))
-	return e.ApplyServices(ctx, objects.Services, run.ServiceOptions{})
-}
-
-// applyServicesAlone applies the Services of an input that has CronJobs, but no pods.
-func (a *app) applyServicesAlone(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) error {
-	if len(objects.Services) == 0 {
-		return nil
-	}
-	services, undo, err := a.applyServices(ctx, r, e, objects)
-	if err != nil {
-		return errors.Join(err, undo())
-	}
-	a.services = services
-	return a.report(ctx, nil, a.updateServices(ctx, r, e, objects))
-}
-
-// noneLeft reports whether all pods of an apply have failed and were removed.
-func noneLeft(e *run.Engine, results []run.Result) bool {
-	var ids []identity.Pod
-	for _, r := range results {
-		if r.Err == nil {
-			return false
-		}
-		ids = append(ids, r.ID)
-	}
-	return len(results) > 0 && len(e.Remaining(ids)) == 0
-}
-
-// updateServices updates the endpoints of Services after pods have started.
-func (a *app) updateServices(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects) error {
-	if len(objects.Services) == 0 || ctx.Err() != nil {
-		return nil // closing the engine updates the Services of other manifests, and those of an interrupted command
-	}
-	omitted, err := e.SyncServices(ctx)
-	r.warn(omitted)
-	if err != nil {
-		return err
-	}
-	a.servicesSynced = true
-	unforwarded, err := e.UnforwardedPorts(ctx, objects.Services)
-	r.warn(unforwarded)
-	return err
-}
-
-// warnServicesKept prints one warning that no process updates the endpoints of Services from now
-// on.
-func (a *app) warnServicesKept(r *renderer, changes []run.ServiceChange) {
-	if !slices.ContainsFunc(changes, func(c run.ServiceChange) bool { return c.Outcome != "unchanged" }) {
-		return
-	}
-	r.warn(problem.List{{Warning: true, Message: "podrun exits now: Services keep their current endpoints until the next podrun command changes a pod",
-		Hint: "use 'podrun serve' to update them when pods restart or are not ready"}})
-}
-
-// pruneServices deletes the Services that match the selector and are not in the manifest.
-func (f *applyFlags) pruneServices(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) error {
-	match, err := parseSelector(f.labels)
-	if err != nil {
-		return usage(c, err)
-	}
-	if f.invalid != nil || slices.ContainsFunc(results, func(r run.Result) bool { return r.Err != nil }) {
-		return nil // as for pods
-	}
-	namespaces := map[string]bool{}
-	for _, p := range objects.Pods {
-		namespaces[p.Object.Namespace] = true
-	}
-	for _, s := range objects.Services {
-		namespaces[s.Namespace] = true
-	}
-	if len(namespaces) == 0 {
-		namespaces[a.namespaceOrDefault("default")] = true
-	}
-	deleted, err := e.DeleteServices(c.Context(), func(s *corev1.Service, _ string) bool {
-		return namespaces[s.Namespace] && objects.Services[s.Namespace+"/"+s.Name] == nil && match(s.Labels)
-	})
-	a.services = append(a.services, deleted...)
-	return err
-}
 
 // isServiceType reports whether a word is a name of the type Service.
 func isServiceType(word string) bool {
@@ -137,18 +37,6 @@ func namedServices(given []string) (names []string, ok bool) {
 		names = append(names, name)
 	}
 	return names, true
-}
-
-// servicesOf returns a function that reports whether a delete of pods also deletes a Service: if one of
-// the files defines it or, with 'all', if it is in the selected namespaces.
-func (f *deleteFlags) servicesOf(given []string, match func(map[string]string) bool, namespace string) func(*corev1.Service, string) bool {
-	all := len(given) == 1 && strings.EqualFold(given[0], "all") && (f.all || f.labels != "")
-	return func(s *corev1.Service, _ string) bool {
-		if all {
-			return (f.allNamespaces || s.Namespace == namespace) && match(s.Labels)
-		}
-		return f.fileServices[s.Namespace+"/"+s.Name] != nil
-	}
 }
 
 // printDryServices prints the Services that a delete would delete.
@@ -205,11 +93,10 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		}
 		return true
 	})
-	a.services, a.servicesSynced = deleted, err == nil
 	for _, name := range names {
 		if !f.ignoreMissing && !slices.ContainsFunc(deleted, func(d run.ServiceChange) bool { return d.Name == name }) {
 			err = errors.Join(err, &problem.Error{Kind: problem.Failed, Object: "service " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"})
 		}
 	}
-	return a.report(c.Context(), nil, err)
+	return a.report(run.ReportOfServices(deleted), err)
 }

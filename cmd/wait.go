@@ -94,17 +94,12 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	if !c.Flags().Changed("for") && a.output == "" && !a.quiet {
 		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellWords(append(slices.Clone(a.typed), "--for=completed"))+"'")
 	}
-	results := engine.WaitAll(ctx, pods, o)
+	report := engine.WaitAll(ctx, pods, o)
 	if o.For != lifecycle.GoalCompleted {
-		return a.report(c.Context(), results)
+		return a.report(report)
 	}
-	var ended []run.RunResult
-	for i, res := range results {
-		res.Containers = lifecycle.EndedContainers(pods[i].Pod, res.Status)
-		ended = append(ended, run.RunResult{Result: res})
-	}
-	a.printCompleted(results)
-	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
+	a.printCompleted(report.Entries)
+	return a.reportRun(report, nil, endPolicy{policy: lifecycle.ExitAny})
 }
 
 // ofWorkload returns the first argument that names a workload if a goal is a JSONPath expression, which podrun evaluates

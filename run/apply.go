@@ -3,63 +3,212 @@ package run
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/reconcile"
-	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Apply starts pods and waits until each pod has reached the goal o.Wait, or has started if o.Wait
-// is not set. It validates and admits all pods before the first side effect. If Apply returns an
-// error without results, it has started no pod. The error is of kind Refused (with every reason),
-// Deadline or Runtime, or it is the cause that ended ctx. Otherwise it has started the pods
-// concurrently, each with its own rollback. Each pod has one result, with its error, in the order
-// of objects.
-func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	locks, err := e.LockPods(ctx, objects)
-	defer locks.Release()
-	if err != nil {
-		return nil, err
-	}
-	if o.New {
-		if err := e.CheckNew(ctx, objects, o.NewHint); err != nil {
-			return nil, reconcile.ReadHostError(ctx, err)
-		}
-	}
-	ended, err := e.recordWorkloads(ctx, objects)
-	if err != nil {
-		return nil, errors.Join(err, ended(true))
-	}
-	results, err := e.applyLocked(ctx, objects, locks, o)
-	if err != nil {
-		return nil, errors.Join(err, ended(true))
-	}
-	if err := ended(false); err != nil {
-		e.WarnOnce(problem.WarningOf(err))
-	}
-	return results, nil
+// ApplyInput is the input of Apply.
+type ApplyInput struct {
+	Objects *manifest.Objects // without CronJobs (CutCronJobs)
+	// CronJobs are the templates of the input's CronJobs.
+	CronJobs []manifest.Pod
+	Options  ApplyOptions
+	// Incomplete means that the input lacks objects of files that could not be read. Apply then prunes
+	// nothing, because such a file may define a pod that appears to be missing.
+	Incomplete bool
+	// Prune selects the objects to delete if the input does not contain them; nil for none.
+	Prune *Prune
 }
 
-// applyLocked implements Apply; the pods' locks must be held.
-func (e *Engine) applyLocked(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
-	targets, err := e.Admit(ctx, objects, locks, o.Admit())
+// Prune selects objects of podrun. Like kubectl, Apply considers only the namespaces of the input, or Namespace if
+// the input is empty.
+type Prune struct {
+	Namespace string
+	Match     func(labels map[string]string) bool
+}
+
+// application is one Apply in progress.
+type application struct {
+	*Engine
+	ApplyInput
+	report Report
+	// undo removes the Services that this Apply has recorded, and restores those that it has changed.
+	undo func() error
+}
+
+// Apply passes CronJobs to `podrun serve`, records Services, starts pods and removes those that the input no longer
+// requests. If the error is not nil and the report has no pods, Apply has started no pod, and has undone its
+// changes of Services; it has also done so if all pods have failed and were removed. The errors of pods are in
+// their entries; the error is that of a step which concerns no single pod.
+func (e *Engine) Apply(ctx context.Context, in ApplyInput) (Report, error) {
+	a := &application{Engine: e, ApplyInput: in, undo: func() error { return nil }}
+	if err := a.start(ctx); err != nil {
+		a.report.drop(kindService)
+		return a.report, errors.Join(err, a.undo())
+	}
+	err := a.complete(ctx)
+	a.note()
+	return a.report, err
+}
+
+// start performs the steps of which each requires the previous one.
+func (a *application) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		a.applyCronJobs,
+		a.recordServices, // before the pods start, so that their containers get names and variables
+		a.startPods,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete performs the steps that follow the start of pods, even if some pods have failed.
+func (a *application) complete(ctx context.Context) error {
+	err := errors.Join(a.removeSurplus(ctx), a.updateEndpoints(ctx))
+	if err == nil {
+		err = a.prune(ctx)
+	}
+	if a.Options.Wait == lifecycle.GoalCompleted {
+		a.report.ended()
+	}
+	return err
+}
+
+func (a *application) recordServices(ctx context.Context) (err error) {
+	a.SendWarnings(ServiceNotes(a.Objects.Services))
+	changes, undo, err := a.ApplyServices(ctx, a.Objects.Services, ServiceOptions{})
+	a.undo = undo
+	a.report.addServices(false, changes...)
+	return err
+}
+
+// startPods starts the pods of the input. An input may have only CronJobs and Services.
+func (a *application) startPods(ctx context.Context) error {
+	if len(a.Objects.Pods) == 0 && len(a.CronJobs) > 0 && a.Prune == nil {
+		return nil
+	}
+	results, err := a.ApplyPods(ctx, a.Objects, a.Options)
+	for i, r := range results {
+		a.report.Entries = append(a.report.Entries, Entry{Kind: kindPod, Result: r, Pod: a.Objects.Pods[i].Object,
+			Remains: r.Err != nil && len(a.Remaining([]identity.Pod{r.ID})) > 0})
+	}
+	return err
+}
+
+// removeSurplus removes the replicas that earlier definitions of the input's workloads requested.
+func (a *application) removeSurplus(ctx context.Context) error {
+	results, err := a.RemoveSurplus(ctx, a.Objects)
+	a.report.add(true, results...)
+	return err
+}
+
+// updateEndpoints updates the endpoints of Services. If no pod is left, it undoes the changes of Services instead.
+func (a *application) updateEndpoints(ctx context.Context) error {
+	if a.noneLeft() {
+		a.report.drop(kindService)
+		return a.undo()
+	}
+	if len(a.Objects.Services) == 0 || ctx.Err() != nil {
+		return nil // FinishServices updates the Services of other manifests, and those of an interrupted command
+	}
+	omitted, err := a.SyncServices(ctx)
+	a.SendWarnings(omitted)
 	if err != nil {
-		return nil, reconcile.ReadHostError(ctx, err)
+		return err
 	}
-	defer e.Settle()
-	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
-	results := make([]Result, len(targets))
-	var wg sync.WaitGroup
-	for i, t := range targets {
-		wg.Go(func() {
-			defer workers[i].Release()
-			results[i] = workers[i].Apply(ctx, t, o)
-		})
+	a.servicesSynced.Store(true)
+	unforwarded, err := a.UnforwardedPorts(ctx, a.Objects.Services)
+	a.SendWarnings(unforwarded)
+	return err
+}
+
+// noneLeft reports whether all pods of the input have failed and were removed.
+func (a *application) noneLeft() bool {
+	requested := a.requestedPods()
+	return len(requested) > 0 && !slices.ContainsFunc(requested, func(e Entry) bool { return e.Err == nil || e.Remains })
+}
+
+func (a *application) requestedPods() []Entry {
+	return slices.DeleteFunc(a.report.Pods(), func(e Entry) bool { return e.Unrequested })
+}
+
+// prune deletes the pods, workloads and Services that match Prune and that the input does not contain. If a pod
+// has failed, it deletes nothing: that pod may depend on one of them.
+func (a *application) prune(ctx context.Context) error {
+	failed := slices.ContainsFunc(a.requestedPods(), func(e Entry) bool { return e.Err != nil })
+	if a.Prune == nil || a.Incomplete || failed {
+		return nil
 	}
-	wg.Wait()
-	return results, nil
+	results, err := a.prunePods(ctx)
+	a.report.add(true, results...)
+	if len(results) > 0 {
+		a.servicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
+	}
+	if err != nil || slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
+		return err
+	}
+	namespaces := a.namespaces()
+	deleted, err := a.DeleteServices(ctx, func(s *corev1.Service, _ string) bool {
+		return namespaces[s.Namespace] && a.Objects.Services[s.Namespace+"/"+s.Name] == nil && a.Prune.Match(s.Labels)
+	})
+	a.report.addServices(true, deleted...)
+	return err
+}
+
+// namespaces returns the namespaces of the input's pods, workloads and Services, or that of Prune if there are none.
+func (a *application) namespaces() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range a.Objects.Pods {
+		out[p.Object.Namespace] = true
+	}
+	for _, w := range a.Objects.Workloads {
+		out[w.ID().Namespace] = true
+	}
+	for _, s := range a.Objects.Services {
+		out[s.Namespace] = true
+	}
+	if len(out) == 0 {
+		out[a.Prune.Namespace] = true
+	}
+	return out
+}
+
+// note adds the warnings for a host without supervisor: podrun exits now.
+func (a *application) note() {
+	if a.Supervised() || a.Options.Wait == lifecycle.GoalCompleted {
+		return
+	}
+	if wants := unenforced(a.requestedPods()); len(wants) > 0 {
+		a.report.Notes = append(a.report.Notes, problem.Problem{Warning: true, Message: "podrun exits now and no longer enforces " + strings.Join(wants, ", "),
+			Hint: "use 'podrun serve' for supervision, or run 'podrun apply' again to restart terminated containers"})
+	}
+	if slices.ContainsFunc(a.report.Of(kindService), func(e Entry) bool { return !e.Unrequested && e.Outcome != OutcomeUnchanged }) {
+		a.report.Notes = append(a.report.Notes, problem.Problem{Warning: true, Message: "podrun exits now: Services keep their current endpoints until the next podrun command changes a pod",
+			Hint: "use 'podrun serve' to update them when pods restart or are not ready"})
+	}
+}
+
+// unenforced returns the settings of started pods that require supervision, without duplicates.
+func unenforced(pods []Entry) (out []string) {
+	for _, e := range pods {
+		if e.Err != nil || e.Outcome == OutcomeUnchanged {
+			continue
+		}
+		for _, setting := range lifecycle.Unenforced(e.Pod) {
+			if !slices.Contains(out, setting) {
+				out = append(out, setting)
+			}
+		}
+	}
+	return out
 }

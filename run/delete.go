@@ -3,148 +3,253 @@ package run
 import (
 	"context"
 	"errors"
-	"time"
+	"slices"
 
-	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/host/discover"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/reconcile"
-	"github.com/podrun/podrun/run/stop"
-	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
 )
 
-// DeleteOptions are the options of Delete.
-type DeleteOptions struct {
-	Timeout  time.Duration  // limits the whole operation; 0 for no limit
-	Grace    *time.Duration // replaces the pods' grace periods; nil keeps them
-	KeepLogs bool
-	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod is
-	// kept if another pod uses one of its claims, unless Delete deletes that pod, too. If several
-	// deleted pods share a claim, the last one deletes its directory.
-	DeleteVolumes bool
-	// Basics are facts about the host that the command reads while it searches for the pods. If
-	// Basics is nil, Delete reads the facts itself.
-	Basics *Basics
-	// Found means that the user selected the pods by name, and that each of them was found complete, not as a
-	// leftover of an interrupted command. Delete then does not remove leftovers of other pods, so that its duration
-	// does not depend on the number of other pods; the next command that reads all pods removes them. If another
-	// command replaced a pod after the search found it, Delete deletes the replacement.
-	Found bool
-
-	deleting map[string]bool // the pods that Delete deletes, by UID
+// DeleteInput selects the objects that Delete deletes.
+type DeleteInput struct {
+	Options   DeleteOptions
+	Namespace string // of Named and Every
+	Named     []Ref
+	Every     *Selection        // instead of names; nil if there are names or files
+	Files     *manifest.Objects // the objects of manifests; nil if there are none
+	// IgnoreMissing makes a named object that does not exist part of the report's Missing instead of an
+	// error.
+	IgnoreMissing bool
+	DryRun        bool // delete nothing, and report what would be deleted
+	// Working is called with the pods before the first of them is stopped; it may be nil.
+	Working func([]identity.Pod)
 }
 
-// Basics are the facts about the host that Delete needs. A goroutine reads them.
-type Basics struct {
-	done  chan struct{} // closed when facts and err are set
-	facts host.Facts
-	err   error
+// Selection selects all objects of a namespace that match.
+type Selection struct {
+	AllNamespaces bool
+	Kinds         []string // the kinds that the user named; empty for pods
+	Services      bool     // also the Services
+	Labelled      bool     // a label selector was given
+	Labels        func(map[string]string) bool
+	Pods          func(Known) bool // whether a pod matches the kinds and the labels
 }
 
-// ReadBasics begins to read the facts that Delete needs; it stops when ctx ends.
-func (e *Engine) ReadBasics(ctx context.Context) *Basics {
-	b := &Basics{done: make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		b.facts, b.err = discover.ReadBasics(ctx, e.Client, e.Settings)
-	}()
-	return b
+// Outcomes of Delete, in addition to those of pods.
+const (
+	// OutcomeMarked: the workload is marked as deleted, so that `podrun serve` starts no pods of it, but its
+	// pods may remain.
+	OutcomeMarked Outcome = "marked as deleted, but its pods may remain"
+	// OutcomeDryDelete is the outcome of a dry run.
+	OutcomeDryDelete Outcome = "would be deleted (dry run)"
+)
+
+// deletion is one Delete in progress.
+type deletion struct {
+	*Engine
+	DeleteInput
+	report Report
+	// jobOf maps the namespace/name of a pod to the Job or CronJob of Files that defines it.
+	jobOf map[string]Ref
+	// gone are the Jobs, CronJobs and workloads that this Delete has deleted or marked. A pod of one of them
+	// that does not exist is not missing.
+	gone    map[object]bool
+	missing error
 }
 
-// read waits until the facts are read or ctx ends; in the latter case, it returns the error of ctx.
-func (b *Basics) read(ctx context.Context) (host.Facts, error) {
-	select {
-	case <-b.done:
-		return b.facts, b.err
-	case <-ctx.Done():
-		return host.Facts{}, ctx.Err()
+// object identifies an object of any kind.
+type object struct {
+	namespace string
+	Ref
+}
+
+// Delete deletes Jobs and CronJobs with their pods, marks workloads as deleted, removes pods and everything that
+// podrun created for them, and removes Services. It can be repeated if it is interrupted. The report contains what
+// has been deleted, even if there is an error; the errors of pods are in their entries.
+func (e *Engine) Delete(ctx context.Context, in DeleteInput) (Report, error) {
+	d := &deletion{Engine: e, DeleteInput: in, jobOf: map[string]Ref{}, gone: map[object]bool{}}
+	d.Options.Found = in.Every == nil
+	if !in.DryRun {
+		d.Options.Basics = e.ReadBasics(ctx)
 	}
+	err := d.run(ctx)
+	return d.report, errors.Join(d.missing, err)
 }
 
-// Delete removes pods and everything that podrun created for them, and returns one result per pod.
-// An interrupted removal can be repeated. Each result has the pod's final status and the exit
-// states of its containers, unless another command removed the pod. The error is of kind Runtime or
-// Deadline if the facts about the host could not be read. In that case, Delete has removed nothing.
-// The results contain the errors of individual pods.
-func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if o.Basics == nil {
-		o.Basics = e.ReadBasics(ctx)
+func (d *deletion) run(ctx context.Context) error {
+	if err := d.deleteJobs(ctx); err != nil {
+		return err
 	}
-	facts, err := o.Basics.read(ctx)
+	marked, forget, err := d.markWorkloads(ctx)
 	if err != nil {
-		return nil, reconcile.ReadHostError(ctx, err)
+		return err
 	}
-	if !o.Found {
-		if err := e.sweep(ctx); err != nil {
+	pods, err := d.find(ctx)
+	if err != nil {
+		return err
+	}
+	if d.DryRun {
+		for _, k := range pods {
+			d.report.Entries = append(d.report.Entries, Entry{Kind: kindPod, Pod: k.Pod, Result: Result{ID: k.ID, Outcome: OutcomeDryDelete}})
+		}
+		return d.listServices(ctx)
+	}
+	if d.Working != nil {
+		d.Working(idsOf(pods))
+	}
+	results, err := d.DeletePods(ctx, pods, d.Options)
+	if err != nil {
+		return err
+	}
+	d.report.add(false, results...)
+	err = forget()
+	d.reportWorkloads(marked, pods)
+	deleted, failed := d.DeleteServices(ctx, d.selectsService)
+	d.report.addServices(false, deleted...)
+	return errors.Join(err, failed)
+}
+
+// find finds the pods, and adds the named ones that do not exist to missing.
+func (d *deletion) find(ctx context.Context) ([]Known, error) {
+	selectors, err := d.selectors()
+	if err != nil {
+		return nil, err
+	}
+	pods, err := d.FindAll(ctx, selectors, func(sel Selector) {
+		if len(sel.Names) > 0 {
+			d.podMissing(sel.Namespace, sel.Names[0])
+		}
+	})
+	if err != nil || d.Every == nil {
+		return pods, err
+	}
+	return slices.DeleteFunc(pods, func(k Known) bool { return !d.Every.Pods(k) }), nil
+}
+
+// selectors returns one selector for all pods of --all or -l, or one for each named pod.
+func (d *deletion) selectors() (out []Selector, err error) {
+	if d.Every != nil {
+		return []Selector{{Namespace: d.namespace()}}, nil
+	}
+	if d.Files != nil {
+		for _, p := range d.Files.Pods {
+			out = append(out, Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+		}
+	}
+	for id, kind := range d.fileWorkloads() {
+		names, err := Ref{Kind: kind, Name: id.Name}.Replicas(d.Layout(), id.Namespace)
+		if err != nil {
 			return nil, err
 		}
-	}
-	// Pods with the same name share a lock, so they are deleted one after the other.
-	var names []string
-	byName := map[string][]int{}
-	for i, k := range pods {
-		if name := k.ID.String(); len(byName[name]) == 0 {
-			names = append(names, name)
+		for _, name := range names {
+			out = append(out, Selector{Namespace: id.Namespace, Names: []string{name}})
 		}
-		byName[k.ID.String()] = append(byName[k.ID.String()], i)
 	}
-	o.deleting = map[string]bool{}
-	for _, k := range pods {
-		o.deleting[k.ID.UID] = true
-	}
-	results := make([]Result, len(pods))
-	node.InParallel(names, func(name string) struct{} {
-		for _, i := range byName[name] {
-			results[i] = e.deleteOne(ctx, pods[i], facts, o)
+	for _, ref := range d.Named {
+		if d.gone[object{d.Namespace, ref}] && !manifest.IsReplicated(ref.Kind) {
+			continue // a Job or CronJob
 		}
-		return struct{}{}
-	})
-	return results, nil
+		names, err := d.podsOf(ref)
+		if err != nil {
+			d.refMissing(ref, err)
+			continue
+		}
+		for _, name := range names {
+			out = append(out, Selector{Namespace: d.Namespace, Names: []string{name}})
+		}
+	}
+	return out, nil
 }
 
-// sweepPatience limits how long a delete waits for the node's lock before it skips the sweep: a
-// suspended process that holds this lock must not block an unrelated delete.
-const sweepPatience = 500 * time.Millisecond
+// podsOf returns the names of the pods of a named object. A workload that this Delete has marked may have none.
+func (d *deletion) podsOf(ref Ref) ([]string, error) {
+	if d.gone[object{d.Namespace, ref}] {
+		return ref.Replicas(d.Layout(), d.Namespace)
+	}
+	names, err := ref.ResolveAll(d.Layout(), d.Namespace)
+	if _, none := errors.AsType[*NoReplicas](err); none && d.DryRun {
+		d.report.Entries = append(d.report.Entries, d.entry(ref.Kind, d.Namespace, ref.Name, OutcomeDryDelete))
+		return nil, nil
+	}
+	return names, err
+}
 
-// sweep removes files that no pod needs. If another process holds the node's lock, or the file
-// system is read-only, it leaves the files to the next command.
-func (e *Engine) sweep(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, sweepPatience)
-	defer cancel()
-	err := e.RemoveUnderNodeLock(short, func() error { return store.Sweep(e.Layout()) })
-	if store.CannotWrite(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
+// podMissing reports a pod that was not found, unless it was deleted with its Job or its workload.
+func (d *deletion) podMissing(namespace, name string) {
+	d.Options.Found = false
+	for o := range d.gone {
+		if manifest.IsReplicated(o.Kind) && isReplica(o, namespace, name) {
+			return // podrun serve has removed it
+		}
+	}
+	ref := Ref{Name: name}
+	if job, of := d.jobOf[namespace+"/"+name]; of {
+		if d.gone[object{namespace, job}] {
+			return // there was none, or it was deleted with the Job
+		}
+		ref = job
+	}
+	d.refMissing(ref, NotFound(name))
+}
+
+// isReplica reports whether a pod has the name of a replica of a workload.
+func isReplica(workload object, namespace, name string) bool {
+	_, replica := manifest.ReplicaIndex(workload.Name, name)
+	return replica && namespace == workload.namespace
+}
+
+func (d *deletion) refMissing(ref Ref, err error) {
+	d.Options.Found = false
+	if d.IgnoreMissing {
+		d.report.Missing = append(d.report.Missing, ref)
+		return
+	}
+	d.missing = errors.Join(d.missing, err)
+}
+
+// namespace returns the namespace of Every; "" for all namespaces.
+func (d *deletion) namespace() string {
+	if d.Every != nil && d.Every.AllNamespaces {
+		return ""
+	}
+	return d.Namespace
+}
+
+func (d *deletion) entry(kind, namespace, name string, outcome Outcome) Entry {
+	return Entry{Kind: kind, Result: Result{ID: identity.Pod{Namespace: namespace, Name: name}, Outcome: outcome}}
+}
+
+// idsOf returns the IDs of pods.
+func idsOf(pods []Known) (out []identity.Pod) {
+	for _, k := range pods {
+		out = append(out, k.ID)
+	}
+	return out
+}
+
+// NotFound returns the error for a named pod that is not on this host.
+func NotFound(name string) error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
+}
+
+// selectsService reports whether Delete also deletes a Service: if one of the files defines it or, with --all or
+// -l, if Services are selected.
+func (d *deletion) selectsService(s *corev1.Service, _ string) bool {
+	if d.Every != nil {
+		return d.Every.Services && (d.Every.AllNamespaces || s.Namespace == d.Namespace) && d.Every.Labels(s.Labels)
+	}
+	return d.Files != nil && d.Files.Services[s.Namespace+"/"+s.Name] != nil
+}
+
+// listServices reports the Services that a dry run selects.
+func (d *deletion) listServices(ctx context.Context) error {
+	views, err := d.Services(ctx, "")
+	for _, v := range views {
+		if d.selectsService(v.Service, v.Origin) {
+			d.report.Entries = append(d.report.Entries, d.entry(kindService, v.Service.Namespace, v.Service.Name, OutcomeDryDelete))
+		}
 	}
 	return err
-}
-
-func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) Result {
-	lock, err := e.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)).LockPod(ctx, k.ID, store.PurposeRemove)
-	defer lock.Release()
-	if err != nil {
-		return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
-	}
-	if uid := e.successor(k, lock); o.Found && uid != "" {
-		k = observe.ReadKnown(e.Layout(), identity.Pod{Namespace: k.ID.Namespace, Name: k.ID.Name, UID: uid})
-	}
-	remove := stop.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs}
-	if o.DeleteVolumes {
-		if remove.DeleteClaims, err = e.deletableClaims(k.ID, o.deleting); err != nil {
-			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
-		}
-	}
-	return e.removeLocked(ctx, k, facts, lock, remove)
-}
-
-// removeLocked removes a pod whose lock is held.
-func (e *Engine) removeLocked(ctx context.Context, k Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
-	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, o)
-	if result.Err == nil {
-		lock.Forget()
-	}
-	return result
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/discover"
@@ -18,7 +19,11 @@ import (
 
 // Engine runs pods on one runtime; each method is one operation. It is safe for concurrent
 // use.
-type Engine struct{ node.Node }
+type Engine struct {
+	node.Node
+	// servicesSynced is set when an operation has brought the names and rules of Services up to date.
+	servicesSynced atomic.Bool
+}
 
 // Supervised reports whether `podrun serve` supervises the pods of this root
 // directory.
@@ -68,8 +73,6 @@ type (
 	RunOptions = reconcile.RunOptions
 	// Result is the outcome for one pod.
 	Result = reconcile.Result
-	// RunResult is the outcome of a pod that was run to completion.
-	RunResult = reconcile.RunResult
 	// Outcome names the change that an operation made to a pod.
 	Outcome = reconcile.Outcome
 	// Log is a container's log file.

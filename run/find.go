@@ -145,3 +145,25 @@ func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error)
 	}
 	return named, map[string]string{identity.LabelPodNamespace: id.Namespace, identity.LabelPodName: id.Name}, err
 }
+
+// FindAll finds the pods of all selectors, each pod once. It calls missing for each selector without matches.
+func (e *Engine) FindAll(ctx context.Context, selectors []Selector, missing func(Selector)) ([]Known, error) {
+	var out []Known
+	seen := map[string]bool{}
+	for _, sel := range selectors {
+		pods, err := e.Find(ctx, sel)
+		if err != nil {
+			return nil, err
+		}
+		if len(pods) == 0 {
+			missing(sel)
+		}
+		for _, p := range pods {
+			if !seen[p.ID.UID] {
+				seen[p.ID.UID] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}

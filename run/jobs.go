@@ -241,7 +241,7 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o
 	if len(sel.Names) > 0 {
 		pods, err := e.Find(ctx, sel)
 		if err == nil {
-			results, err = e.Delete(ctx, pods, o)
+			results, err = e.DeletePods(ctx, pods, o)
 		}
 		if err != nil {
 			return found, results, err

@@ -19,47 +19,47 @@ import (
 )
 
 // Run runs new pods to completion and removes them. When ctx ends, it stops the pods within their
-// grace periods, and then removes them as well. If Run returns an error without results, the error
+// grace periods, and then removes them as well. If Run returns an error, it has started no pod; the error
 // is of kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods
-// are in the results.
-func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
+// are in their entries.
+func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) (Report, error) {
 	objects = withRandomUIDs(objects)
 	bounded, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(bounded, objects)
 	defer locks.Release()
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
 	var kept problem.List
 	if !o.Replace {
 		kept, err = e.refuseExisting(bounded, objects, replacedByRun, "use --replace to remove it first, or metadata.generateName for a unique name")
 		if err != nil {
-			return nil, reconcile.ReadHostError(bounded, err)
+			return Report{}, reconcile.ReadHostError(bounded, err)
 		}
 	}
 	o.Wait = lifecycle.GoalCompleted
 	o.Origin = store.Origin{Command: store.OriginRun, RemovedAtEnd: !o.Keep}
 	targets, err := e.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
 	if err != nil {
-		return nil, reconcile.ReadHostError(bounded, err)
+		return Report{}, reconcile.ReadHostError(bounded, err)
 	}
 	defer e.Settle()
 	e.SendWarnings(kept)
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
 	bounded, over := untilEnds(bounded, targets, o.ExitFrom)
-	results := make([]RunResult, len(targets))
+	entries := make([]Entry, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
 		wg.Go(func() {
 			defer workers[i].Release()
 			one := o
 			one.Over = func() { over(t) }
-			results[i] = workers[i].Run(bounded, t, one)
+			entries[i] = Entry{Kind: kindPod, Result: workers[i].Run(bounded, t, one), Pod: objects.Pods[i].Object}
 		})
 	}
 	wg.Wait()
-	return results, nil
+	return Report{Entries: entries}, nil
 }
 
 // untilEnds returns a context that ends with the cause reconcile.ErrRunOver when over has been

@@ -103,7 +103,7 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 		_ = e.serveClaims(objects, o.Claims) // Scale has reported the claims that no pod uses
 		var superseded []Result              // the next attempt reports these pods, if they still need a change
 		if objects = w.missing(objects, true); len(objects.Pods) > 0 {
-			started, err := e.Apply(ctx, objects, o.ApplyOptions)
+			started, err := e.ApplyPods(ctx, objects, o.ApplyOptions)
 			if err != nil {
 				return results, err
 			}

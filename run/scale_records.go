@@ -103,7 +103,7 @@ func (e *Engine) removeReplicas(ctx context.Context, kind string, id identity.Po
 	if surplus = append(surplus, interrupted...); len(surplus) == 0 {
 		return nil, nil
 	}
-	return e.Delete(ctx, surplus, DeleteOptions{Found: true})
+	return e.DeletePods(ctx, surplus, DeleteOptions{Found: true})
 }
 
 // interruptedRemovals returns the pods of a workload whose index is at least n, and of which a killed process has
@@ -319,7 +319,7 @@ func (e *Engine) completeRemovals(ctx context.Context, workload identity.Pod) er
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	results, err := e.Delete(ctx, left, DeleteOptions{Found: true})
+	results, err := e.DeletePods(ctx, left, DeleteOptions{Found: true})
 	for _, r := range results {
 		err = errors.Join(err, r.Err)
 	}

@@ -273,7 +273,9 @@ func (e *Engine) restoreServices(ctx context.Context, before, after []store.Serv
 // DeleteServices removes Services, and synchronizes names and rules. The result contains only Services
 // that existed.
 func (e *Engine) DeleteServices(ctx context.Context, selected func(*corev1.Service, string) bool) (changes []ServiceChange, err error) {
-	return e.deleteServices(ctx, selected, e.syncAndWarn)
+	changes, err = e.deleteServices(ctx, selected, e.syncAndWarn)
+	e.servicesSynced.Store(err == nil)
+	return changes, err
 }
 
 // RemoveServiceRecords is DeleteServices without the synchronization: the next synchronization

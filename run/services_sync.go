@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
 	"github.com/podrun/podrun/service"
@@ -37,6 +38,21 @@ func (e *Engine) SyncServices(ctx context.Context) (problem.List, error) {
 	}
 	defer lock.Unlock()
 	return e.syncServices(ctx)
+}
+
+// FinishServices is the last step of a command that may have changed pods: it makes the names and rules of
+// Services match the pods, unless the operation has done so. It does so after an interrupted command, too.
+func (e *Engine) FinishServices(ctx context.Context) {
+	if e.servicesSynced.Load() {
+		return
+	}
+	ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
+	defer cancel()
+	omitted, err := e.SyncServices(ctx)
+	if err != nil {
+		omitted = append(omitted, problem.WarningOf(err))
+	}
+	e.SendWarnings(omitted)
 }
 
 // syncAndWarn is syncServices for a command: it warns about the Services that this host cannot provide.

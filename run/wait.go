@@ -38,10 +38,16 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	return result
 }
 
-// WaitAll waits for several pods concurrently; the results are in the order of
-// pods.
-func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Result {
-	return node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
+// WaitAll waits for several pods concurrently; the entries are in the order of pods.
+func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) Report {
+	report := ReportOf(node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) }))
+	for i, k := range pods {
+		report.Entries[i].Pod = k.Pod
+	}
+	if o.For == lifecycle.GoalCompleted {
+		report.ended()
+	}
+	return report
 }
 
 // deletedPoll is the interval at which Wait checks whether a pod is deleted.

@@ -32,18 +32,15 @@ type RunOptions struct {
 	Started func(Log, <-chan struct{}) (drained func())
 }
 
-// RunResult is the result for a pod that was run to completion.
-type RunResult struct{ Result }
-
 // ErrRunOver ends the context of a run's pods when the container that RunOptions.ExitFrom names has
 // exited.
 var ErrRunOver = errors.New("the run has ended")
 
 // Run runs an admitted pod to completion and removes it, unless o.Keep is set. The error of the result
 // joins the pod's error and the error of the removal.
-func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
+func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) Result {
 	w.loop.logs.open, w.loop.policy, w.stop.Hurry, w.loop.endsWith, w.pod.RemovedAtEnd = o.Started, runPolicy(w.objects), o.Hurry, o.ExitFrom, !o.Keep
-	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
+	result := w.Apply(ctx, t, o.ApplyOptions)
 	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
 		result.Outcome, result.Err = OutcomeStopped, nil
 	}
@@ -63,7 +60,7 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 
 // finish removes the pod. If o.Keep is set, it keeps the pod, and stops it if the exit of one
 // container ended the run.
-func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) error {
+func (w *Worker) finish(ctx context.Context, result *Result, o RunOptions) error {
 	stop := o.ExitFrom != "" && result.Err == nil
 	if !o.Keep {
 		return w.stopAndRemove(ctx, result, stop)
@@ -90,7 +87,7 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 // stopAndRemove stops the remaining containers, waits until their logs have been read, and removes the pod. It uses
 // a separate context. If all is true, the result also describes the exits of the containers that stopAndRemove
 // stopped.
-func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
+func (w *Worker) stopAndRemove(ctx context.Context, result *Result, all bool) error {
 	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {

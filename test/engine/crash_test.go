@@ -57,7 +57,7 @@ func TestHelperPodrun(t *testing.T) {
 
 func (j childJob) do(t *testing.T, e *run.Engine) error {
 	if j.Manifest != "" {
-		results, err := e.Apply(t.Context(), load(t, j.Manifest), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := e.ApplyPods(t.Context(), load(t, j.Manifest), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (j childJob) do(t *testing.T, e *run.Engine) error {
 	if j.Stop {
 		return e.Stop(t.Context(), known, run.DeleteOptions{})[0].Err
 	}
-	results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
+	results, err := e.DeletePods(t.Context(), known, run.DeleteOptions{})
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func TestDeleteTwice(t *testing.T) {
 	}
 	// Each delete uses the same list of found pods, like two concurrent commands.
 	for range 3 {
-		results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
+		results, err := e.DeletePods(t.Context(), known, run.DeleteOptions{})
 		if err != nil || results[0].Err != nil {
 			t.Fatalf("%v, %v", results, err)
 		}
@@ -275,7 +275,7 @@ func TestDeleteRefusesStrangers(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
 	createForeignPod(t, r.rt, id, true)
 	r.rt.ForgetCalls()
-	results, err := r.engine().Delete(t.Context(), []run.Known{{ID: id}}, run.DeleteOptions{})
+	results, err := r.engine().DeletePods(t.Context(), []run.Known{{ID: id}}, run.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestStoppingIsAnnounced(t *testing.T) {
 		begun, announced := time.Now(), time.Time{}
 		e := r.engine()
 		e.Observer.Stopping = func(identity.Pod) { announced = time.Now() }
-		if _, err := e.Delete(t.Context(), r.known(), run.DeleteOptions{}); err != nil {
+		if _, err := e.DeletePods(t.Context(), r.known(), run.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if announced.IsZero() || announced.Sub(begun) > time.Second {
@@ -133,7 +133,7 @@ func TestReadinessDuringPreStop(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := r.engine().Delete(context.WithoutCancel(t.Context()), known, run.DeleteOptions{})
+			_, err := r.engine().DeletePods(context.WithoutCancel(t.Context()), known, run.DeleteOptions{})
 			done <- err
 		}()
 		time.Sleep(10 * time.Second)

@@ -38,7 +38,7 @@ func TestEventsOfAReplacedPod(t *testing.T) {
 	t.Parallel()
 	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	force := func(r *rig, text string) ([]run.Result, error) {
-		return r.engine().Apply(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: true})
+		return r.engine().ApplyPods(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: true})
 	}
 	created := []string{"Pulled", "Created", "Started"}
 	for name, tc := range map[string]struct {

@@ -283,7 +283,7 @@ func deleteFault(t *testing.T, at step, m mishap) {
 			return
 		}
 		var results []run.Result
-		results, err = e.Delete(ctx, known, run.DeleteOptions{Timeout: m.timeout})
+		results, err = e.DeletePods(ctx, known, run.DeleteOptions{Timeout: m.timeout})
 		if err == nil {
 			err = results[0].Err
 		}

@@ -190,7 +190,7 @@ func TestChangeKeepsVolumeOfAPIServer(t *testing.T) {
 	}
 	objects := load(t, withClaim("web", "registry.example/app:1"), hostVolume("hostPath: {path: "+dir+"}"))
 	objects.Volumes["pv"] = manifest.OfAPIServer(objects.Volumes["pv"])
-	results, err := r.engine().Apply(t.Context(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	results, err := r.engine().ApplyPods(t.Context(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}

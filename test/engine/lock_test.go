@@ -25,13 +25,13 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = e.Apply(t.Context(), load(t, text), run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
+			_, err = e.ApplyPods(t.Context(), load(t, text), run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
 			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
 			known, err := e.Find(t.Context(), run.Selector{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := e.Delete(t.Context(), known, run.DeleteOptions{Timeout: time.Minute})
+			results, err := e.DeletePods(t.Context(), known, run.DeleteOptions{Timeout: time.Minute})
 			if err == nil {
 				err = results[0].Err
 			}

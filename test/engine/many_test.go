@@ -20,7 +20,7 @@ import (
 // endCommands are the commands that end a pod, with the error that they cause in an apply of the pod.
 var endCommands = map[string]func(r *rig) error{
 	"was deleted by process": func(r *rig) error {
-		results, err := r.engine().Delete(r.t.Context(), r.known(), run.DeleteOptions{})
+		results, err := r.engine().DeletePods(r.t.Context(), r.known(), run.DeleteOptions{})
 		return errorOf(results, err)
 	},
 	"was stopped by process": func(r *rig) error {

@@ -53,7 +53,7 @@ const (
 
 func applyOf(text string, force bool) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
-		results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: force})
+		results, err := r.engine().ApplyPods(ctx, load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: force})
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func pairCommands(policy string) []pairCommand {
 		{"apply replaced", false, pairRuns, applyOf(strings.Replace(pairPod, "name: last", "args: [x], name: last", 1), false)},
 		{"restart", true, pairRuns, applyOf(pairPod, true)},
 		{"delete", true, pairGone, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			results, err := e.Delete(ctx, known, run.DeleteOptions{})
+			results, err := e.DeletePods(ctx, known, run.DeleteOptions{})
 			if err != nil {
 				return run.Result{}, err
 			}

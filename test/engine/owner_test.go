@@ -328,7 +328,7 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 			r.mustApply(one("Always"), run.OutcomeCreated)
 			known := r.known()
 			r.mustApply(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeReplaced)
-			results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{Found: byName})
+			results, err := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{Found: byName})
 			if err != nil || results[0].Err != nil {
 				t.Fatal(err, results)
 			}
@@ -376,7 +376,7 @@ func TestRestartOfADeletedPod(t *testing.T) {
 				r.rt.Fault("StopPodSandbox", critest.Fault{When: critest.Slow, Delay: time.Minute, Times: 1})
 				deleted := make(chan error, 1)
 				go func() {
-					deleted <- errorOf(r.engine().Delete(t.Context(), known, run.DeleteOptions{}))
+					deleted <- errorOf(r.engine().DeletePods(t.Context(), known, run.DeleteOptions{}))
 				}()
 				time.Sleep(10 * time.Second)
 				results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})

@@ -70,7 +70,7 @@ func TestStartsUnhealthyAgain(t *testing.T) {
 				r := newRig(t)
 				r.rt.Script("web", clean)
 				r.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
-				results, err := r.engine().Run(t.Context(), load(t, restartable("OnFailure", "app:1", more)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
+				results, err := runPods(t.Context(), r.engine(), load(t, restartable("OnFailure", "app:1", more)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -46,7 +46,7 @@ func drainCommands() map[string]struct {
 	}
 	remove := func(grace *time.Duration) func(context.Context, *rig) error {
 		return onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			results, err := e.Delete(ctx, known, run.DeleteOptions{Grace: grace})
+			results, err := e.DeletePods(ctx, known, run.DeleteOptions{Grace: grace})
 			if err != nil {
 				return run.Result{}, err
 			}

@@ -30,7 +30,7 @@ func wantHint(t testing.TB, err error, text string) {
 // applyReady runs `podrun apply --wait=ready`.
 func (r *rig) applyReady(text string, timeout time.Duration) run.Result {
 	r.t.Helper()
-	results, err := r.engine().Apply(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true, Wait: lifecycle.GoalReady})
+	results, err := r.engine().ApplyPods(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true, Wait: lifecycle.GoalReady})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestRunTimeoutNamesExit(t *testing.T) {
 		r.rt.Script("db", critest.Behavior{Forever: true})
 		r.rt.Script("app", critest.Behavior{ExitCode: 4})
 		text := podText("two", "Never", "containers:", "- {name: db, image: registry.example/db:1}", "- {name: app, image: registry.example/app:1}")
-		results, err := r.engine().Run(t.Context(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: 20 * time.Second, AllowKubelet: true}})
+		results, err := runPods(t.Context(), r.engine(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: 20 * time.Second, AllowKubelet: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -181,7 +181,7 @@ const testTimeout = 10 * time.Minute
 // applyAll runs `podrun apply` as a separate process.
 func (r *rig) applyAll(ctx context.Context, texts ...string) ([]run.Result, error) {
 	r.t.Helper()
-	return r.engine().Apply(ctx, load(r.t, texts...), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	return r.engine().ApplyPods(ctx, load(r.t, texts...), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 }
 
 // apply applies one pod, and returns its result.
@@ -194,7 +194,7 @@ func (r *rig) apply(text string) run.Result {
 // refusal as a result.
 func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) run.Result {
 	r.t.Helper()
-	results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
+	results, err := r.engine().ApplyPods(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
 	if err != nil {
 		return run.Result{Outcome: run.OutcomeFailed, Err: err}
 	}
@@ -219,7 +219,7 @@ func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	results, err := e.Delete(r.t.Context(), known, o)
+	results, err := e.DeletePods(r.t.Context(), known, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -390,4 +390,18 @@ func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
 func podText(name, policy string, spec ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: " + policy + "\n" +
 		"  " + strings.Join(strings.Split(strings.Join(spec, "\n"), "\n"), "\n  ") + "\n"
+}
+
+// runPods runs pods to completion, and returns the results of the pods.
+func runPods(ctx context.Context, e *run.Engine, objects *manifest.Objects, o run.RunOptions) ([]run.Result, error) {
+	report, err := e.Run(ctx, objects, o)
+	return resultsOf(report), err
+}
+
+// resultsOf returns the results of a report's pods.
+func resultsOf(r run.Report) (out []run.Result) {
+	for _, e := range r.Pods() {
+		out = append(out, e.Result)
+	}
+	return out
 }

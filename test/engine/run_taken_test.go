@@ -30,7 +30,7 @@ func TestRunRemovesPodOfFailedApply(t *testing.T) {
 				r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 10 * time.Second} })
 				ran := make(chan error, 1)
 				go func() {
-					results, err := r.engine().Run(t.Context(), load(t, pod("first")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+					results, err := runPods(t.Context(), r.engine(), load(t, pod("first")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 					if err == nil {
 						err = results[0].Err
 					}
@@ -43,7 +43,7 @@ func TestRunRemovesPodOfFailedApply(t *testing.T) {
 				go func() {
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
 					defer cancel()
-					applied <- errorOf(r.engine().Apply(ctx, load(t, pod("second")), run.ApplyOptions{AllowKubelet: true}))
+					applied <- errorOf(r.engine().ApplyPods(ctx, load(t, pod("second")), run.ApplyOptions{AllowKubelet: true}))
 				}()
 				if err := <-ran; err != nil {
 					t.Errorf("run: %v", err)
@@ -80,7 +80,7 @@ func TestRunNamesTheHolderThatDelaysItsRemoval(t *testing.T) {
 			}
 			taken <- held
 		})
-		results, err := r.engine().Run(t.Context(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 15 * time.Second}})
+		results, err := runPods(t.Context(), r.engine(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 15 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}

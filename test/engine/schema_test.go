@@ -165,7 +165,7 @@ func TestSchemaOfANewerPodrun(t *testing.T) {
 				blocks(t, r, file, first.ID)
 				wantChanges(t, r.rt)
 				shows(t, r, first.ID, file == r.layout().Checkpoint(first.ID.UID) && unreadable)
-				if results, err := r.engine().Apply(t.Context(), load(t, podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")),
+				if results, err := r.engine().ApplyPods(t.Context(), load(t, podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")),
 					run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Outcome != run.OutcomeUnchanged {
 					t.Errorf("another pod: %+v, %v", results, err)
 				}
@@ -208,15 +208,15 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 	}
 	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
 	for name, do := range map[string]func() ([]run.Result, error){
-		"apply":   func() ([]run.Result, error) { return r.engine().Apply(t.Context(), load(t, withHook), options) },
+		"apply":   func() ([]run.Result, error) { return r.engine().ApplyPods(t.Context(), load(t, withHook), options) },
 		"start":   func() ([]run.Result, error) { return r.engine().Start(t.Context(), pods, options) },
 		"restart": func() ([]run.Result, error) { return r.engine().Restart(t.Context(), pods, options) },
 		"stop":    func() ([]run.Result, error) { return r.engine().Stop(t.Context(), pods, run.DeleteOptions{}), nil },
 		"wait": func() ([]run.Result, error) {
-			return r.engine().WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted}), nil
+			return resultsOf(r.engine().WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
 		},
 		"run --replace": func() ([]run.Result, error) {
-			_, err := r.engine().Run(t.Context(), load(t, withHook), run.RunOptions{ApplyOptions: options, Replace: true})
+			_, err := runPods(t.Context(), r.engine(), load(t, withHook), run.RunOptions{ApplyOptions: options, Replace: true})
 			return nil, err
 		},
 	} {

@@ -144,7 +144,7 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 		e := r.engine()
 		known, err := e.Find(context.Background(), run.Selector{})
 		if err == nil {
-			_, err = e.Delete(context.Background(), known, run.DeleteOptions{})
+			_, err = e.DeletePods(context.Background(), known, run.DeleteOptions{})
 		}
 		if err != nil {
 			t.Error(err)

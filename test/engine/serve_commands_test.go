@@ -176,10 +176,10 @@ func TestServeRunPods(t *testing.T) {
 	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("job", critest.Behavior{After: 20 * time.Minute, ExitCode: 3})
-		done := make(chan []run.RunResult, 1)
+		done := make(chan []run.Result, 1)
 		text := podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]")
 		go func() {
-			results, err := s.engine().Run(t.Context(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			results, err := runPods(t.Context(), s.engine(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 			if err != nil {
 				t.Error(err)
 			}

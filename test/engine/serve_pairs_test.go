@@ -36,7 +36,7 @@ var besideServe = map[string]func(ctx context.Context, s *serving) ([]run.Result
 		return s.delete(run.DeleteOptions{Timeout: testTimeout}, "web"), nil
 	},
 	"wait": func(ctx context.Context, s *serving) ([]run.Result, error) {
-		return s.engine().WaitAll(ctx, s.pod("web"), run.WaitOptions{For: "started", Timeout: testTimeout}), nil
+		return resultsOf(s.engine().WaitAll(ctx, s.pod("web"), run.WaitOptions{For: "started", Timeout: testTimeout})), nil
 	},
 }
 

@@ -449,7 +449,7 @@ func TestServeEvictsNoPodOfRun(t *testing.T) {
 		s.files.write(file("web"), servedPod("web"))
 		ran := make(chan error, 1)
 		go func() {
-			_, err := s.engine().Run(context.Background(), load(t, podText("db", "Never", "containers: [{name: db, image: registry.example/db:1}]")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout}})
+			_, err := runPods(context.Background(), s.engine(), load(t, podText("db", "Never", "containers: [{name: db, image: registry.example/db:1}]")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout}})
 			ran <- err
 		}()
 		time.Sleep(10 * time.Second)

@@ -26,8 +26,8 @@ type manifests struct {
 	t       testing.TB
 	changed chan struct{}
 
-	mu    sync.Mutex
-	dirs  []source.Dir
+	mu   sync.Mutex
+	dirs []source.Dir
 	// origin is an argument of source.MergeFrom.
 	origin func(kind, key string) string
 	texts  map[string]string // content of the files whose objects are known

@@ -29,7 +29,7 @@ func TestRunNamesTheRuntimeAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Fault("Version", critest.Fault{When: critest.Hang})
-		_, err := r.engine().Run(t.Context(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: time.Second, AllowKubelet: true}})
+		_, err := runPods(t.Context(), r.engine(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: time.Second, AllowKubelet: true}})
 		wantErr(t, err, problem.Deadline, "timed out after 1s", "runtime")
 	})
 }

@@ -45,7 +45,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		begun, deleted := time.Now(), make(chan run.Result)
 		go func() {
-			results, _ := r.engine().Delete(ctx, r.known(), run.DeleteOptions{})
+			results, _ := r.engine().DeletePods(ctx, r.known(), run.DeleteOptions{})
 			deleted <- results[0]
 		}()
 		// The pod takes 10 s to stop; then podrun removes its sandbox.

@@ -71,7 +71,7 @@ func TestStopBackOffIsHurried(t *testing.T) {
 			time.AfterFunc(4*time.Second, func() { close(hurry) })
 			cancel()
 		})
-		_, _ = r.engine().Run(ctx, load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
+		_, _ = runPods(ctx, r.engine(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
 		// podrun kills the container 1.5 s after hurry, at the end of the pause that ends 7.1 s
 		// after the first attempt.
 		if got, want := pauses(r.rt, "StopContainer"), []int{1, 2, 4, 8, 16, 20, 4}; !slices.Equal(got, want) {
@@ -146,7 +146,7 @@ func TestDeleteInLongOutage(t *testing.T) {
 				known := r.known()
 				end := r.outageFrom(first)
 				begun := time.Now()
-				results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{})
+				results, err := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{})
 				took := time.Since(begun)
 				if err != nil || len(results) != 1 || kindOf(results[0].Err) != problem.Runtime {
 					t.Errorf("%v, %v", results, err)
@@ -177,7 +177,7 @@ func TestDeleteInOutageIsInterrupted(t *testing.T) {
 				why := errors.New("interrupted")
 				time.AfterFunc(4*time.Second, func() { cancel(why) })
 				begun := time.Now()
-				results, err := r.engine().Delete(ctx, known, run.DeleteOptions{})
+				results, err := r.engine().DeletePods(ctx, known, run.DeleteOptions{})
 				if took := time.Since(begun); err != nil || len(results) != 1 || !errors.Is(results[0].Err, why) || took > 4*time.Second+100*time.Millisecond {
 					t.Errorf("%v, %v after %s", results, err, took)
 				}

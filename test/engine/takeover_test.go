@@ -139,14 +139,14 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			results, err := r.engine().Run(ctx, load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			results, err := runPods(ctx, r.engine(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 			if err == nil {
 				err = results[0].Err
 			}
 			done <- err
 		}()
 		time.Sleep(time.Minute)
-		results, err := r.engine().Apply(t.Context(), load(t, text), run.ApplyOptions{AllowKubelet: true, Force: true})
+		results, err := r.engine().ApplyPods(t.Context(), load(t, text), run.ApplyOptions{AllowKubelet: true, Force: true})
 		if err != nil || results[0].Err != nil {
 			t.Fatal(err, results)
 		}
@@ -184,7 +184,7 @@ func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 			} else if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 				t.Fatal(err)
 			}
-			results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{})
+			results, err := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +281,7 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		other := podText("other", "Always", "containers: [{name: app, image: registry.example/web:1}]")
 		for range 3 {
-			if results, err := r.engine().Apply(t.Context(), load(t, other), run.ApplyOptions{AllowKubelet: true, Force: true}); err != nil || results[0].Err != nil {
+			if results, err := r.engine().ApplyPods(t.Context(), load(t, other), run.ApplyOptions{AllowKubelet: true, Force: true}); err != nil || results[0].Err != nil {
 				t.Error(err, results)
 			}
 		}
@@ -302,15 +302,11 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 func TestApplyOvertakenByRun(t *testing.T) {
 	t.Parallel()
 	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
-		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {
-			ended, err := e.Run(ctx, load(t, text), run.RunOptions{Replace: true, ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
-			for _, r := range ended {
-				results = append(results, r.Result)
-			}
-			return results, err
+		"run --replace": func(ctx context.Context, e *run.Engine, text string) ([]run.Result, error) {
+			return runPods(ctx, e, load(t, text), run.RunOptions{Replace: true, ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 		},
 		"apply --wait=completed": func(ctx context.Context, e *run.Engine, text string) ([]run.Result, error) {
-			return e.Apply(ctx, load(t, text), run.ApplyOptions{AllowKubelet: true, Wait: lifecycle.GoalCompleted})
+			return e.ApplyPods(ctx, load(t, text), run.ApplyOptions{AllowKubelet: true, Wait: lifecycle.GoalCompleted})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

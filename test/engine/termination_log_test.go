@@ -47,7 +47,7 @@ func TestTerminationLogOfAKilledContainer(t *testing.T) {
 		}
 		go func() {
 			defer close(done)
-			_, _ = e.Run(ctx, load(t, podText("web", "Always", hooked)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			_, _ = runPods(ctx, e, load(t, podText("web", "Always", hooked)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 		}()
 		time.Sleep(time.Minute)
 		cancel(errCtrlC)

@@ -130,7 +130,7 @@ func TestUpgradeNewDefault(t *testing.T) {
 					return e.Start(t.Context(), pods, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 				},
 				"wait": func(e *run.Engine, pods []run.Known) ([]run.Result, error) {
-					return e.WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted}), nil
+					return resultsOf(e.WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
 				},
 			} {
 				pods, err := r.engine().Find(t.Context(), run.Selector{})
@@ -181,7 +181,7 @@ func TestUpgradeHostname(t *testing.T) {
 		"apply --force": func() ([]run.Result, error) {
 			forced := options
 			forced.Force = true
-			return r.engine().Apply(t.Context(), load(t, strings.Replace(everyDefault, "app:1", "app:2", 1)), forced)
+			return r.engine().ApplyPods(t.Context(), load(t, strings.Replace(everyDefault, "app:1", "app:2", 1)), forced)
 		},
 	} {
 		results, err := do()

@@ -116,7 +116,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	r.settings.MaxPods = 1
 	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
 	e := r.sharedPuller()
-	results, err := e.Apply(t.Context(), load(t, criticalText("critical")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	results, err := e.ApplyPods(t.Context(), load(t, criticalText("critical")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}
@@ -132,7 +132,7 @@ func TestRefusedPodIsForgotten(t *testing.T) {
 	r := newRig(t)
 	e := r.sharedPuller()
 	refused := podText("refused", "Always", "nodeSelector: {no: node}", "containers: [{name: app, image: registry.example/app:1}]")
-	results, err := e.Apply(t.Context(), load(t, one("Always"), refused), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Continue: true})
+	results, err := e.ApplyPods(t.Context(), load(t, one("Always"), refused), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Continue: true})
 	if err != nil || len(results) != 2 || kindOf(results[1].Err) != problem.Refused {
 		t.Fatal(results, err)
 	}

@@ -199,7 +199,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
 	go r.watch(ctx, cancel)
-	results, err := r.engine().Apply(ctx, objects, run.ApplyOptions{Wait: lifecycle.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
+	results, err := r.engine().ApplyPods(ctx, objects, run.ApplyOptions{Wait: lifecycle.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
 	if err == nil && !errors.Is(results[0].Err, errSettled) {
 		err = results[0].Err
 	}
@@ -212,7 +212,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	if ferr != nil {
 		r.t.Fatal(ferr)
 	}
-	deleted, derr := e.Delete(r.t.Context(), known, run.DeleteOptions{})
+	deleted, derr := e.DeletePods(r.t.Context(), known, run.DeleteOptions{})
 	if derr != nil {
 		r.t.Fatal(derr)
 	}

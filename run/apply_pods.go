@@ -1,0 +1,65 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// ApplyPods starts pods and waits until each pod has reached the goal o.Wait, or has started if o.Wait
+// is not set. It validates and admits all pods before the first side effect. If ApplyPods returns an
+// error without results, it has started no pod. The error is of kind Refused (with every reason),
+// Deadline or Runtime, or it is the cause that ended ctx. Otherwise it has started the pods
+// concurrently, each with its own rollback. Each pod has one result, with its error, in the order
+// of objects.
+func (e *Engine) ApplyPods(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	locks, err := e.LockPods(ctx, objects)
+	defer locks.Release()
+	if err != nil {
+		return nil, err
+	}
+	if o.New {
+		if err := e.CheckNew(ctx, objects, o.NewHint); err != nil {
+			return nil, reconcile.ReadHostError(ctx, err)
+		}
+	}
+	ended, err := e.recordWorkloads(ctx, objects)
+	if err != nil {
+		return nil, errors.Join(err, ended(true))
+	}
+	results, err := e.applyLocked(ctx, objects, locks, o)
+	if err != nil {
+		return nil, errors.Join(err, ended(true))
+	}
+	if err := ended(false); err != nil {
+		e.WarnOnce(problem.WarningOf(err))
+	}
+	return results, nil
+}
+
+// applyLocked implements ApplyPods; the pods' locks must be held.
+func (e *Engine) applyLocked(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
+	targets, err := e.Admit(ctx, objects, locks, o.Admit())
+	if err != nil {
+		return nil, reconcile.ReadHostError(ctx, err)
+	}
+	defer e.Settle()
+	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
+	results := make([]Result, len(targets))
+	var wg sync.WaitGroup
+	for i, t := range targets {
+		wg.Go(func() {
+			defer workers[i].Release()
+			results[i] = workers[i].Apply(ctx, t, o)
+		})
+	}
+	wg.Wait()
+	return results, nil
+}

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+const (
+	honouredText = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, annotations: {podrun.dev/replicas: honour}}\nspec: {replicas: %d, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1}]}}}\n"
+	webService   = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: None, selector: {app: web}}\n"
+)
+
+// linesOf returns the entries of a report as text: the kind, the name, the outcome, and whether there is an error.
+func linesOf(r run.Report) (out []string) {
+	for _, e := range r.Entries {
+		line := fmt.Sprintf("%s %s %s", e.Kind, e.ID.Name, e.Outcome)
+		if e.Err != nil {
+			line += " with an error"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func wantReport(t *testing.T, r run.Report, want ...string) {
+	t.Helper()
+	if got := linesOf(r); !slices.Equal(got, want) {
+		t.Errorf("the report:\n%q\nwant:\n%q", got, want)
+	}
+}
+
+// isWeb selects the objects with the label app=web.
+func isWeb(labels map[string]string) bool { return labels["app"] == "web" }
+
+// withServices parses manifests with Services.
+func withServices(t *testing.T, texts ...string) *manifest.Objects {
+	t.Helper()
+	objects, problems := manifest.Load([]manifest.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{Services: true})
+	if errs := problems.Errors(); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return objects
+}
+
+// applyInput returns the input of Apply for a manifest.
+func applyInput(t *testing.T, text ...string) run.ApplyInput {
+	return run.ApplyInput{Objects: withServices(t, text...), Options: run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}}
+}
+
+// TestApplyReports checks that the report of Apply has one entry for each object that Apply has changed, each with
+// its own status.
+func TestApplyReports(t *testing.T) {
+	t.Parallel()
+	pod := func(name string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", labels: {app: web}}\nspec: {restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1}]}\n"
+	}
+	for name, test := range map[string]func(t *testing.T, r *rig){
+		"completed and pruned": func(t *testing.T, r *rig) {
+			r.rt.Script("app", critest.Behavior{Forever: true})
+			r.mustApply(pod("old"), run.OutcomeCreated)
+			r.rt.Script("app", critest.Behavior{ExitCode: 3})
+			in := applyInput(t, pod("new"), webService)
+			in.Options.Wait, in.Prune = lifecycle.GoalCompleted, &run.Prune{Namespace: "default", Match: isWeb}
+			report, err := r.engine().Apply(t.Context(), in)
+			if err != nil {
+				t.Error(err)
+			}
+			wantReport(t, report, "Service web created", "Pod new created", "Pod old deleted")
+			for _, e := range report.Pods() {
+				if e.Unrequested != (e.ID.Name == "old") || len(e.Containers) != 1 || e.Containers[0].ExitCode == 3 != (e.ID.Name == "new") {
+					t.Errorf("%s: %+v", e.ID, e)
+				}
+			}
+		},
+		"surplus": func(t *testing.T, r *rig) {
+			if _, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 2))); err != nil {
+				t.Fatal(err)
+			}
+			report, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 1), webService))
+			if err != nil {
+				t.Error(err)
+			}
+			wantReport(t, report, "Service web created", "Pod api unchanged", "Pod api-1 deleted")
+		},
+		"all pods fail": func(t *testing.T, r *rig) {
+			r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
+			report, err := r.engine().Apply(t.Context(), applyInput(t, pod("new"), webService))
+			if err != nil {
+				t.Error(err)
+			}
+			wantReport(t, report, "Pod new failed with an error")
+			if left, err := r.engine().Services(t.Context(), ""); err != nil || len(left) > 0 {
+				t.Errorf("Services after a failed apply: %v, %v", left, err)
+			}
+		},
+		"an input of which a file is missing prunes nothing": func(t *testing.T, r *rig) {
+			r.mustApply(pod("old"), run.OutcomeCreated)
+			in := applyInput(t, pod("new"))
+			in.Incomplete, in.Prune = true, &run.Prune{Namespace: "default", Match: isWeb}
+			report, err := r.engine().Apply(t.Context(), in)
+			if err != nil {
+				t.Error(err)
+			}
+			wantReport(t, report, "Pod new created")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				test(t, r)
+			})
+		})
+	}
+}
+
+// TestWaitReports waits for the end of a pod whose checkpoint is lost: its containers are unknown.
+func TestWaitReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{ExitCode: 3})
+		r.mustApply(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+		pods := r.known()
+		pods[0].Pod = nil
+		report := r.engine().WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: testTimeout})
+		wantReport(t, report, "Pod web condition met")
+	})
+}
+
+// TestDeleteReports checks that a Delete which fails after its first change reports this change, and that the next
+// Delete completes it.
+func TestDeleteReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		if _, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 1), webService)); err != nil {
+			t.Fatal(err)
+		}
+		in := run.DeleteInput{Namespace: "default", Named: []run.Ref{{Kind: "Deployment", Name: "api"}}, Files: withServices(t, webService, podText("other", "Never", "containers: [{name: app, image: registry.example/app:1}]")), IgnoreMissing: true}
+		clear := r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before})
+		report, err := r.engine().Delete(t.Context(), in)
+		if err == nil {
+			t.Error("the fault had no effect")
+		}
+		wantReport(t, report, "Deployment api "+string(run.OutcomeMarked))
+		clear()
+		dry := in
+		dry.DryRun = true
+		if report, err = r.engine().Delete(t.Context(), dry); err != nil {
+			t.Error(err)
+		}
+		wantReport(t, report, "Pod api "+string(run.OutcomeDryDelete), "Service web "+string(run.OutcomeDryDelete))
+		if report, err = r.engine().Delete(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+		wantReport(t, report, "Pod api deleted", "Service web deleted")
+		if want := []run.Ref{{Name: "other"}}; !slices.Equal(report.Missing, want) {
+			t.Errorf("missing: %v", report.Missing)
+		}
+		if w, err := store.ReadWorkload(r.layout(), identity.Pod{Namespace: "default", Name: "api"}); err != nil || w != nil {
+			t.Errorf("the record of the workload: %v, %v", w, err)
+		}
+		r.nothingLeft()
+	})
+}
