@@ -141,7 +141,7 @@ func (a *app) waitCreated(c *cobra.Command, pick *pickFlags, given []string, o r
 			for _, p := range pods {
 				results = append(results, run.Result{ID: p.ID, Outcome: run.OutcomeMet})
 			}
-			return a.report(ctx, results)
+			return a.report(run.ReportOf(results))
 		}
 		if !errors.Is(err, problem.ErrNotFound) {
 			return err

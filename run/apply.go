@@ -36,7 +36,7 @@ type Prune struct {
 
 // application is one Apply in progress.
 type application struct {
-	*Engine
+	engine *Engine
 	ApplyInput
 	report Report
 	// undo removes the Services that this Apply has recorded, and restores those that it has changed.
@@ -48,7 +48,7 @@ type application struct {
 // changes of Services; it has also done so if all pods have failed and were removed. The errors of pods are in
 // their entries; the error is that of a step which concerns no single pod.
 func (e *Engine) Apply(ctx context.Context, in ApplyInput) (Report, error) {
-	a := &application{Engine: e, ApplyInput: in, undo: func() error { return nil }}
+	a := &application{engine: e, ApplyInput: in, undo: func() error { return nil }}
 	if err := a.start(ctx); err != nil {
 		a.report.drop(kindService)
 		return a.report, errors.Join(err, a.undo())
@@ -85,8 +85,8 @@ func (a *application) complete(ctx context.Context) error {
 }
 
 func (a *application) recordServices(ctx context.Context) (err error) {
-	a.SendWarnings(ServiceNotes(a.Objects.Services))
-	changes, undo, err := a.ApplyServices(ctx, a.Objects.Services, ServiceOptions{})
+	a.engine.SendWarnings(ServiceNotes(a.Objects.Services))
+	changes, undo, err := a.engine.ApplyServices(ctx, a.Objects.Services, ServiceOptions{})
 	a.undo = undo
 	a.report.addServices(false, changes...)
 	return err
@@ -97,17 +97,17 @@ func (a *application) startPods(ctx context.Context) error {
 	if len(a.Objects.Pods) == 0 && len(a.CronJobs) > 0 && a.Prune == nil {
 		return nil
 	}
-	results, err := a.ApplyPods(ctx, a.Objects, a.Options)
+	results, err := a.engine.ApplyPods(ctx, a.Objects, a.Options)
 	for i, r := range results {
 		a.report.Entries = append(a.report.Entries, Entry{Kind: kindPod, Result: r, Pod: a.Objects.Pods[i].Object,
-			Remains: r.Err != nil && len(a.Remaining([]identity.Pod{r.ID})) > 0})
+			Remains: r.Err != nil && len(a.engine.Remaining([]identity.Pod{r.ID})) > 0})
 	}
 	return err
 }
 
 // removeSurplus removes the replicas that earlier definitions of the input's workloads requested.
 func (a *application) removeSurplus(ctx context.Context) error {
-	results, err := a.RemoveSurplus(ctx, a.Objects)
+	results, err := a.engine.RemoveSurplus(ctx, a.Objects)
 	a.report.add(true, results...)
 	return err
 }
@@ -121,14 +121,14 @@ func (a *application) updateEndpoints(ctx context.Context) error {
 	if len(a.Objects.Services) == 0 || ctx.Err() != nil {
 		return nil // FinishServices updates the Services of other manifests, and those of an interrupted command
 	}
-	omitted, err := a.SyncServices(ctx)
-	a.SendWarnings(omitted)
+	omitted, err := a.engine.SyncServices(ctx)
+	a.engine.SendWarnings(omitted)
 	if err != nil {
 		return err
 	}
-	a.servicesSynced.Store(true)
-	unforwarded, err := a.UnforwardedPorts(ctx, a.Objects.Services)
-	a.SendWarnings(unforwarded)
+	a.engine.servicesSynced.Store(true)
+	unforwarded, err := a.engine.UnforwardedPorts(ctx, a.Objects.Services)
+	a.engine.SendWarnings(unforwarded)
 	return err
 }
 
@@ -152,13 +152,13 @@ func (a *application) prune(ctx context.Context) error {
 	results, err := a.prunePods(ctx)
 	a.report.add(true, results...)
 	if len(results) > 0 {
-		a.servicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
+		a.engine.servicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
 	}
 	if err != nil || slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
 		return err
 	}
 	namespaces := a.namespaces()
-	deleted, err := a.DeleteServices(ctx, func(s *corev1.Service, _ string) bool {
+	deleted, err := a.engine.DeleteServices(ctx, func(s *corev1.Service, _ string) bool {
 		return namespaces[s.Namespace] && a.Objects.Services[s.Namespace+"/"+s.Name] == nil && a.Prune.Match(s.Labels)
 	})
 	a.report.addServices(true, deleted...)
@@ -185,7 +185,7 @@ func (a *application) namespaces() map[string]bool {
 
 // note adds the warnings for a host without supervisor: podrun exits now.
 func (a *application) note() {
-	if a.Supervised() || a.Options.Wait == lifecycle.GoalCompleted {
+	if a.engine.Supervised() || a.Options.Wait == lifecycle.GoalCompleted {
 		return
 	}
 	if wants := unenforced(a.requestedPods()); len(wants) > 0 {

@@ -48,7 +48,7 @@ const (
 
 // deletion is one Delete in progress.
 type deletion struct {
-	*Engine
+	engine *Engine
 	DeleteInput
 	report Report
 	// jobOf maps the namespace/name of a pod to the Job or CronJob of Files that defines it.
@@ -69,7 +69,7 @@ type object struct {
 // podrun created for them, and removes Services. It can be repeated if it is interrupted. The report contains what
 // has been deleted, even if there is an error; the errors of pods are in their entries.
 func (e *Engine) Delete(ctx context.Context, in DeleteInput) (Report, error) {
-	d := &deletion{Engine: e, DeleteInput: in, jobOf: map[string]Ref{}, gone: map[object]bool{}}
+	d := &deletion{engine: e, DeleteInput: in, jobOf: map[string]Ref{}, gone: map[object]bool{}}
 	d.Options.Found = in.Every == nil
 	if !in.DryRun {
 		d.Options.Basics = e.ReadBasics(ctx)
@@ -99,14 +99,14 @@ func (d *deletion) run(ctx context.Context) error {
 	if d.Working != nil {
 		d.Working(idsOf(pods))
 	}
-	results, err := d.DeletePods(ctx, pods, d.Options)
+	results, err := d.engine.DeletePods(ctx, pods, d.Options)
 	if err != nil {
 		return err
 	}
 	d.report.add(false, results...)
 	err = forget()
 	d.reportWorkloads(marked, pods)
-	deleted, failed := d.DeleteServices(ctx, d.selectsService)
+	deleted, failed := d.engine.DeleteServices(ctx, d.selectsService)
 	d.report.addServices(false, deleted...)
 	return errors.Join(err, failed)
 }
@@ -117,7 +117,7 @@ func (d *deletion) find(ctx context.Context) ([]Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := d.FindAll(ctx, selectors, func(sel Selector) {
+	pods, err := d.engine.FindAll(ctx, selectors, func(sel Selector) {
 		if len(sel.Names) > 0 {
 			d.podMissing(sel.Namespace, sel.Names[0])
 		}
@@ -139,7 +139,7 @@ func (d *deletion) selectors() (out []Selector, err error) {
 		}
 	}
 	for id, kind := range d.fileWorkloads() {
-		names, err := Ref{Kind: kind, Name: id.Name}.Replicas(d.Layout(), id.Namespace)
+		names, err := Ref{Kind: kind, Name: id.Name}.Replicas(d.engine.Layout(), id.Namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -166,9 +166,9 @@ func (d *deletion) selectors() (out []Selector, err error) {
 // podsOf returns the names of the pods of a named object. A workload that this Delete has marked may have none.
 func (d *deletion) podsOf(ref Ref) ([]string, error) {
 	if d.gone[object{d.Namespace, ref}] {
-		return ref.Replicas(d.Layout(), d.Namespace)
+		return ref.Replicas(d.engine.Layout(), d.Namespace)
 	}
-	names, err := ref.ResolveAll(d.Layout(), d.Namespace)
+	names, err := ref.ResolveAll(d.engine.Layout(), d.Namespace)
 	if _, none := errors.AsType[*NoReplicas](err); none && d.DryRun {
 		d.report.Entries = append(d.report.Entries, d.entry(ref.Kind, d.Namespace, ref.Name, OutcomeDryDelete))
 		return nil, nil
@@ -245,7 +245,7 @@ func (d *deletion) selectsService(s *corev1.Service, _ string) bool {
 
 // listServices reports the Services that a dry run selects.
 func (d *deletion) listServices(ctx context.Context) error {
-	views, err := d.Services(ctx, "")
+	views, err := d.engine.Services(ctx, "")
 	for _, v := range views {
 		if d.selectsService(v.Service, v.Origin) {
 			d.report.Entries = append(d.report.Entries, d.entry(kindService, v.Service.Namespace, v.Service.Name, OutcomeDryDelete))

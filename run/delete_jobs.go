@@ -19,7 +19,7 @@ func (d *deletion) deleteJobs(ctx context.Context) error {
 			outcome = OutcomeDryDelete
 			deleted, err = d.existingJobs(namespace, refs)
 		} else {
-			deleted, results, err = d.DeleteJobs(ctx, namespace, refs, d.Options)
+			deleted, results, err = d.engine.DeleteJobs(ctx, namespace, refs, d.Options)
 		}
 		d.report.add(false, results...)
 		for _, ref := range deleted {
@@ -54,7 +54,7 @@ func (d *deletion) selectedJobs() (map[string][]Ref, error) {
 	if d.Every == nil || len(d.Every.Kinds) == 0 {
 		return out, nil
 	}
-	jobs, cronJobs, err := Jobs(d.Layout(), d.namespace(), d.WarnOnce)
+	jobs, cronJobs, err := Jobs(d.engine.Layout(), d.namespace(), d.engine.WarnOnce)
 	for _, j := range jobs {
 		if slices.Contains(d.Every.Kinds, "Job") && d.Every.Labels(j.Object.Labels) {
 			add(j.Object.Namespace, Ref{Kind: "Job", Name: j.Object.Name})
@@ -70,7 +70,7 @@ func (d *deletion) selectedJobs() (map[string][]Ref, error) {
 
 // existingJobs returns the refs of existing Jobs and CronJobs.
 func (d *deletion) existingJobs(namespace string, refs []Ref) (existing []Ref, err error) {
-	jobs, cronJobs, err := Jobs(d.Layout(), namespace, d.WarnOnce)
+	jobs, cronJobs, err := Jobs(d.engine.Layout(), namespace, d.engine.WarnOnce)
 	for _, j := range jobs {
 		existing = append(existing, Ref{Kind: "Job", Name: j.Object.Name})
 	}
