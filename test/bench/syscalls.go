@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -42,12 +44,23 @@ func countSyscalls(pid int) (*syscallCounter, error) {
 	return c, nil
 }
 
-// tracepoint returns the kernel's number of a tracepoint.
-func tracepoint(name string) (uint64, error) {
-	const dir = "/sys/kernel/tracing/events/"
-	data, err := os.ReadFile(dir + name + "/id")
+// tracepoint returns the kernel's number of a tracepoint. If tracefs is not mounted, it mounts tracefs
+// temporarily.
+func tracepoint(name string) (_ uint64, err error) {
+	dir := "/sys/kernel/tracing"
+	if _, err := os.Stat(filepath.Join(dir, "events")); errors.Is(err, fs.ErrNotExist) {
+		if dir, err = os.MkdirTemp("", "podrun-bench-tracing-"); err != nil {
+			return 0, err
+		}
+		defer os.Remove(dir)
+		if err := unix.Mount("tracefs", dir, "tracefs", 0, ""); err != nil {
+			return 0, fmt.Errorf("mount tracefs: %w", err)
+		}
+		defer func() { err = errors.Join(err, unix.Unmount(dir, 0)) }()
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "events", name, "id"))
 	if err != nil {
-		return 0, fmt.Errorf("%w: mount tracefs on /sys/kernel/tracing", err)
+		return 0, err
 	}
 	return strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 }
