@@ -137,7 +137,7 @@ func clusterTest(t *testing.T, test func(t *testing.T, r *rig)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Delete(context.Background(), known, run.DeleteOptions{}); err != nil {
+		if _, err := e.DeletePods(context.Background(), known, run.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
