@@ -80,7 +80,7 @@ func (r *renderer) event(e event.Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Pull != nil && !r.live.due(e) {
+	if e.Pull != nil && !r.live.due(e) || e.Repeats && !r.json {
 		return
 	}
 	e.Message = event.Cut(e.Message)

@@ -29,6 +29,7 @@ func TestRepeatedEventsArePrintedSparsely(t *testing.T) {
 	}
 	emit(event.StartedContainer, "app", "Container started")
 	emit(event.UnhealthyContainer, "app", "Readiness probe failed: down")
+	r.event(event.Event{Type: event.Warning, Reason: event.FailedToPullImage, Message: "Error: ErrImagePull", Repeats: true})
 	const want = `Warning Unhealthy               app: Readiness probe failed: down
 Warning Unhealthy               app: Readiness probe failed: down (x2 over 10s)
 Warning Unhealthy               app: Readiness probe failed: down (x4 over 30s)

@@ -62,16 +62,17 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		if failed.Reason == ReasonNeverPull {
 			return
 		}
-		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried())
-		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
 		fatal := failed.Class.Fatal() || failed.Class == NoHost && p.opt.Attended
-		if fatal && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
+		ends := fatal && (!p.opt.RetryAlways || failed.Class == BadCredentials)
+		p.emitFailed(plan.ID, who, ends && len(plan.Images) == 1, fmt.Sprintf("Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried()))
+		p.emitFailed(plan.ID, who, true, "Error: "+failed.Reason)
+		if ends {
 			return
 		}
 		next, asked := p.fail(key, j.image, failed)
 		p.setLast(ctx, plan, j, failed.backingOff(), next)
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, asked))
-		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
+		p.emitFailed(plan.ID, who, true, "Error: "+ReasonBackOff)
 	}
 }
 

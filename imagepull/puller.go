@@ -207,7 +207,7 @@ func (s *Pulls) failed(j *job, c Container, first bool) error {
 		s.puller.emit(s.plan.ID, c, event.Warning, event.ErrImageNeverPull, "%s", neverMessage(c.Image))
 	}
 	if !first || pull.Reason == ReasonNeverPull {
-		s.puller.emit(s.plan.ID, c, event.Warning, event.FailedToPullImage, "Error: %s", pull.Reason)
+		s.puller.emitFailed(s.plan.ID, c, true, "Error: "+pull.Reason)
 	}
 	mine := *pull
 	mine.Image = c.Image
@@ -249,13 +249,20 @@ func (i Image) container(name string) (c Container, first bool) {
 
 // emit emits an event of a container.
 func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string, args ...any) {
+	p.emitEvent(id, c, event.Event{Type: kind, Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// emitFailed emits an event of a failed pull; see event.Event.Repeats.
+func (p *Puller) emitFailed(id identity.Pod, c Container, repeats bool, message string) {
+	p.emitEvent(id, c, event.Event{Type: event.Warning, Reason: event.FailedToPullImage, Message: message, Repeats: repeats})
+}
+
+func (p *Puller) emitEvent(id identity.Pod, c Container, e event.Event) {
 	if p.opt.Emit == nil {
 		return
 	}
-	p.opt.Emit(event.Event{
-		Time: time.Now(), Type: kind, Reason: reason, Message: fmt.Sprintf(format, args...),
-		Namespace: id.Namespace, Pod: id.Name, UID: id.UID, FieldPath: c.FieldPath,
-	})
+	e.Time, e.Namespace, e.Pod, e.UID, e.FieldPath = time.Now(), id.Namespace, id.Name, id.UID, c.FieldPath
+	p.opt.Emit(e)
 }
 
 // Ready waits until every image of the plan is present on this host. It is for callers that require

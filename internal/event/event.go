@@ -22,6 +22,9 @@ type Event struct {
 	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
 	Message   string    `json:"message"`
 	Pull      *Pull     `json:"pull,omitempty"` // only set in PullProgress
+	// Repeats is set if another event, or the error with which the command ends, has the same content. Text for
+	// people omits such an event.
+	Repeats bool `json:"-"`
 
 	// Count is the number of occurrences. First is the time of the first one. Both are zero if the
 	// event occurred once.
