@@ -81,6 +81,9 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 		return nil, err
 	}
 	problems = append(problems, e.omitted(services, pods)...)
+	if observe := e.Observer.Unserved; observe != nil {
+		observe(service.Unserved(services, pods))
+	}
 	faultpoint.At("services/names")
 	names, _ := service.Names(services, pods) // e.omitted reports the others
 	err = e.syncNames(ctx, names, views)

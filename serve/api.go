@@ -51,6 +51,8 @@ type api struct {
 	settingsFault func() string       // see Options.SettingsFault
 	// services describes the Services that do not work
 	services func() string
+	// servicesNote names the Services without an endpoint
+	servicesNote func() string
 
 	files *stateFiles // nil if there is no supervisor
 

@@ -88,7 +88,7 @@ func (a *api) health() []nodeapi.Check {
 	if summary.Late != "" {
 		workers.Reason = summary.Late + " has made no progress for 10 minutes"
 	}
-	checks = append(checks, runtime, workers, nodeapi.Check{Name: "services", Reason: a.services()})
+	checks = append(checks, runtime, workers, nodeapi.Check{Name: "services", Note: a.servicesNote(), Reason: a.services()})
 	checks = append(checks, nodeapi.Check{Name: "pods", Reason: summary.Blocked})
 	if fault := a.settingsFault(); fault != "" {
 		checks = append(checks, nodeapi.Check{Name: "settings", Reason: fault})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -83,12 +84,13 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		o.Runtime = func() RuntimeState { return RuntimeState{} }
 	}
 	e.Observer.Changed = func(identity.Pod) { services.signal() }
+	e.Observer.Unserved = func(list []*corev1.Service) { services.noteUnserved(list, time.Now()) }
 	if o.Cluster != nil {
 		o.API.Authorize, o.API.LocalName = o.Cluster.Authorize, o.Cluster.LocalName
 	}
 	api := newAPI(e, o.API)
 	api.settingsFault = o.SettingsFault
-	api.runtime, api.services, api.files = o.Runtime, services.problem, &stateFiles{engine: e}
+	api.runtime, api.services, api.servicesNote, api.files = o.Runtime, services.problem, services.note, &stateFiles{engine: e}
 	api.observe(ctx, &options)
 	defer api.close()
 	defer cancel()

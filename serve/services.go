@@ -12,6 +12,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -20,6 +21,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/service"
 )
 
 const (
@@ -46,7 +48,19 @@ type services struct {
 	refused  problem.List // the Services of files that this host refuses
 	omitted  problem.List // the Services that the network cannot provide
 	failed   error        // of the last synchronization
+	// unserved are the Services without an endpoint, and the times at which podrun noticed this
+	unserved map[string]unserved
 }
+
+// unserved is a Service without an endpoint.
+type unserved struct {
+	since    time.Time
+	reported bool
+}
+
+// unservedAfter is the time after which podrun reports a Service without an endpoint: pods that start or restart
+// become ready within this time.
+const unservedAfter = 30 * time.Second
 
 // newServices returns the Services of an engine. The argument removed is called when a command has removed the
 // record of a Service.
@@ -102,6 +116,54 @@ func (s *services) synchronized(ctx context.Context, omitted problem.List, err e
 	}
 	s.mu.Unlock()
 	s.report(ctx, err)
+}
+
+// noteUnserved reports each Service that has had no endpoint for unservedAfter, once, and when it has one again.
+func (s *services) noteUnserved(list []*corev1.Service, now time.Time) {
+	var notes problem.List
+	note := func(name, message, hint string) {
+		notes = append(notes, problem.Problem{Object: "service " + name, Reason: "NoEndpoints", Message: message, Hint: hint, Warning: true})
+	}
+	s.mu.Lock()
+	before := s.unserved
+	s.unserved = map[string]unserved{}
+	for _, one := range list {
+		name := service.Key(one)
+		u, known := before[name]
+		if !known {
+			u.since = now
+		}
+		if !u.reported && now.Sub(u.since) >= unservedAfter {
+			u.reported = true
+			note(name, "no pod that it selects is ready, so connections to it fail", fmt.Sprintf("run 'podrun get pods -n %s -l %s'", one.Namespace, labels.FormatLabels(one.Spec.Selector)))
+		}
+		s.unserved[name] = u
+	}
+	for name, u := range before {
+		if _, still := s.unserved[name]; u.reported && !still {
+			note(name, "has an endpoint again, or was deleted", "")
+		}
+	}
+	s.mu.Unlock()
+	notes = notes[:min(len(notes), maxServiceNotes)]
+	s.engine.SendWarnings(notes)
+}
+
+// note names the Services without an endpoint, for /readyz?verbose; "" if there are none.
+func (s *services) note() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name, u := range s.unserved {
+		if u.reported {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "no pod is ready for " + strings.Join(names[:min(len(names), maxServiceNotes)], ", ")
 }
 
 // problem describes the Services that do not work, for /readyz; "" if there are none. The check of the

@@ -2,8 +2,10 @@ package serve
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +17,27 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/service"
 )
+
+// TestUnserved checks that a Service without endpoints is reported once, after unservedAfter, and when it has one again.
+func TestUnserved(t *testing.T) {
+	var warned []string
+	s := newServices(&run.Engine{Node: node.Node{Warn: func(l problem.List) { warned = append(warned, l.String()) }}}, func() {})
+	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	without := service.Unserved([]*corev1.Service{web}, []service.Pod{{Namespace: "shop", Name: "web", Labels: web.Spec.Selector, IPs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}})
+	begun := time.Now()
+	for _, at := range []time.Duration{0, unservedAfter - 1, unservedAfter, 2 * unservedAfter} {
+		s.noteUnserved(without, begun.Add(at))
+		if got := len(warned); (got == 1) != (at >= unservedAfter) || (s.note() != "") != (at >= unservedAfter) {
+			t.Errorf("after %s: %d warnings, note %q", at, got, s.note())
+		}
+	}
+	s.noteUnserved(nil, begun)
+	if len(warned) != 2 || !strings.Contains(warned[0], "service shop/web: no pod that it selects is ready") || !strings.Contains(warned[1], "has an endpoint again") || s.note() != "" {
+		t.Errorf("%q, note %q", warned, s.note())
+	}
+}
 
 // TestServicesThatDoNotWork checks that /readyz names Services that this host cannot provide, until they are
 // changed, and that such a Service does not affect the others.

@@ -110,6 +110,17 @@ func endpoints(s *corev1.Service, port corev1.ServicePort, v4 bool, pods []Pod) 
 	return slices.Compact(out)
 }
 
+// Unserved returns the Services that select pods by labels, but have no endpoint: connections to them fail.
+func Unserved(services []*corev1.Service, pods []Pod) (out []*corev1.Service) {
+	for _, s := range services {
+		selects := len(s.Spec.Selector) > 0 && s.Spec.Type != corev1.ServiceTypeExternalName
+		if selects && !slices.ContainsFunc(Selected(s, pods), func(p Pod) bool { return serves(s, p) || p.Ready }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Target returns a pod to which connections to a Service can be forwarded: a ready pod if there is
 // one. It returns false if the Service selects no pod.
 func Target(s *corev1.Service, pods []Pod) (Pod, bool) {

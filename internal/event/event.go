@@ -90,6 +90,8 @@ const (
 	// UpdatePending is podrun's own reason: podrun could not put the definition of a file into effect, and keeps the
 	// pod as it is.
 	UpdatePending = "UpdatePending"
+	// ConfigChanged is podrun's own reason: a supervisor applied changed ConfigMaps and Secrets of a file to a pod.
+	ConfigChanged = "ConfigChanged"
 	// RuntimeStoreReplaced is podrun's own reason: the kubelet does not manage the runtime.
 	RuntimeStoreReplaced = "RuntimeStoreReplaced"
 )

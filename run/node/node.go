@@ -75,6 +75,8 @@ type Observer struct {
 	Stopping func(id identity.Pod)
 	// Status receives a supervised pod with its status after each step of its worker.
 	Status func(*corev1.Pod)
+	// Unserved receives the Services without an endpoint, after each synchronization of the Services.
+	Unserved func([]*corev1.Service)
 	// Pulled receives the size in bytes and the duration of a successful image pull.
 	Pulled func(size uint64, took time.Duration)
 }

@@ -95,10 +95,15 @@ func (p *pod) freed() {
 
 // emit adds a Warning event to the journal of a pod on this host.
 func (p *pod) emit(id identity.Pod, reason, message string) {
+	p.emitAs(id, event.Warning, reason, message)
+}
+
+// emitAs is emit for an event of any type.
+func (p *pod) emitAs(id identity.Pod, kind, reason, message string) {
 	n := p.node()
 	j := store.Journal{Pod: id, Next: n.Emit}
 	err := j.Open(n.Layout())
-	j.Emit(event.Event{Type: event.Warning, Reason: reason, Message: message})
+	j.Emit(event.Event{Type: kind, Reason: reason, Message: message})
 	p.report(errors.Join(err, j.Close()))
 }
 

@@ -11,6 +11,22 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
+// TestConfigChanged checks the message of the event for changed ConfigMaps and Secrets.
+func TestConfigChanged(t *testing.T) {
+	changes := []string{"spec.containers[0].image", "Secret shop/key", "ConfigMap shop/web", "PersistentVolume data"}
+	for restarts, want := range map[bool]string{
+		false: "ConfigMap shop/web, Secret shop/key changed: podrun updates the files in volumes; environment variables keep their values until the containers start again",
+		true:  "ConfigMap shop/web, Secret shop/key changed: podrun restarts the pod",
+	} {
+		if got := configChanged(changes, restarts); got != want {
+			t.Errorf("restarts %v: %q", restarts, got)
+		}
+	}
+	if got := configChanged(changes[:1], false); got != "" {
+		t.Errorf("only the pod: %q", got)
+	}
+}
+
 // referring returns a pod web and the ConfigMaps a and b, to which the pod refers. The pod has the
 // given image, and the ConfigMaps have the given data. If the data is "", the ConfigMap is omitted.
 func referring(image, a, b string) *manifest.Objects {

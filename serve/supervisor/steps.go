@@ -3,10 +3,13 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -54,6 +57,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 				return nil
 			}
 			p.noteReverted(in, target)
+			p.noteConfig(in, target, step.Force)
 			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash, Documents: documents(in.objects)})
 		}}
 	if !o.FromCheckpoint {
@@ -106,6 +110,37 @@ func (p *pod) noteReverted(in stepInput, t prepare.Target) {
 	}
 	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
 		Message: "the definition in " + source.Shown(in.path) + " has changed, and replaces the one that a command applied; 'podrun rollout undo " + p.id.Name + " -n " + p.id.Namespace + "' returns to that one"}})
+}
+
+// noteConfig emits an event for the ConfigMaps and Secrets that have changed in the source.
+func (p *pod) noteConfig(in stepInput, t prepare.Target, restarts bool) {
+	if t.Change != prepare.ChangeUpdate && !restarts {
+		return // a replaced pod begins with the new content
+	}
+	message := configChanged(t.Changes, restarts)
+	if message == "" {
+		return
+	}
+	p.emitAs(t.Plan.ID, event.Normal, event.ConfigChanged, message+" ("+source.Shown(in.path)+")")
+}
+
+// configChanged returns the message of the event ConfigChanged, from prepare.Target.Changes; "" if only the pod itself has
+// changed.
+func configChanged(changes []string, restarts bool) string {
+	var names []string
+	for _, c := range changes {
+		if strings.HasPrefix(c, "ConfigMap ") || strings.HasPrefix(c, "Secret ") {
+			names = append(names, c)
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case len(names) == 0:
+		return ""
+	case restarts:
+		return strings.Join(names, ", ") + " changed: podrun restarts the pod"
+	}
+	return strings.Join(names, ", ") + " changed: podrun updates the files in volumes; environment variables keep their values until the containers start again"
 }
 
 // admit locks the pod and admits its definition. The returned worker is nil if the pod has changed and
