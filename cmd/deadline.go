@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // deadline is the time limit of the command (--timeout).
@@ -37,7 +37,7 @@ func (a *app) limit(c *cobra.Command, limit time.Duration) {
 		return
 	}
 	var ctx context.Context
-	ctx, a.deadline.release = run.WithRest(a.deadline.unlimited, limit, time.Since(a.began))
+	ctx, a.deadline.release = wait.WithRest(a.deadline.unlimited, limit, time.Since(a.began))
 	a.deadline.limit = limit
 	c.SetContext(ctx)
 }

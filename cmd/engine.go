@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 )
 
@@ -149,7 +150,7 @@ func (a *app) readAhead(r *renderer) (end func()) {
 	if limit > 0 {
 		limit += readAheadGrace
 	}
-	ctx, cancel := run.WithTimeout(ctx, limit)
+	ctx, cancel := wait.WithTimeout(ctx, limit)
 	a.ahead = readAheadState{client, run.ReadAhead(ctx, client, settings, a.allowKubelet)}
 	return func() {
 		cancel()

@@ -127,7 +127,7 @@ func (a *app) waitCreated(c *cobra.Command, pick *pickFlags, given []string, o r
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
-	ctx, cancel := run.WithTimeout(c.Context(), o.Timeout)
+	ctx, cancel := wait.WithTimeout(c.Context(), o.Timeout)
 	defer cancel()
 	engine, closeAll, err := a.engine(ctx, a.renderer(), run.RuntimeReads)
 	if err != nil {

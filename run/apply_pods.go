@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -18,7 +19,7 @@ import (
 // concurrently, each with its own rollback. Each pod has one result, with its error, in the order
 // of objects.
 func (e *Engine) ApplyPods(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(ctx, objects)
 	defer locks.Release()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/reconcile"
@@ -29,7 +30,7 @@ const changeAttempts = 5
 // is durable, because the checkpoint is the only copy of a definition.
 func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint, o.Redefined = true, true
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.DefineOnly {
 		byName, err := e.changeAll(ctx, pods, redefine, o)

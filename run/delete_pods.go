@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
@@ -69,7 +70,7 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 // Deadline if the facts about the host could not be read. In that case, DeletePods has removed nothing.
 // The results contain the errors of individual pods.
 func (e *Engine) DeletePods(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.Basics == nil {
 		o.Basics = e.ReadBasics(ctx)

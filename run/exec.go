@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -128,7 +129,7 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 		code, err := e.execSync(ctx, t, o)
 		return e.explainGone(ctx, t, code, err)
 	}
-	limited, cancel := WithTimeout(ctx, o.Timeout)
+	limited, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	code, err := e.Client.Exec(limited, t.ID, o.Command, o.Streams)
 	_, unreachable := errors.AsType[*cri.NotStreamedError](err)

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/stop"
@@ -52,7 +53,7 @@ const gcAge = time.Minute
 // are kept, with the reason. If the host could not be read, the error is of kind Runtime or
 // Deadline; otherwise it joins the errors of the objects that could not be removed.
 func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	dirs := []string{e.Layout().RootDir}
 	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // Image is an image that the runtime has.
@@ -113,7 +114,7 @@ type PulledImage struct {
 // these is of kind Image, or is the cause that ended ctx. If a name is invalid, the error is of
 // kind Usage, and nothing is pulled. A timeout of 0 means no limit.
 func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
-	ctx, cancel := WithTimeout(ctx, timeout)
+	ctx, cancel := wait.WithTimeout(ctx, timeout)
 	defer cancel()
 	pod := &corev1.Pod{}
 	for _, name := range names {

@@ -138,7 +138,7 @@ func (e *Engine) untag(ctx context.Context, id string, names []string) error {
 			return err
 		}
 	}
-	ctx, cancel := WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := wait.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
 		found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id})

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -66,21 +65,4 @@ func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, 
 	}
 	s.obs = s.obs.WithoutCreatedAhead(s.pod)
 	return s, nil
-}
-
-// WithTimeout returns a context that ends after a command's --timeout. Its cause is then a
-// problem.TimeoutError. A limit of 0 means no timeout. The operations of Engine apply their
-// timeouts themselves; WithTimeout is for calls to the runtime that a command makes before such an
-// operation.
-func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return WithRest(ctx, limit, 0)
-}
-
-// WithRest is WithTimeout for a command that has already used a part of its limit (spent). The
-// cause names the whole limit, because that is the --timeout that the user specified.
-func WithRest(ctx context.Context, limit, spent time.Duration) (context.Context, context.CancelFunc) {
-	if limit <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, limit-spent, problem.TimeoutError{After: limit})
 }

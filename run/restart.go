@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/store"
 )
@@ -26,7 +27,7 @@ func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]R
 // since it was found.
 func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint = true
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	here, gone, locks, err := e.lockExisting(ctx, pods)
 	defer locks.Release()

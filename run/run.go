@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
@@ -24,7 +25,7 @@ import (
 // are in their entries.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) (Report, error) {
 	objects = withRandomUIDs(objects)
-	bounded, cancel := WithTimeout(ctx, o.Timeout)
+	bounded, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(bounded, objects)
 	defer locks.Release()

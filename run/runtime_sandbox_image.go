@@ -70,7 +70,7 @@ func (p *pause) load(ctx context.Context, client *cri.Client) error {
 	if _, err := p.archive.Load(ctx, client.ImageConn()); err != nil {
 		return err
 	}
-	ctx, cancel := WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := wait.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
 		if there, err := p.loaded(ctx, client); err != nil || there {

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
@@ -90,7 +91,7 @@ func TestStartThatDoesNotEnd(t *testing.T) {
 				holder(t, r)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := WithTimeout(t.Context(), c.limit)
+				ctx, cancel := wait.WithTimeout(t.Context(), c.limit)
 				defer cancel()
 				begun := time.Now()
 				_, err := r.Open(ctx, c.use)

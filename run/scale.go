@@ -10,6 +10,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -37,7 +38,7 @@ const scaleAttempts = 5
 // error without results, the number has not changed. Scale does not change pods that already exist.
 // It returns one result for each pod that it has started or removed.
 func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int32, o ScaleOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	w, err := e.readWorkload(kind, id)
 	if err != nil {

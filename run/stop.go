@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -11,7 +12,7 @@ import (
 // Stop stops pods and keeps their directories, logs and container records. Only Start or another
 // Apply starts them again. It returns one result per pod, which contains the pod's error.
 func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	return node.InParallel(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
 }

@@ -23,7 +23,7 @@ type WaitOptions struct {
 // result contains the pod's status at that time. Its error is of kind Deadline if o.Timeout has
 // expired, and Failed if the pod terminated, was stopped or was deleted before it reached the goal.
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.For == lifecycle.GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
