@@ -176,7 +176,6 @@ var useInstead = map[string]string{
 	"compose images":   "use 'podrun image ls'",
 	"compose config":   "use 'podrun plan pods.yaml' with the converted file",
 	"create cluster":   "podrun needs no cluster: start pods with 'podrun apply FILE'",
-	"delete cluster":   "podrun needs no cluster: delete pods with 'podrun delete NAME', or all of them with 'podrun delete all --all'",
 	"create pod":       "use 'podrun apply FILE', or 'podrun run -d IMAGE' to start a pod from an image",
 	"exists":           "use 'podrun get NAME', which exits with 1 if the pod does not exist",
 	"image exists":     "use 'podrun image ls -q IMAGE', which prints nothing if the image does not exist",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func verdict(s Source) (string, problem.List) {
 		return "accept", problems
 	case found["NoPod"] && len(problems.Errors()) == 1 && len(objects.Claims) > 0:
 		return "nonpod", problems
-	case len(problems.Errors()) == 0 && found["PodTemplate"]:
+	case len(problems.Errors()) == 0 && slices.ContainsFunc(objects.Pods, func(p Pod) bool { return p.From != "" }):
 		return "nonpod", problems
 	case len(problems.Errors()) == 0:
 		return "accept", problems

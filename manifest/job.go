@@ -20,8 +20,9 @@ const ReasonTemplate = "PodTemplate"
 // templateNotes are the notices for kinds of workloads whose other fields podrun ignores, not only
 // the number of replicas.
 var templateNotes = map[string]string{
-	"Job":     "podrun runs one pod from the template of this Job once; backoffLimit, completions, activeDeadlineSeconds and ttlSecondsAfterFinished of the Job apply only in a manifest directory of 'podrun serve'",
-	"CronJob": "podrun ignores the schedule of this CronJob: it runs one pod from the template once",
+	"PodTemplate": "podrun runs one pod from this PodTemplate",
+	"Job":         "podrun runs one pod from the template of this Job once; backoffLimit, completions, activeDeadlineSeconds and ttlSecondsAfterFinished of the Job apply only in a manifest directory of 'podrun serve'",
+	"CronJob":     "podrun ignores the schedule of this CronJob: it runs one pod from the template once",
 }
 
 // hasController reports whether podrun serve implements the controller of a kind.

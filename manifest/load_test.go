@@ -198,8 +198,10 @@ func TestGenerateNameOfWorkloads(t *testing.T) {
 			if p := objects.Pods[0]; p.Object.Name != "web-x0001" || p.Object.GenerateName != "web-" || p.From != kind+" web-x0001" {
 				t.Errorf("the pod is %s (%s) of %s", p.Object.Name, p.Object.GenerateName, p.From)
 			}
-			if len(warnings) != 1 || !strings.Contains(warnings[0], kind+" default/web-x0001: ") {
-				t.Errorf("warnings %q", warnings)
+			for _, warning := range warnings {
+				if !strings.Contains(warning, kind+" default/web-x0001: ") {
+					t.Errorf("warning %q", warning)
+				}
 			}
 			_, problems := Load([]Source{{"f", data}}, Options{Namespace: "default"})
 			if got, want := problems.Errors().String(), "f:1: "+kind+": metadata.generateName: this command requires metadata.name: it does not generate names"; got != want {

@@ -15,6 +15,8 @@ import (
 	appsdefaults "k8s.io/kubernetes/pkg/apis/apps/v1"
 	batchdefaults "k8s.io/kubernetes/pkg/apis/batch/v1"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // workload is a kind that contains a pod template.
@@ -113,20 +115,32 @@ func (l *loader) workload(it item, h header) {
 		l.takePod(it, pod, by)
 		l.controlled(obj)
 	} else {
-		note := it.problem(l.objectName(h), "", ReasonTemplate, templateNotes[h.Kind])
-		if note.Message == "" {
-			note.Message = fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind)
+		if !honours {
+			l.templateNote(it, h, obj, meta)
 		}
-		note.Warning = true
-		at := len(l.problems)
-		l.add(note)
 		l.takePod(it, pod, by)
 		if honours && len(l.objects.Pods) > taken {
 			l.replicas(it, h, obj)
-			l.problems[at].Message = fmt.Sprintf("podrun runs %[2]s from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind, podCount(len(l.objects.Pods)-taken))
 		}
 	}
 	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
+}
+
+// templateNote adds the notice that podrun runs one pod from the template of an object, if a cluster would run
+// another number of pods on one node.
+func (l *loader) templateNote(it item, h header, obj any, meta *metav1.ObjectMeta) {
+	note := it.problem(l.objectName(h), "", ReasonTemplate, templateNotes[h.Kind])
+	note.Warning = true
+	written, ok := replicasOf(obj)
+	switch {
+	case note.Message != "":
+	case ok && *written != nil && **written != 1 && meta.Annotations[identity.AnnotationReplicas] == "":
+		note.Message = fmt.Sprintf("podrun runs one pod from the template of this %s: spec.replicas is %d", h.Kind, **written)
+		note.Hint = fmt.Sprintf("add the annotation %s: %s to the %s to run %s", identity.AnnotationReplicas, identity.ReplicasHonour, h.Kind, podCount(int(**written)))
+	default:
+		return
+	}
+	l.add(note)
 }
 
 // claimTemplates adds the claims of a StatefulSet's first pod to the pod, with the names that

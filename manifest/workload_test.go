@@ -33,7 +33,7 @@ func TestWorkloads(t *testing.T) {
 			if diff := cmp.Diff([]string{"ns", "web", "", "l", "a", kind + " web", "Pod"}, got); diff != "" {
 				t.Error(diff)
 			}
-			want := []string{fmt.Sprintf("f:1: %s ns/web: podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", kind)}
+			var want []string
 			if note := templateNotes[kind]; note != "" {
 				want = []string{"f:1: " + kind + " ns/web: " + note}
 			}
@@ -41,6 +41,27 @@ func TestWorkloads(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestTemplateNote checks that podrun warns only if a cluster would run another number of pods, and names the annotation.
+func TestTemplateNote(t *testing.T) {
+	for spec, want := range map[string]string{
+		"metadata: {name: web}\nspec: {":                                                          "",
+		"metadata: {name: web}\nspec: {replicas: 1, ":                                             "",
+		"metadata: {name: web}\nspec: {replicas: 3, ":                                             "podrun runs one pod from the template of this Deployment: spec.replicas is 3 add the annotation podrun.dev/replicas: honour to the Deployment to run 3 pods",
+		"metadata: {name: web, annotations: {podrun.dev/replicas: ignore}}\nspec: {replicas: 3, ": "",
+		"metadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {replicas: 3, ": "",
+	} {
+		text := "apiVersion: apps/v1\nkind: Deployment\n" + spec + "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n"
+		_, problems := Load([]Source{{"f", []byte(text)}}, Options{})
+		got := ""
+		for _, p := range problems {
+			got += p.Message + " " + p.Hint
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", spec, got, want)
+		}
 	}
 }
 

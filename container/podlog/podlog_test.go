@@ -111,7 +111,7 @@ func TestStreamReportsCorruptLinesOnce(t *testing.T) {
 	}
 	var b bytes.Buffer
 	var warnings []error
-	src := Source{Container: "app", Path: path, Warn: func(err error) { warnings = append(warnings, err) }}
+	src := Source{Container: "app", Path: path, Prefix: "[pod/web/app] ", Warn: func(err error) { warnings = append(warnings, err) }}
 	if err := Stream(t.Context(), src, Output{Stdout: &b}, Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestStreamReportsCorruptLinesOnce(t *testing.T) {
 	if len(warnings) != 1 || !errors.Is(warnings[0], errNoTime) {
 		t.Fatalf("warnings = %v, want one of the first corrupt line", warnings)
 	}
-	if text := warnings[0].Error(); !strings.Contains(text, "container app") || !strings.Contains(text, path) || strings.Contains(text, "secret") {
+	if text := warnings[0].Error(); !strings.HasPrefix(text, "[pod/web/app] container app") || !strings.Contains(text, path) || strings.Contains(text, "secret") {
 		t.Errorf("warning %q must name the container and the file, and not contain the file's content", text)
 	}
 }
@@ -234,9 +234,9 @@ func TestStreamMissing(t *testing.T) {
 		{Source{Exited: closed()}, Options{Follow: true}, "container app has no log, it was never started, or its log was removed: open " + path + ": no such file or directory"},
 	}
 	for _, tt := range tests {
-		tt.src.Container, tt.src.Path = "app", path
+		tt.src.Container, tt.src.Path, tt.src.Prefix = "app", path, "[pod/web/app] " // of --prefix
 		err := Stream(t.Context(), tt.src, Output{Stdout: io.Discard}, tt.opts)
-		if !errors.Is(err, fs.ErrNotExist) || err.Error() != tt.want {
+		if !errors.Is(err, fs.ErrNotExist) || err.Error() != "[pod/web/app] "+tt.want {
 			t.Errorf("error = %v, want %s", err, tt.want)
 		}
 	}

@@ -121,7 +121,7 @@ func githubStep(t *testing.T, workflow string) string {
 		t.Fatal(err)
 	}
 	for _, step := range def.Jobs["test"].Steps {
-		if !strings.HasPrefix(step.Uses, "podrun/podrun@v") {
+		if !strings.HasPrefix(step.Uses, "podrun/podrun@") {
 			continue
 		}
 		var inputs []string
