@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -27,9 +28,13 @@ func arguments(command, path string) []string {
 	return []string{verb, "probe", "-n", namespace}
 }
 
-// timing contains the durations of a command and the CPU times of its process, in ms. The difference
-// between the two is mostly the time of the runtime, which examines every pod for a filtered list.
-type timing struct{ wall, own numbers }
+// timing contains the measurements of a command, and the CPU times of its process in ms. The difference
+// between its duration and the CPU time is mostly the time of the runtime, which examines every pod for
+// a filtered list.
+type timing struct {
+	samples
+	own numbers
+}
 
 // growth contains, for a number of other pods, the timings of each version of podrun and each command.
 type growth struct {
@@ -87,10 +92,15 @@ func measureGrowth(ctx context.Context, p *podrun, o options) (_ []result.Row, e
 		}
 		g := growth{pods: n, timings: [2][]timing{make([]timing, len(result.GrowthCommands)), make([]timing, len(result.GrowthCommands))}}
 		versions := p.versions()
-		// The first round is only a warm-up.
-		for round := range o.rounds(o.pairs + 1) {
+		for _, version := range versions {
+			warmUp := make([]timing, len(result.GrowthCommands))
+			if err := f.once(ctx, version, manifests[1], warmUp); err != nil {
+				return nil, err
+			}
+		}
+		for round := range o.rounds(o.pairs) {
 			for _, i := range order(round, len(versions)) {
-				if err := f.once(ctx, versions[i], manifests[1], g.timings[i], round > 0); err != nil {
+				if err := f.once(ctx, versions[i], manifests[1], g.timings[i]); err != nil {
 					return nil, err
 				}
 			}
@@ -107,8 +117,13 @@ func growthRows(all []growth) []result.Row {
 	for _, g := range all {
 		for k, c := range result.GrowthCommands {
 			name := result.GrowthName(c, g.pods)
-			rows = append(rows, result.NewRow(name, "ms", g.timings[0][k].wall, g.timings[1][k].wall),
-				result.NewRow(name+", CPU time", "ms", g.timings[0][k].own, g.timings[1][k].own))
+			now, old := g.timings[0][k], g.timings[1][k]
+			programs := []result.Program{now.program()}
+			if len(old.took) > 0 {
+				programs = append(programs, old.program())
+			}
+			rows = append(rows, result.NewRow(name, "ms", now.took, old.took, programs...),
+				result.NewRow(name+", CPU time", "ms", now.own, old.own))
 		}
 	}
 	few, many := all[0], all[len(all)-1]
@@ -122,7 +137,7 @@ func growthRows(all []growth) []result.Row {
 		rows = append(rows, result.NewRow(name, "µs", added[0], added[1]))
 	}
 	for k, c := range result.GrowthCommands {
-		each(c+", for each other pod", k, func(t timing) numbers { return t.wall })
+		each(c+", for each other pod", k, func(t timing) numbers { return t.took })
 		each(c+", for each other pod, CPU time", k, func(t timing) numbers { return t.own })
 	}
 	return rows
@@ -144,16 +159,17 @@ func (f *fakeHost) run(ctx context.Context, p *podrun, args ...string) (process,
 	return p.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
 }
 
-// once runs each command once. If counts is false, the pass is only a warm-up.
-func (f *fakeHost) once(ctx context.Context, p *podrun, path string, into []timing, counts bool) error {
-	for k, c := range result.GrowthCommands {
-		r, err := f.run(ctx, p, arguments(c, path)...)
-		if err != nil {
-			return err
-		}
-		if counts {
-			into[k].wall.add(r.wall())
+// once runs each command once, and adds the measurements to those of the command.
+func (f *fakeHost) once(ctx context.Context, p *podrun, path string, into []timing) error {
+	for k, command := range result.GrowthCommands {
+		c := contender{name: p.name, run: func() (time.Duration, error) {
+			r, err := f.run(ctx, p, arguments(command, path)...)
 			into[k].own.add(r.Processor)
+			return r.wall(), err
+		}}
+		into[k].name = p.name
+		if err := c.once(&into[k].samples); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -120,6 +120,10 @@ func main() {
 	case o.all:
 		o.target = "bench-all"
 	}
+	if o.old != "" && (*bundle || *serve || *kubelet != "") {
+		fmt.Fprintln(os.Stderr, "bench: -old is not supported with -bundle, -kubelet and -serve, which start a runtime or a supervisor of one version")
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.fromEnv()
 	switch {
