@@ -157,10 +157,11 @@ func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Engine, f *d
 		return errors.Join(err, a.printDryDelete(report))
 	}
 	hintInterrupted(report.Entries, "run the command again to complete the deletion; add --now to shorten the grace period to 1 s")
+	reads := serve.ReadsFile(ctx, e.Layout())
 	for _, pod := range report.Pods() {
-		if file := serve.SourceOf(e, pod.ID); file != "" && pod.Err == nil {
+		if file := serve.SourceOf(e, pod.ID); file != "" && pod.Err == nil && reads(file) {
 			r.warn(problem.List{{Warning: true, Object: "pod " + pod.ID.String(), Message: "podrun serve will start it again, because " + file + " defines it",
-				Hint: "remove it from that file, or run 'podrun stop'"}})
+				Hint: "remove it from that file, or stop it: 'podrun stop " + pod.ID.Args() + "'"}})
 		}
 	}
 	if in.Every != nil && len(in.Every.Kinds) == 0 && f.all {

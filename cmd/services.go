@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 // isServiceType reports whether a word is a name of the type Service.
@@ -84,11 +85,12 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 	if f.dryRun != dryNone {
 		return a.printDryServices(ctx, engine, selected)
 	}
+	reads := serve.ReadsFile(ctx, engine.Layout())
 	deleted, err := engine.DeleteServices(ctx, func(s *corev1.Service, origin string) bool {
 		if !selected(s, origin) {
 			return false
 		}
-		if origin != "" && engine.Supervised() {
+		if origin != "" && engine.Supervised() && reads(origin) {
 			r.warn(problem.List{{Warning: true, Object: "Service " + s.Namespace + "/" + s.Name, Message: "podrun serve will create it again when it reads " + origin, Hint: "remove it from that file"}})
 		}
 		return true

@@ -10,11 +10,16 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve/nodeapi"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // SourceState is the state of a manifest source of a supervisor.
@@ -79,6 +84,27 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: fmt.Errorf("its API returned an invalid list of sources: %w", err)}
 	}
 	return out, nil
+}
+
+// ReadsFile returns a function that reports whether the running supervisor of a root directory reads a manifest file or
+// URL. It does not read the files of a directory that was removed from its sources, and keeps the pods of these files. If
+// the supervisor does not answer, the function returns true.
+func ReadsFile(ctx context.Context, layout identity.Layout) func(path string) bool {
+	sources := sync.OnceValues(func() ([]SourceState, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return ReadSources(ctx, layout)
+	})
+	return func(path string) bool {
+		list, err := sources()
+		return err != nil || readsFile(list, path)
+	}
+}
+
+// readsFile reports whether a path is one of the sources, or a file in one of them.
+func readsFile(list []SourceState, path string) bool {
+	shown := source.Shown(path)
+	return slices.ContainsFunc(list, func(s SourceState) bool { return s.Name == shown || s.Name == filepath.Dir(shown) })
 }
 
 // maxEventLine limits the size of an event from a supervisor's API, in bytes. eventsAhead is the

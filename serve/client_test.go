@@ -1,0 +1,16 @@
+package serve
+
+import "testing"
+
+// TestReadsFile: a supervisor reads the files of its sources, but not those of a directory that was removed from them.
+func TestReadsFile(t *testing.T) {
+	sources := []SourceState{{Name: "/etc/podrun/manifests"}, {Name: "https://pods.example/site.yaml"}, {Name: "/srv/one.yaml"}}
+	for path, want := range map[string]bool{
+		"/etc/podrun/manifests/web.yaml": true, "https://pods.example/site.yaml": true, "/srv/one.yaml": true,
+		"/srv/other.yaml": false, "/etc/podrun/manifests/old/web.yaml": false, "https://pods.example/other.yaml": false,
+	} {
+		if readsFile(sources, path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+}
