@@ -21,6 +21,7 @@ type Pending struct {
 	Containers []string `json:"containers"`        // the containers' names
 	Reason     string   `json:"reason"`            // in one word, such as OutOfcpu, ErrImagePull or Refused
 	Message    string   `json:"message,omitempty"` // the details, in one line
+	Hash       string   `json:"hash,omitempty"`    // of the definition
 	// Since is the time of the first failure with this definition, and Next that of the next attempt.
 	Since time.Time `json:"since,omitzero"`
 	Next  time.Time `json:"next,omitzero"`
@@ -61,6 +62,12 @@ func WritePending(layout identity.Layout, list []Pending) error {
 		return fmt.Errorf("write %s: %w", pendingFile.What, err)
 	}
 	return nil
+}
+
+// LastPending returns the list that the previous supervisor of the root directory wrote. It returns nil if there is none, or
+// if podrun cannot use the list: Since then begins again.
+func LastPending(layout identity.Layout) []Pending {
+	return pendingFile.Examine(context.Background(), layout.Pending()).Value
 }
 
 // ReadPending reads the list that the running supervisor wrote. It returns nil if no supervisor

@@ -14,9 +14,8 @@ import (
 
 // pending is a definition that podrun could not apply.
 type pending struct {
-	store.Pending
-	hash    string // see Situation.Hash
-	refused bool   // this host cannot run the pod at the moment
+	store.Pending      // Hash is that of Situation
+	refused       bool // this host cannot run the pod at the moment
 }
 
 // pends reports whether the source's definition is not in effect although the pod's state does not
@@ -29,7 +28,7 @@ func (s Situation) pends() bool {
 // notePending records why podrun could not apply the source's definition. If the pod is on this host,
 // notePending also emits an event for each new cause, and returns true: podrun logs the event.
 func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool) {
-	now := &pending{hash: in.Hash, Pending: store.Pending{Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path),
+	now := &pending{Pending: store.Pending{Hash: in.Hash, Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path),
 		Reason: reasonOf(err), Message: event.Cut(err.Error()), Since: time.Now(), Next: retry}}
 	for _, c := range in.containers() {
 		now.Containers = append(now.Containers, c.Name)
@@ -37,16 +36,17 @@ func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool)
 	p.mu.Lock()
 	now.refused = p.failures[Apply].refused
 	before := p.pending
-	if before != nil && before.hash == now.hash {
-		now.Since = before.Since
+	if p.earlier.Hash == now.Hash {
+		now.Since = p.earlier.Since
 	}
+	p.earlier = now.Pending
 	p.pending = now
 	p.mu.Unlock()
 	signal(p.s.published)
 	if !in.Exists || observe.IsUnavailable(err) {
 		return false
 	}
-	if before == nil || before.hash != now.hash || before.Message != now.Message {
+	if before == nil || before.Hash != now.Hash || before.Message != now.Message {
 		p.emit(in.id, event.UpdatePending, now.Cause())
 	}
 	return true
@@ -56,7 +56,10 @@ func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool)
 // applied it.
 func (p *pod) endPending(in stepInput) {
 	p.mu.Lock()
-	ends := p.pending != nil && (in.Hash != p.pending.hash || !in.pends())
+	if in.Hash != p.earlier.Hash || !in.pends() {
+		p.earlier = store.Pending{}
+	}
+	ends := p.pending != nil && (in.Hash != p.pending.Hash || !in.pends())
 	if ends {
 		p.pending = nil
 	}

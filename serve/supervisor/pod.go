@@ -35,6 +35,9 @@ type pod struct {
 	failures map[Verb]failure
 	// pending is the source's definition if podrun could not apply it; otherwise it is nil.
 	pending *pending
+	// earlier is the definition that podrun could not apply at the last attempt, which may be one of the previous supervisor;
+	// it has no Hash if podrun applied the definition, or if the source has another one now.
+	earlier store.Pending
 	// why podrun cannot read the checkpoint; nil if podrun can read it
 	corrupt *Corrupt
 	blocked string // the error of the last step, if it is one of Summary.Blocked; "" otherwise
@@ -48,7 +51,7 @@ type pod struct {
 }
 
 func newPod(s *Supervisor, id identity.Pod) *pod {
-	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1), failures: map[Verb]failure{}}
+	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1), failures: map[Verb]failure{}, earlier: s.earlier[id]}
 }
 
 func signal(c chan struct{}) {

@@ -198,7 +198,7 @@ func (p *pod) resizePending(in stepInput) *lifecycle.ResizePending {
 	p.mu.Lock()
 	now := p.pending
 	p.mu.Unlock()
-	if now == nil || in.Source != Present || !now.refused || now.hash != in.Hash {
+	if now == nil || in.Source != Present || !now.refused || now.Hash != in.Hash {
 		return nil
 	}
 	known := observe.ReadKnown(p.node().Layout(), in.id)

@@ -92,6 +92,10 @@ type Supervisor struct {
 	// changed.
 	published chan struct{}
 
+	// earlier are the definitions that the previous supervisor could not put into effect. Run sets it before the first
+	// pod; nothing changes it afterwards.
+	earlier map[identity.Pod]store.Pending
+
 	mu       sync.Mutex
 	node     *node.Node
 	pods     map[identity.Pod]*pod // the supervised pods by namespace and name
@@ -147,6 +151,10 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer lock.Unlock()
 	if s.options.Locked != nil {
 		s.options.Locked()
+	}
+	s.earlier = map[identity.Pod]store.Pending{}
+	for _, p := range store.LastPending(s.current().Layout()) {
+		s.earlier[identity.Pod{Namespace: p.Namespace, Name: p.Name}] = p
 	}
 	inner, cancel := context.WithCancel(ctx)
 	// In any case, all goroutines must end before Run releases the lock to another supervisor. The

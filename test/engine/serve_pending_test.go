@@ -70,6 +70,11 @@ func TestServePendingUpdate(t *testing.T) {
 				if again := s.running("web"); again.ID == web.ID {
 					t.Error("the container was not restarted")
 				}
+				s.restart()
+				time.Sleep(10 * time.Minute)
+				if after := s.pending("web"); after == nil || !after.LastTransitionTime.Equal(&c.LastTransitionTime) {
+					t.Errorf("after a restart of the supervisor: %+v, want it pending since %s", after, c.LastTransitionTime)
+				}
 				s.files.write(file("web"), good)
 				time.Sleep(10 * time.Second)
 				if c := s.pending("web"); c != nil || len(s.super.Summary().Pending) > 0 {
