@@ -134,9 +134,12 @@ func (c *columns) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 			}
 			var texts []string
 			for _, v := range values {
-				texts = append(texts, oneLine(textOf(v)))
+				texts = append(texts, escape(fmt.Sprint(v))) // as kubectl: lines stay lines, and maps have Go's form
 			}
-			cells[j] = orNone(strings.Join(texts, ","))
+			if len(texts) == 0 {
+				texts = []string{"<none>"}
+			}
+			cells[j] = strings.Join(texts, ",")
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}

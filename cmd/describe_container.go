@@ -16,7 +16,7 @@ func (d *description) containers(title string, pod *corev1.Pod, list []corev1.Co
 	} else {
 		title += ":"
 	}
-	d.row(0, title)
+	d.row(0, d.titleIndent()+title)
 	for i := range list {
 		c := &list[i]
 		var status *corev1.ContainerStatus
@@ -46,7 +46,7 @@ func (d *description) containers(title string, pod *corev1.Pod, list []corev1.Co
 
 // program describes the image and the command of a container, and its ports.
 func (d *description) program(c *corev1.Container, status *corev1.ContainerStatus) {
-	d.row(1, c.Name+":")
+	d.row(1, d.nameIndent()+c.Name+":")
 	if status != nil {
 		d.row(2, "Container ID:", status.ContainerID)
 	}

@@ -7,8 +7,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// events writes the table of events.
-func (d *description) events(events []event.Event) {
+// events writes the table of events. The function prefix returns the text that precedes the message of an
+// event; kubectl prints none.
+func (d *description) events(events []event.Event, prefix func(event.Event) string) {
 	if len(events) == 0 {
 		d.row(0, "Events:", "<none>")
 		return
@@ -28,6 +29,6 @@ func (d *description) events(events []event.Event) {
 		if e.FieldPath != "" {
 			message = e.FieldPath + ": " + message
 		}
-		d.row(1, e.Type, e.Reason, age, "podrun", message)
+		d.row(1, e.Type, e.Reason, age, "podrun", prefix(e)+message)
 	}
 }

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,15 +11,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
 )
 
-// describeObjects describes the selected objects: for a workload, its pods.
+// describeObjects describes the selected objects.
 func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) error {
 	match, err := parseSelector(f.selector)
 	if err != nil {
@@ -50,34 +49,15 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.configMap(object) })
 		case *corev1.Secret:
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.secret(object, o.lost) })
-		case *batchv1.Job:
-			if o.pod == nil {
-				err = describe(a.raw.Out, screen, now, func(d *description) { d.job(object) })
-				break
-			}
-			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
-		case *batchv1.CronJob:
-			if o.pod == nil {
-				err = describe(a.raw.Out, screen, now, func(d *description) { d.cronJob(object) })
-				break
-			}
-			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		case *corev1.Service:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(object, o.service.Slices, o.service.Origin) })
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(object, o.service.Slices, o.service.Origin, f.events) })
 		case *discoveryv1.EndpointSlice:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(o.service.Service, o.service.Slices, o.service.Origin) })
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(o.service.Service, o.service.Slices, o.service.Origin, f.events) })
 		case *corev1.Pod:
 			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		default:
-			if len(o.pods) == 0 {
-				err = describe(a.raw.Out, screen, now, func(d *description) { d.scaledDown(o.meta) })
-			}
-			for i, p := range o.pods {
-				if i > 0 {
-					fmt.Fprint(a.streams.Out, "\n\n")
-				}
-				err = errors.Join(err, describePod(a.raw.Out, screen, p, readEvents(engine, r, f.events, p), a.observedAt[p.UID], now))
-			}
+			events := eventsOfPods(engine, r, f.events, append(o.pods, o.jobPods...))
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.workload(object, o.pods, events) })
 		}
 		if err != nil {
 			return err
@@ -98,13 +78,21 @@ func describe(w io.Writer, s screen, now time.Time, write func(*description)) er
 	return err
 }
 
-// configMap writes a ConfigMap as 'kubectl describe configmap' (v1.36) does; keys are sorted.
-// scaledDown describes a workload without pods.
-func (d *description) scaledDown(meta metav1.Object) {
-	d.metadata(&metav1.ObjectMeta{Namespace: meta.GetNamespace(), Name: meta.GetName(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()})
-	d.row(0, "Pods:", "<none>")
+// eventsOfPods returns the events of the pods of a workload, in the order of their times. If they are not
+// wanted, it returns nil.
+func eventsOfPods(e *run.Engine, r *renderer, wanted bool, pods []*corev1.Pod) []event.Event {
+	if !wanted {
+		return nil
+	}
+	out := []event.Event{}
+	for _, pod := range pods {
+		out = append(out, readEvents(e, r, wanted, pod)...)
+	}
+	slices.SortStableFunc(out, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
+	return out
 }
 
+// configMap writes a ConfigMap as 'kubectl describe configmap' (v1.36) does; keys are sorted.
 func (d *description) configMap(m *corev1.ConfigMap) {
 	d.metadata(&m.ObjectMeta)
 	d.row(0, "\nData\n====")
@@ -135,6 +123,10 @@ func (d *description) secret(s *corev1.Secret, lost error) {
 func (d *description) metadata(meta *metav1.ObjectMeta) {
 	d.row(0, "Name:", meta.Name)
 	d.row(0, "Namespace:", meta.Namespace)
+	d.labelsAndAnnotations(meta)
+}
+
+func (d *description) labelsAndAnnotations(meta *metav1.ObjectMeta) {
 	d.list("Labels", pairs(meta.Labels))
 	d.list("Annotations", annotationLines(meta.Annotations))
 }

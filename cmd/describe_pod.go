@@ -36,9 +36,12 @@ func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, k
 	}
 	d.conditions(pod)
 	d.volumes(pod.Spec.Volumes)
-	d.placement(pod)
+	d.row(0, "QoS Class:", string(resource.QOSClass(pod)))
+	d.list("Node-Selectors", pairs(pod.Spec.NodeSelector))
+	d.tolerations(&pod.Spec)
+	d.topologySpread(&pod.Spec)
 	if events != nil {
-		d.events(events)
+		d.events(events, func(event.Event) string { return "" })
 	}
 	if err := d.out.Flush(); err != nil {
 		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
@@ -69,7 +72,20 @@ type description struct {
 	now time.Time
 	// known is the time at which the pod's state was observed; the zero time means now.
 	known time.Time
+	// inTemplate is true while a pod template is written, which is indented.
+	inTemplate bool
 }
+
+// titleIndent returns the indentation of the titles of a pod's sections.
+func (d *description) titleIndent() string {
+	if d.inTemplate {
+		return "  "
+	}
+	return ""
+}
+
+// nameIndent returns the indentation of the names of containers and volumes, after that of their depth.
+func (d *description) nameIndent() string { return d.titleIndent()[:len(d.titleIndent())/2] }
 
 // row writes one row, indented by two spaces per level of depth. It escapes the cells
 // before the tabwriter measures them, as kubectl does.
@@ -274,17 +290,17 @@ func (d *description) conditions(pod *corev1.Pod) {
 	}
 }
 
-// placement writes the fields that affect scheduling.
-func (d *description) placement(pod *corev1.Pod) {
-	d.row(0, "QoS Class:", string(resource.QOSClass(pod)))
-	d.list("Node-Selectors", pairs(pod.Spec.NodeSelector))
+func (d *description) tolerations(spec *corev1.PodSpec) {
 	var lines []string
-	for _, t := range sortedBy(pod.Spec.Tolerations, func(t corev1.Toleration) string { return t.Key }) {
+	for _, t := range sortedBy(spec.Tolerations, func(t corev1.Toleration) string { return t.Key }) {
 		lines = append(lines, tolerationLine(t))
 	}
-	d.list("Tolerations", lines)
-	lines = nil
-	for _, c := range sortedBy(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) string { return c.TopologyKey }) {
+	d.list(d.titleIndent()+"Tolerations", lines)
+}
+
+func (d *description) topologySpread(spec *corev1.PodSpec) {
+	var lines []string
+	for _, c := range sortedBy(spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) string { return c.TopologyKey }) {
 		line := fmt.Sprintf("%s:%s when max skew %d is exceeded", c.TopologyKey, c.WhenUnsatisfiable, c.MaxSkew)
 		if c.LabelSelector != nil {
 			line += " for selector " + metav1.FormatLabelSelector(c.LabelSelector)
@@ -292,7 +308,7 @@ func (d *description) placement(pod *corev1.Pod) {
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		d.list("Topology Spread Constraints", lines)
+		d.list(d.titleIndent()+"Topology Spread Constraints", lines)
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 
 func (d *description) volumes(list []corev1.Volume) {
 	if len(list) == 0 {
-		d.row(0, "Volumes:", "<none>")
+		d.row(0, d.titleIndent()+"Volumes:", "<none>")
 		return
 	}
-	d.row(0, "Volumes:")
+	d.row(0, d.titleIndent()+"Volumes:")
 	for i := range list {
-		d.row(1, list[i].Name+":")
+		d.row(1, d.nameIndent()+list[i].Name+":")
 		d.volume(&list[i].VolumeSource)
 	}
 }

@@ -50,8 +50,7 @@ func writeLines(a *app, list []event.Event, as func(event.Event) any) error {
 	return nil
 }
 
-// eventTable prints events as kubectl events does, but with the container before the message.
-// With -o wide, it prints them as kubectl get events -o wide does.
+// eventTable prints events as kubectl events does. With -o wide, it prints them as kubectl get events -o wide does.
 func (a *app) eventTable(list []event.Event, f *eventsFlags, first bool) error {
 	if len(list) == 0 {
 		return nil
@@ -86,9 +85,6 @@ func (a *app) eventTable(list []event.Event, f *eventsFlags, first bool) error {
 		}
 		if e.Count > 1 {
 			seen = fmt.Sprintf("%s (x%d over %s)", seen, e.Count, duration.HumanDuration(now.Sub(e.First)))
-		}
-		if c := containerOf(e.FieldPath); c != "" {
-			message = c + ": " + message // otherwise the lines for two containers would be identical
 		}
 		row(e.Namespace, seen, e.Type, e.Reason, object, message)
 	}

@@ -126,6 +126,8 @@ type found struct {
 	// a workload without pods
 	pod  *corev1.Pod
 	pods []*corev1.Pod // all pods of a workload
+	// the pods of a Job of 'podrun serve'
+	jobPods []*corev1.Pod
 	// the Service itself, or that of an EndpointSlice; otherwise nil
 	service *run.ServiceView
 	lost    error // the Secret's data is lost (run.Referred)
@@ -196,10 +198,15 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 	}
 	all, ofJobs := map[string][]found{}, map[string]bool{}
 	for _, j := range jobs {
-		all["Job"] = append(all["Job"], found{kind: "Job", Object: j.Object, meta: j.Object})
+		one := found{kind: "Job", Object: j.Object, meta: j.Object}
 		for _, name := range j.Pods {
-			ofJobs[j.Object.Namespace+"/"+name] = true
+			key := j.Object.Namespace + "/" + name
+			ofJobs[key] = true
+			if i := slices.IndexFunc(views, func(v run.View) bool { return v.ID.String() == key }); i >= 0 {
+				one.jobPods = append(one.jobPods, views[i].Object)
+			}
 		}
+		all["Job"] = append(all["Job"], one)
 	}
 	for _, c := range cronJobs {
 		all["CronJob"] = append(all["CronJob"], found{kind: "CronJob", Object: c, meta: c})

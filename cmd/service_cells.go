@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,9 +58,8 @@ func orUnset(text string) string {
 	return text
 }
 
-// service writes the fields that 'kubectl describe service' (v1.36) prints, except those that
-// podrun does not use.
-func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string) {
+// service writes the fields that 'kubectl describe service' (v1.36) prints, and the source.
+func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string, events bool) {
 	d.metadata(&s.ObjectMeta)
 	spec := s.Spec
 	var selector []string
@@ -73,19 +74,63 @@ func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.Endpoin
 		families = append(families, string(f))
 	}
 	d.row(0, "IP Families:", orNone(strings.Join(families, ",")))
-	d.row(0, "IP:", orNone(spec.ClusterIP))
+	d.row(0, "IP:", spec.ClusterIP)
 	d.row(0, "IPs:", orNone(strings.Join(spec.ClusterIPs, ",")))
+	d.optionalRow(0, "External IPs", strings.Join(spec.ExternalIPs, ","))
+	d.optionalRow(0, "Desired LoadBalancer IP", spec.LoadBalancerIP)
 	d.optionalRow(0, "External Name", spec.ExternalName)
-	for _, p := range spec.Ports {
-		d.row(0, "Port:", orUnset(p.Name)+fmt.Sprintf("  %d/%s", p.Port, p.Protocol))
-		d.row(0, "TargetPort:", p.TargetPort.String()+"/"+string(p.Protocol))
-		if p.NodePort > 0 {
-			d.row(0, "NodePort:", orUnset(p.Name)+fmt.Sprintf("  %d/%s", p.NodePort, p.Protocol))
+	var ingress []string
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		address := cmp.Or(i.IP, i.Hostname)
+		if i.IP != "" && i.IPMode != nil {
+			address += " (" + string(*i.IPMode) + ")"
 		}
-		d.row(0, "Endpoints:", strings.Join(endpointsOf(p, slicesOf), ","))
+		ingress = append(ingress, address)
+	}
+	d.optionalRow(0, "LoadBalancer Ingress", strings.Join(ingress, ", "))
+	for _, p := range spec.Ports {
+		d.row(0, "Port:", orUnset(p.Name), fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+		d.row(0, "TargetPort:", p.TargetPort.String()+"/"+string(p.Protocol))
+		if p.AppProtocol != nil {
+			d.row(0, "AppProtocol:", *p.AppProtocol)
+		}
+		if p.NodePort > 0 {
+			d.row(0, "NodePort:", orUnset(p.Name), fmt.Sprintf("%d/%s", p.NodePort, p.Protocol))
+		}
+		d.row(0, "Endpoints:", endpointsText(endpointsOf(p, slicesOf), len(slicesOf) > 0))
 	}
 	d.row(0, "Session Affinity:", string(spec.SessionAffinity))
+	d.optionalRow(0, "External Traffic Policy", string(spec.ExternalTrafficPolicy))
+	if spec.InternalTrafficPolicy != nil {
+		d.row(0, "Internal Traffic Policy:", string(*spec.InternalTrafficPolicy))
+	}
+	if spec.HealthCheckNodePort != 0 {
+		d.row(0, "HealthCheck NodePort:", strconv.Itoa(int(spec.HealthCheckNodePort)))
+	}
+	d.optionalRow(0, "LoadBalancer Source Ranges", strings.Join(spec.LoadBalancerSourceRanges, ","))
+	if spec.TrafficDistribution != nil {
+		d.row(0, "Traffic Distribution:", *spec.TrafficDistribution)
+	}
 	d.optionalRow(0, "Source", origin)
+	if events { // podrun has no events of Services
+		d.row(0, "Events:", "<none>")
+	}
+}
+
+// shownEndpoints is the number of endpoints of a port that kubectl prints.
+const shownEndpoints = 3
+
+// endpointsText lists the endpoints of a port. As in kubectl, the text is <none> only for a Service
+// without EndpointSlices.
+func endpointsText(endpoints []string, hasSlices bool) string {
+	switch more := len(endpoints) - shownEndpoints; {
+	case !hasSlices:
+		return "<none>"
+	case more > 0:
+		return fmt.Sprintf("%s + %d more...", strings.Join(endpoints[:shownEndpoints], ","), more)
+	default:
+		return strings.Join(endpoints, ",")
+	}
 }
 
 // endpointsOf returns the ready endpoints of a port.

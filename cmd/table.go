@@ -17,7 +17,7 @@ import (
 
 // tableOptions specify the columns of a table of pods and the current time.
 type tableOptions struct {
-	Wide       bool   // IP and NODE
+	Wide       bool   // IP, NODE, NOMINATED NODE and READINESS GATES
 	Namespaces bool   // NAMESPACE, for -A
 	Prefix     string // prepended to the names, such as pod/
 	Now        time.Time
@@ -74,7 +74,7 @@ func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) s
 		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		row(plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
+		row(plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"), labelHeadings(o)...)...)
 	}
 	for i := range pods {
 		pod := &pods[i]
@@ -89,16 +89,37 @@ func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) s
 			ageCell(pod.CreationTimestamp, o.Now),
 			orNone(pod.Status.PodIP),
 			orNone(pod.Spec.NodeName),
+			orNone(pod.Status.NominatedNodeName),
+			gatesCell(pod),
 		), labelCells(o, pod)...)...)
 	}
 	return rows
 }
 
+// gatesCell counts the readiness gates whose condition is true.
+func gatesCell(pod *corev1.Pod) string {
+	met := 0
+	for _, g := range pod.Spec.ReadinessGates {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == g.ConditionType && c.Status == corev1.ConditionTrue {
+				met++
+			}
+		}
+	}
+	if len(pod.Spec.ReadinessGates) == 0 {
+		return "<none>"
+	}
+	return ready(int32(met), int32(len(pod.Spec.ReadinessGates)))
+}
+
+// wideColumns is the number of columns that -o wide adds.
+const wideColumns = 4
+
 // podColumns selects the cells that the options request. The first cell is the namespace; the
-// last two are for -o wide.
+// last ones are for -o wide.
 func podColumns(o tableOptions, cells ...string) []string {
 	if !o.Wide {
-		cells = cells[:len(cells)-2]
+		cells = cells[:len(cells)-wideColumns]
 	}
 	if !o.Namespaces {
 		cells = cells[1:]
