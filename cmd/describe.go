@@ -26,9 +26,11 @@ func newDescribe(a *app) *cobra.Command {
 		Short: "Show pods in detail, with their events",
 		Long: `Show pods as 'kubectl describe pod' does: container states, conditions, volumes
 and events. Without a NAME, show all pods of the namespace. For a workload
-(deploy/web), show its pod; for a ConfigMap, its data; for a Secret, the sizes of its
-values.`,
+(deploy/web), show its replicas, its pod template and the events of its pods; for a
+Service, its ports and endpoints; for a ConfigMap, its data; for a Secret, the sizes
+of its values.`,
 		Example: `  podrun describe web
+  podrun describe deploy web
   podrun describe -l app=web
   podrun describe cm settings`,
 		RunE: func(c *cobra.Command, named []string) error {

@@ -56,7 +56,7 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 		case *corev1.Pod:
 			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		default:
-			events := eventsOfPods(engine, r, f.events, append(o.pods, o.jobPods...))
+			events := eventsOfPods(engine, r, f.events, slices.Concat(o.pods, o.jobPods))
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.workload(object, o.pods, events) })
 		}
 		if err != nil {

@@ -52,7 +52,7 @@ func TestPrinters(t *testing.T) {
 		{output: "go-template-file=" + file("template", "{{.kind}}"), single: true, want: "Pod"},
 		{output: "custom-columns=NAME:.metadata.name,IP:{.status.podIP},ALL:.status.containerStatuses[*].name", want: "NAME   IP          ALL\nb      192.0.2.7   app\na      <none>      app,side\n"},
 		{output: `custom-columns=MESSAGE:.status.message`, single: true, want: "MESSAGE\nevil^[[2J\nline\n"},
-		{output: `custom-columns=LABELS:.metadata.labels,STATUSES:.status.containerStatuses[*].state,UID:.metadata.uid`, want: "LABELS    STATUSES    UID\n"},
+		{output: `custom-columns=LABELS:.metadata.labels,STATUSES:.status.containerStatuses[*].state,UID:.metadata.uid`, want: "LABELS                                STATUSES                                                              UID\nmap[app:web example.com/tier:front]   map[running:map[startedAt:<nil>]]                                     <none>\n<none>                                map[running:map[startedAt:<nil>]],map[running:map[startedAt:<nil>]]   <none>\n"},
 		{output: "custom-columns-file=" + file("columns", "NAME PHASE\n.metadata.name .status.phase\n"), single: true, want: "NAME   PHASE\nb      Running\n"},
 
 		{output: "xml", err: "-o xml is not one of"},

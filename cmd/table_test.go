@@ -149,6 +149,7 @@ func TestPodTableStatus(t *testing.T) {
 func TestPodTable(t *testing.T) {
 	web := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{restarted(runs("a"), 2, 5*time.Minute)}, corev1.PodReady)
 	web.Status.PodIP, web.Spec.NodeName = "10.88.0.7", "edge-1"
+	web.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: corev1.PodReady}, {ConditionType: "example.com/gate"}}
 	job := tablePod(corev1.PodPending, []corev1.ContainerStatus{runs("i")}, []corev1.ContainerStatus{waits("a", "PodInitializing")})
 	job.Namespace, job.Name, job.CreationTimestamp = "batch", "a-job-with-a-long-name", metav1.Time{}
 	pods := []corev1.Pod{web, job}
@@ -165,9 +166,9 @@ web                      1/1     Running    2 (5m ago)   90s
 a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>
 `},
 		{name: "wide, all namespaces", o: tableOptions{Wide: true, Namespaces: true}, pods: pods, want: `
-NAMESPACE   NAME                     READY   STATUS     RESTARTS     AGE         IP          NODE
-default     web                      1/1     Running    2 (5m ago)   90s         10.88.0.7   edge-1
-batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>   <none>      <none>
+NAMESPACE   NAME                     READY   STATUS     RESTARTS     AGE         IP          NODE     NOMINATED NODE   READINESS GATES
+default     web                      1/1     Running    2 (5m ago)   90s         10.88.0.7   edge-1   <none>           1/2
+batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>   <none>      <none>   <none>           <none>
 `},
 	}
 	for _, tt := range tests {
@@ -227,7 +228,7 @@ func TestPodTableRequestedColumns(t *testing.T) {
 		want string
 	}{
 		{tableOptions{}, "RESTARTS   A…\n"},
-		{tableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1\n"},
+		{tableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>\n"},
 		{tableOptions{LabelColumns: []string{"app"}}, "a-label\n"},
 		{tableOptions{ShowLabels: true}, "app=a-label\n"},
 	} {
