@@ -46,7 +46,7 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 		}
 		switch object := o.Object.(type) {
 		case *corev1.ConfigMap:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.configMap(object) })
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.configMap(object, f.events) })
 		case *corev1.Secret:
 			err = describe(a.raw.Out, screen, now, func(d *description) { d.secret(object, o.lost) })
 		case *corev1.Service:
@@ -93,7 +93,7 @@ func eventsOfPods(e *run.Engine, r *renderer, wanted bool, pods []*corev1.Pod) [
 }
 
 // configMap writes a ConfigMap as 'kubectl describe configmap' (v1.36) does; keys are sorted.
-func (d *description) configMap(m *corev1.ConfigMap) {
+func (d *description) configMap(m *corev1.ConfigMap, events bool) {
 	d.metadata(&m.ObjectMeta)
 	d.row(0, "\nData\n====")
 	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
@@ -104,6 +104,9 @@ func (d *description) configMap(m *corev1.ConfigMap) {
 		d.row(0, key+": "+strconv.Itoa(len(m.BinaryData[key]))+" bytes")
 	}
 	d.row(0)
+	if events { // podrun has no events of ConfigMaps
+		d.row(0, "Events:", "<none>")
+	}
 }
 
 // secret writes a Secret as 'kubectl describe secret' (v1.36) does: the sizes of the values, but not the values.

@@ -5,23 +5,108 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestDescribeObjects compares the output with that of kubectl's describers for the same objects, byte by
+// TestDescribeObjects compares the output of describe and get with kubectl's for the same objects, byte by
 // byte. test/printers compares the texts with kubectl's code.
 func TestDescribeObjects(t *testing.T) {
-	files, err := filepath.Glob("testdata/describe/objects/*.txtar")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("only %v (%v)", files, err)
+	eachArchive(t, "describe/objects", func(t *testing.T, section func(string) string) {
+		object, pods, endpoints := describedObjects(t, []byte(section("objects.yaml")))
+		var out bytes.Buffer
+		err := describe(&out, screen{}, tableNow, func(d *description) {
+			switch o := object.(type) {
+			case *corev1.Service:
+				d.service(o, endpoints, "", true)
+			case *corev1.ConfigMap:
+				d.configMap(o, true)
+			case *corev1.Secret:
+				d.secret(o, nil)
+			default:
+				d.workload(object, pods, []event.Event{})
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(section("want"), out.String()); diff != "" {
+			t.Errorf("describe (-kubectl +podrun):\n%s", diff)
+		}
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		for name, wide := range map[string]bool{"get": false, "wide": true} {
+			var out bytes.Buffer
+			rows := objectRows(typeOf(kind), []found{{kind: kind, Object: object, meta: object.(metav1.Object)}}, tableOptions{Wide: wide, Now: tableNow})
+			if err := (screen{}).table(&out, rows); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(section(name), out.String()); diff != "" {
+				t.Errorf("%s (-kubectl +podrun):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+// TestColumnsOfKubectl compares custom columns with kubectl's; the names of the sections are the columns.
+func TestColumnsOfKubectl(t *testing.T) {
+	eachArchive(t, "columns", func(t *testing.T, section func(string) string) {
+		_, pods, _ := describedObjects(t, []byte(section("objects.yaml")))
+		list := &corev1.PodList{}
+		for _, pod := range pods {
+			list.Items = append(list.Items, *pod)
+		}
+		for _, name := range strings.Split(section(""), "\n")[1:] {
+			c, err := newColumns(name, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := c.PrintObj(list, &out); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(section(name), out.String()); diff != "" {
+				t.Errorf("%s (-kubectl +podrun):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+// TestEventsOfKubectl compares the table of events with that of 'kubectl events'.
+func TestEventsOfKubectl(t *testing.T) {
+	eachArchive(t, "events", func(t *testing.T, section func(string) string) {
+		for name, all := range map[string]bool{"one namespace": false, "all namespaces": true} {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(tableNow))
+				var out bytes.Buffer
+				a := newApp(Streams{Out: &out, Err: &out})
+				if err := a.eventTable(journalOf(t, section("events.jsonl")), &eventsFlags{allNamespaces: all}, true); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(section(name), out.String()); diff != "" {
+					t.Errorf("%s (-kubectl +podrun):\n%s", name, diff)
+				}
+			})
+		}
+	})
+}
+
+// eachArchive calls test for each file of a directory in testdata, with a function that returns a section of
+// the file, or the names of all sections for "".
+func eachArchive(t *testing.T, dir string, test func(t *testing.T, section func(string) string)) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/" + dir + "/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no files (%v)", dir, err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
@@ -29,21 +114,13 @@ func TestDescribeObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			object, pods, endpoints := describedObjects(t, archive.Files[0].Data)
-			var out bytes.Buffer
-			err = describe(&out, screen{}, tableNow, func(d *description) {
-				if s, ok := object.(*corev1.Service); ok {
-					d.service(s, endpoints, "", true)
-					return
-				}
-				d.workload(object, pods, []event.Event{})
-			})
-			if err != nil {
-				t.Fatal(err)
+			sections, names := map[string]string{}, []string{}
+			for _, f := range archive.Files {
+				sections[f.Name] = string(f.Data)
+				names = append(names, f.Name)
 			}
-			if diff := cmp.Diff(string(archive.Files[1].Data), out.String()); diff != "" {
-				t.Error(diff)
-			}
+			sections[""] = strings.Join(names, "\n")
+			test(t, func(name string) string { return sections[name] })
 		})
 	}
 }

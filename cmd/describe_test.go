@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"path/filepath"
@@ -18,13 +17,13 @@ import (
 )
 
 // described is a file in testdata/describe. It has a pod with its status and its journal. It
-// also has what kubectl v1.36.3's describer prints for them in UTC at tableNow, with podrun as
-// the source of events. One difference is intended: continuation lines of a message are
-// indented (TestDescribeIndentsMessages).
+// also has what 'kubectl describe' (want), 'kubectl get' (get) and 'kubectl get -o wide' (wide)
+// print for them in UTC at tableNow, with podrun as the source of events. test/printers checks
+// this, and lists the intended differences.
 type described struct {
 	pod    *corev1.Pod
 	events []event.Event
-	want   string
+	want   map[string]string // by the name of the section
 }
 
 func readDescribed(t *testing.T, path string) described {
@@ -33,7 +32,7 @@ func readDescribed(t *testing.T, path string) described {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := described{pod: &corev1.Pod{}, events: []event.Event{}}
+	d := described{pod: &corev1.Pod{}, events: []event.Event{}, want: map[string]string{}}
 	for _, f := range archive.Files {
 		switch f.Name {
 		case "pod.yaml":
@@ -41,18 +40,25 @@ func readDescribed(t *testing.T, path string) described {
 				t.Fatal(err)
 			}
 		case "events.jsonl":
-			for lines := bufio.NewScanner(bytes.NewReader(f.Data)); lines.Scan(); {
-				var e event.Event
-				if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-					t.Fatal(err)
-				}
-				d.events = append(d.events, e)
-			}
-		case "want":
-			d.want = string(f.Data)
+			d.events = append(d.events, journalOf(t, string(f.Data))...)
+		default:
+			d.want[f.Name] = string(f.Data)
 		}
 	}
 	return d
+}
+
+// journalOf decodes a journal.
+func journalOf(t *testing.T, text string) (out []event.Event) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var e event.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 func describedText(t *testing.T, pod *corev1.Pod, events []event.Event) string {
@@ -74,8 +80,17 @@ func TestDescribePod(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			d := readDescribed(t, file)
 			before := d.pod.DeepCopy()
-			if diff := cmp.Diff(d.want, describedText(t, d.pod, d.events)); diff != "" {
+			if diff := cmp.Diff(d.want["want"], describedText(t, d.pod, d.events)); diff != "" {
 				t.Error(diff)
+			}
+			for name, wide := range map[string]bool{"get": false, "wide": true} {
+				var out bytes.Buffer
+				if err := podTable(&out, screen{}, []corev1.Pod{*d.pod}, tableOptions{Wide: wide, Now: tableNow}); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(d.want[name], out.String()); diff != "" {
+					t.Errorf("%s (-kubectl +podrun):\n%s", name, diff)
+				}
 			}
 			if diff := cmp.Diff(before, d.pod); diff != "" {
 				t.Errorf("the pod was changed: %s", diff)

@@ -417,7 +417,7 @@ func objectRows(t *objectType, objects []found, o tableOptions) (rows [][]cell) 
 		row("NAMESPACE", append(headings, labelHeadings(o)...)...)
 	}
 	for _, object := range objects {
-		cells := append([]string{o.Prefix + object.meta.GetName()}, t.cells(object.Object, o.Now)...)
+		cells := append([]string{o.Prefix + object.meta.GetName()}, t.cells(object.Object, o)...)
 		if object.lost != nil {
 			cells[len(cells)-1] = "<unknown>"
 		}

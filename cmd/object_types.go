@@ -27,7 +27,7 @@ type objectType struct {
 	resource string   // as -o name prints it: deployment.apps
 	headings []string
 	// cells returns the cells of a row after NAME and before AGE.
-	cells func(o any, now time.Time) []string
+	cells func(o any, table tableOptions) []string
 	// wide are the headings that -o wide adds. wideCells returns their cells; for workloads it is nil.
 	wide      []string
 	wideCells func(o any) []string
@@ -46,7 +46,7 @@ var (
 var workloadTypes = []objectType{
 	{kind: "ReplicationController", names: []string{"replicationcontrollers", "replicationcontroller", "rc"}, resource: "replicationcontroller",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			rc := o.(*corev1.ReplicationController)
 			return numbers(desired(rc, rc.Spec.Replicas, rc.Status.Replicas), rc.Status.Replicas, rc.Status.ReadyReplicas)
 		},
@@ -56,7 +56,7 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "DaemonSet", names: []string{"daemonsets", "daemonset", "ds"}, resource: "daemonset.apps",
 		headings: []string{"DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR"}, wide: selectorHeadings,
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			ds := o.(*appsv1.DaemonSet)
 			s := ds.Status
 			return append(numbers(s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberReady, s.UpdatedNumberScheduled, s.NumberAvailable),
@@ -68,7 +68,7 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "Deployment", names: []string{"deployments", "deployment", "deploy"}, resource: "deployment.apps",
 		headings: []string{"READY", "UP-TO-DATE", "AVAILABLE"}, wide: selectorHeadings,
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			d := o.(*appsv1.Deployment)
 			s := d.Status
 			return append([]string{ready(s.ReadyReplicas, desired(d, d.Spec.Replicas, s.Replicas))}, numbers(s.UpdatedReplicas, s.AvailableReplicas)...)
@@ -79,7 +79,7 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "ReplicaSet", names: []string{"replicasets", "replicaset", "rs"}, resource: "replicaset.apps",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			rs := o.(*appsv1.ReplicaSet)
 			return numbers(desired(rs, rs.Spec.Replicas, rs.Status.Replicas), rs.Status.Replicas, rs.Status.ReadyReplicas)
 		},
@@ -89,28 +89,28 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "StatefulSet", names: []string{"statefulsets", "statefulset", "sts"}, resource: "statefulset.apps",
 		headings: []string{"READY"}, wide: wideHeadings,
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			set := o.(*appsv1.StatefulSet)
 			return []string{ready(set.Status.ReadyReplicas, desired(set, set.Spec.Replicas, set.Status.Replicas))}
 		},
 		template: func(o any) (*corev1.PodSpec, string) { return &o.(*appsv1.StatefulSet).Spec.Template.Spec, "" }},
 	{kind: "CronJob", names: []string{"cronjobs", "cronjob", "cj"}, resource: "cronjob.batch",
 		headings: []string{"SCHEDULE", "TIMEZONE", "SUSPEND", "ACTIVE", "LAST SCHEDULE"}, wide: selectorHeadings,
-		cells: func(o any, now time.Time) []string { return cronJobCells(o.(*batchv1.CronJob), now) },
+		cells: func(o any, table tableOptions) []string { return cronJobCells(o.(*batchv1.CronJob), table.Now) },
 		template: func(o any) (*corev1.PodSpec, string) {
 			job := &o.(*batchv1.CronJob).Spec.JobTemplate.Spec
 			return &job.Template.Spec, metav1.FormatLabelSelector(job.Selector)
 		}},
 	{kind: "Job", names: []string{"jobs", "job"}, resource: "job.batch",
 		headings: []string{"STATUS", "COMPLETIONS", "DURATION"}, wide: selectorHeadings,
-		cells: func(o any, now time.Time) []string { return jobCells(o.(*batchv1.Job), now) },
+		cells: func(o any, table tableOptions) []string { return jobCells(o.(*batchv1.Job), table.Now) },
 		template: func(o any) (*corev1.PodSpec, string) {
 			job := o.(*batchv1.Job)
 			return &job.Spec.Template.Spec, metav1.FormatLabelSelector(job.Spec.Selector)
 		}},
 	{kind: "PodTemplate", names: []string{"podtemplates", "podtemplate"}, resource: "podtemplate",
 		headings: []string{"CONTAINERS", "IMAGES", "POD LABELS"},
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			t := o.(*corev1.PodTemplate).Template
 			return []string{containerNames(&t.Spec), containerImages(&t.Spec), labels.FormatLabels(t.Labels)}
 		}},
@@ -119,12 +119,12 @@ var workloadTypes = []objectType{
 // referredTypes are the kinds that pods refer to.
 var referredTypes = []objectType{
 	{kind: "ConfigMap", names: []string{"configmaps", "configmap", "cm"}, resource: "configmap", headings: []string{"DATA"},
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			m := o.(*corev1.ConfigMap)
 			return []string{strconv.Itoa(len(m.Data) + len(m.BinaryData))}
 		}},
 	{kind: "Secret", names: []string{"secrets", "secret"}, resource: "secret", headings: []string{"TYPE", "DATA"},
-		cells: func(o any, _ time.Time) []string {
+		cells: func(o any, _ tableOptions) []string {
 			s := o.(*corev1.Secret)
 			return []string{string(s.Type), strconv.Itoa(len(s.Data))}
 		}},
@@ -134,11 +134,11 @@ var referredTypes = []objectType{
 var networkTypes = []objectType{
 	{kind: serviceKind, names: []string{"services", "service", "svc"}, resource: "service",
 		headings: []string{"TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"}, wide: []string{"SELECTOR"},
-		cells:     func(o any, _ time.Time) []string { return serviceCells(o.(*corev1.Service)) },
+		cells:     func(o any, table tableOptions) []string { return serviceCells(o.(*corev1.Service), table.Wide) },
 		wideCells: func(o any) []string { return []string{orNone(labels.FormatLabels(o.(*corev1.Service).Spec.Selector))} }},
 	{kind: sliceKind, names: []string{"endpointslices", "endpointslice"}, resource: "endpointslice.discovery.k8s.io",
 		headings: []string{"ADDRESSTYPE", "PORTS", "ENDPOINTS"},
-		cells:    func(o any, _ time.Time) []string { return sliceCells(o.(*discoveryv1.EndpointSlice)) }},
+		cells:    func(o any, _ tableOptions) []string { return sliceCells(o.(*discoveryv1.EndpointSlice)) }},
 }
 
 // The kinds of networkTypes.

@@ -12,14 +12,7 @@ import (
 )
 
 // serviceCells returns the cells after NAME that 'kubectl get service' prints.
-func serviceCells(s *corev1.Service) []string {
-	ip, external := s.Spec.ClusterIP, ""
-	switch {
-	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		external = s.Spec.ExternalName
-	case s.Spec.Type == corev1.ServiceTypeLoadBalancer:
-		external = "<pending>"
-	}
+func serviceCells(s *corev1.Service, wide bool) []string {
 	var ports []string
 	for _, p := range s.Spec.Ports {
 		text := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
@@ -28,7 +21,34 @@ func serviceCells(s *corev1.Service) []string {
 		}
 		ports = append(ports, text)
 	}
-	return []string{string(s.Spec.Type), orNone(ip), orNone(external), orNone(strings.Join(ports, ","))}
+	return []string{string(s.Spec.Type), orNone(s.Spec.ClusterIP), externalCell(s, wide), orNone(strings.Join(ports, ","))}
+}
+
+// ingressWidth is the number of bytes of a load balancer's addresses that kubectl prints without -o wide.
+const ingressWidth = 16
+
+// externalCell returns the external addresses of a Service.
+func externalCell(s *corev1.Service, wide bool) string {
+	switch s.Spec.Type {
+	case corev1.ServiceTypeExternalName:
+		return s.Spec.ExternalName
+	case corev1.ServiceTypeLoadBalancer:
+	default:
+		return orNone(strings.Join(s.Spec.ExternalIPs, ","))
+	}
+	var ingress []string
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		if address := cmp.Or(i.IP, i.Hostname); address != "" {
+			ingress = append(ingress, address)
+		}
+	}
+	slices.Sort(ingress)
+	text := strings.Join(slices.Compact(ingress), ",")
+	if !wide && len(text) > ingressWidth {
+		text = text[:ingressWidth-len("...")] + "..."
+	}
+	text = strings.Trim(text+","+strings.Join(s.Spec.ExternalIPs, ","), ",")
+	return cmp.Or(text, "<pending>")
 }
 
 // sliceCells returns the cells after NAME that 'kubectl get endpointslice' prints.

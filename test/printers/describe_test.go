@@ -3,89 +3,30 @@ package printers
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/describe"
-	"sigs.k8s.io/yaml"
 )
 
-func TestMain(m *testing.M) {
-	time.Local = time.UTC
-	os.Exit(m.Run())
-}
-
-// TestDescribe compares the texts with the output of kubectl's describers.
+// TestDescribe compares texts with the output of kubectl's describers.
 func TestDescribe(t *testing.T) {
-	files, err := filepath.Glob("../../cmd/testdata/describe/objects/*.txtar")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("only %v (%v)", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			objects := decode(t, archive.Files[0].Data)
-			got := describeWithKubectl(t, objects)
-			if os.Getenv("PODRUN_WRITE") != "" {
-				archive.Files = []txtar.File{archive.Files[0], {Name: "want", Data: []byte(got)}}
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(got, string(archive.Files[1].Data)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-// decode decodes the documents of a file.
-func decode(t *testing.T, data []byte) (out []*unstructured.Unstructured) {
-	t.Helper()
-	for _, document := range bytes.Split(data, []byte("\n---\n")) {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &o.Object); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, o)
-	}
-	return out
+	atNow(t, "describe/*.txtar describe/objects/*.txtar", func(t *testing.T, f *file) {
+		f.compare(t, "want", describeWithKubectl(t, f.objects(t), f.events(t)))
+	})
 }
 
 // describeWithKubectl describes the first object. The server has the other objects too.
-func describeWithKubectl(t *testing.T, objects []*unstructured.Unstructured) string {
+func describeWithKubectl(t *testing.T, objects []*unstructured.Unstructured, events *corev1.EventList) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": []any{}}
-		for _, o := range objects {
-			resource := strings.ToLower(o.GetKind()) + "s"
-			if r.URL.Path == path.Join(path.Dir(r.URL.Path), o.GetName()) && path.Base(path.Dir(r.URL.Path)) == resource {
-				writeJSON(t, w, o.Object)
-				return
-			}
-			if path.Base(r.URL.Path) == resource {
-				list["kind"], list["apiVersion"] = o.GetKind()+"List", o.GetAPIVersion()
-				list["items"] = append(list["items"].([]any), o.Object)
-			}
-		}
-		writeJSON(t, w, list)
-	}))
-	defer server.Close()
-	describer, ok := describe.DescriberFor(objects[0].GroupVersionKind().GroupKind(), &rest.Config{Host: server.URL})
+	s := &server{t: t, objects: objects, events: events}
+	describer, ok := describe.DescriberFor(objects[0].GroupVersionKind().GroupKind(), &rest.Config{Host: "http://server", Transport: s})
 	if !ok {
 		t.Fatalf("kubectl has no describer for a %s", objects[0].GetKind())
 	}
@@ -96,9 +37,37 @@ func describeWithKubectl(t *testing.T, objects []*unstructured.Unstructured) str
 	return text
 }
 
-func writeJSON(t *testing.T, w http.ResponseWriter, o any) {
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(o); err != nil {
-		t.Error(err)
+// server answers the requests of a client as an API server with these objects does, as far as the
+// describers require. It ignores selectors.
+type server struct {
+	t       *testing.T
+	objects []*unstructured.Unstructured
+	events  *corev1.EventList
+}
+
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	if path.Base(r.URL.Path) == "events" {
+		return s.answer(r, s.events)
 	}
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}, "items": []any{}}
+	for _, o := range s.objects {
+		resource := strings.ToLower(o.GetKind()) + "s"
+		if dir, base := path.Split(r.URL.Path); base == o.GetName() && path.Base(dir) == resource {
+			return s.answer(r, o.Object)
+		}
+		if path.Base(r.URL.Path) == resource {
+			list["kind"], list["apiVersion"] = o.GetKind()+"List", o.GetAPIVersion()
+			list["items"] = append(list["items"].([]any), o.Object)
+		}
+	}
+	return s.answer(r, list)
+}
+
+func (s *server) answer(r *http.Request, o any) (*http.Response, error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data))}, nil
 }

@@ -1,6 +1,6 @@
-// Package printers compares the texts in cmd/testdata/describe/objects, which the tests of package cmd
-// compare with podrun's output, with those of kubectl's describers. The describers read the objects from
-// a server that answers from the file.
+// Package printers compares texts in cmd/testdata, with which the tests of package cmd compare podrun's
+// output, with the output of kubectl v1.36 for the same objects: of its describers, of its printers of
+// custom columns and events, and of the tables that the API server makes for 'kubectl get'.
 //
 // Set PODRUN_WRITE=1 to rewrite the texts.
 package printers
