@@ -67,7 +67,7 @@ type api struct {
 func newAPI(e *run.Engine, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
-	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.usage.read,
+	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sourcesAndRemoved, Stats: a.usage.read,
 		Authorize: o.Authorize, LocalName: o.LocalName,
 		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics,
 		ReadOnly: e.Settings.ReadOnlyAPI})

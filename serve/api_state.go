@@ -122,6 +122,15 @@ func (a *api) sources() []nodeapi.Source {
 	return withCorrupt(states, snapshot, summary.Corrupt)
 }
 
+// sourcesAndRemoved returns the state of the manifest sources, and of those that podrun no longer reads.
+func (a *api) sourcesAndRemoved() []nodeapi.Source {
+	s, err := a.supervisor()
+	if err != nil || s.Snapshot() == nil {
+		return nil
+	}
+	return append(a.sources(), removedSources(a.engine.Layout(), s.Snapshot())...)
+}
+
 // sourceOf returns the index of the source that has a file, or -1. The name of the file is in the form of
 // source.Shown.
 func sourceOf(snapshot *source.Snapshot, file string) int {

@@ -32,7 +32,7 @@ type Backend struct {
 	Health func() []Check
 	// Pods returns all pods with their status.
 	Pods func(context.Context) (*corev1.PodList, error)
-	// Sources returns the state of the manifest sources. It must not block.
+	// Sources returns the state of the manifest sources, and those that are no longer read. It must not block.
 	Sources func() []Source
 	// Stats returns the statistics of the node and its pods.
 	Stats func(context.Context) (*statsapi.Summary, error)
@@ -74,7 +74,7 @@ type Check struct {
 // Source is the state of one manifest source, as `podrun get --sources` prints it.
 type Source struct {
 	Name  string `json:"name"`  // the directory, or the URL without its query
-	State string `json:"state"` // Present or Unreachable
+	State string `json:"state"` // Present, Unreachable or RemovedSource
 	Why   string `json:"why,omitempty"`
 	Files int    `json:"files"` // number of files that are in effect
 	Pods  int    `json:"pods"`  // number of pods in these files
@@ -84,6 +84,18 @@ type Source struct {
 	Pending []string `json:"pending,omitempty"`
 	// Ignored are the objects of these files that podrun ignores, because another file has objects of the same names.
 	Ignored []string `json:"ignored,omitempty"`
+	// Kept are the objects of a RemovedSource that are still on this host.
+	Kept []KeptObject `json:"kept,omitempty"`
+}
+
+// RemovedSource is the state of a directory or URL that podrun no longer reads although objects that came from
+// it are still on this host.
+const RemovedSource = "Removed"
+
+// KeptObject is an object of a RemovedSource.
+type KeptObject struct {
+	Namespace string `json:"namespace"`
+	Object    string `json:"object"` // deployment/web
 }
 
 // Reason returns the first problem of the source, or the first object that podrun ignores, and the number of the

@@ -23,33 +23,46 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	if s.Undecided[path] {
 		return true, "podrun has not started the Jobs of " + printable(path) + " yet"
 	}
-	parent := filepath.Dir(path)
-	for i := range s.Dirs {
-		d := &s.Dirs[i]
-		// The path of a URL or of a single file is also the path of the source.
-		if at := encodable(d.Path); at != parent && at != path {
-			continue
-		}
-		if d.stale {
-			return true, d.kind() + " " + printable(d.Path) + " has not been read since podrun started"
-		}
-		if d.State != Present {
-			return true, d.kind() + " " + printable(d.Path) + " is unreachable: " + d.Why
-		}
-		known := false
-		for j := range d.Files {
-			f := &d.Files[j]
-			if f.Path == path && f.Objects == nil {
-				return true, "file " + printable(path) + " has not been valid since podrun started"
-			}
-			known = known || f.Path == path
-		}
-		if !known && d.young {
-			return true, "directory " + printable(d.Path) + " has just appeared and may be incomplete"
-		}
-		return false, ""
+	d := s.sourceOf(path)
+	if d == nil {
+		return true, "directory " + printable(filepath.Dir(path)) + " is not a manifest directory of this podrun"
 	}
-	return true, "directory " + printable(parent) + " is not a manifest directory of this podrun"
+	if d.stale {
+		return true, d.kind() + " " + printable(d.Path) + " has not been read since podrun started"
+	}
+	if d.State != Present {
+		return true, d.kind() + " " + printable(d.Path) + " is unreachable: " + d.Why
+	}
+	known := false
+	for j := range d.Files {
+		f := &d.Files[j]
+		if f.Path == path && f.Objects == nil {
+			return true, "file " + printable(path) + " has not been valid since podrun started"
+		}
+		known = known || f.Path == path
+	}
+	if !known && d.young {
+		return true, "directory " + printable(d.Path) + " has just appeared and may be incomplete"
+	}
+	return false, ""
+}
+
+// sourceOf returns the source that contains the file at path, or nil.
+func (s *Snapshot) sourceOf(path string) *Dir {
+	for i := range s.Dirs {
+		// The path of a URL or of a single file is also the path of the source.
+		if at := encodable(s.Dirs[i].Path); at == filepath.Dir(path) || at == path {
+			return &s.Dirs[i]
+		}
+	}
+	return nil
+}
+
+// Reads reports whether path is that of an API server, of a record of a Job, or of a file in the sources,
+// even if a source cannot be read.
+func (s *Snapshot) Reads(path string) bool {
+	path = encodable(path)
+	return IsAPIServerPath(path) || s.Records != "" && filepath.Dir(path) == s.Records || s.sourceOf(path) != nil
 }
 
 // Complete reports whether podrun knows all objects of all directories. If not, an object to

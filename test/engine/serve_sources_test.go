@@ -1,19 +1,22 @@
 package engine
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/serve/nodeapi"
 )
 
 // TestServeReloadsSources checks that a reload reads the list of directories from the settings
-// again. serve must keep the pods of a directory that is no longer a source, and remove the copy of
-// a URL that is no longer a source.
+// again. serve must keep the objects of a directory that is no longer a source, and name them with the command
+// that deletes them. It must remove the copy of a URL that is no longer a source.
 func TestServeReloadsSources(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -33,9 +36,11 @@ func TestServeReloadsSources(t *testing.T) {
 	write(stale, "{}")
 	web := filepath.Join(dirs[0], "web.yaml")
 	write(web, servedPod("web"))
+	write(filepath.Join(dirs[0], "tick.yaml"), "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: tick, namespace: batch}\nspec: {schedule: '0 0 1 1 *', jobTemplate: {spec: {template: "+
+		"{spec: {restartPolicy: Never, containers: [{name: app, image: 'registry.example/app:1'}]}}}}}\n")
 	write(filepath.Join(dirs[1], "db.yaml"), servedPod("db"))
 	reloads := make(chan *run.Node)
-	apiClient(t, r, serve.Options{Dirs: dirs[:1], SettingsDirs: true, Reload: reloads})
+	get := apiClient(t, r, serve.Options{Dirs: dirs[:1], SettingsDirs: true, Reload: reloads})
 	reload := func(sources ...string) {
 		e := r.engine()
 		e.Settings.Sources = sources
@@ -53,6 +58,15 @@ func TestServeReloadsSources(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	if !r.has("web")() {
 		t.Error("a pod was deleted because its directory is no source any more")
+	}
+	sources, err := serve.ReadSources(t.Context(), r.layout())
+	want := serve.SourceState{Name: dirs[0], State: "Removed", Pods: 1, Kept: []nodeapi.KeptObject{{Namespace: "default", Object: "pod/web"}, {Namespace: "batch", Object: "cronjob/tick"}},
+		Why: "podrun serve does not read it, and keeps its objects: to delete them, run 'podrun delete -n default pod/web' and 'podrun delete -n batch cronjob/tick'"}
+	if err != nil || len(sources) != 2 || !reflect.DeepEqual(sources[1], want) {
+		t.Errorf("sources %+v, %v; want %+v", sources, err, want)
+	}
+	if code, text := get("/readyz"); code != http.StatusOK {
+		t.Errorf("/readyz: %s", text)
 	}
 	if err := os.Remove(web); err != nil {
 		t.Fatal(err)
