@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
@@ -31,7 +32,9 @@ func newTop(a *app) *cobra.Command {
 		Aliases: []string{"stats"},
 		Short:   "Show the CPU and memory usage of running pods",
 		Long: `Show the CPU and memory usage of running pods and their containers, as 'kubectl
-top pod' does: CPU in thousandths of a core, memory as the working set.
+top pod' does: CPU in thousandths of a core, memory as the working set. The columns
+after those of kubectl show the limits, and the usage as a percentage of the limit. A
+pod has a limit if its resources set it, or if all of its containers have one.
 
 podrun measures CPU usage over one second. If 'podrun serve' is running, top requests
 the usage from serve, which averages it over the time since the previous request, if
@@ -116,8 +119,12 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 			return withoutUsage(engine, sel.Namespace, name)
 		}
 	}
+	limits, err := limitsOf(c.Context(), engine, sel)
+	if err != nil {
+		return err
+	}
 	sortUsage(pods, f.sortBy.value)
-	return a.printUsage(pods, f, len(named) == 1)
+	return a.printUsage(pods, limits, f, len(named) == 1)
 }
 
 // withoutUsage returns the error for a named pod that is not running.
@@ -157,7 +164,7 @@ func sortUsage(pods []serve.PodUsage, by string) {
 	}
 }
 
-func (a *app) printUsage(pods []serve.PodUsage, f *topFlags, single bool) error {
+func (a *app) printUsage(pods []serve.PodUsage, limits usageLimits, f *topFlags, single bool) error {
 	if a.output != "" {
 		list := podMetrics(pods)
 		if single {
@@ -169,13 +176,16 @@ func (a *app) printUsage(pods []serve.PodUsage, f *topFlags, single bool) error 
 		fmt.Fprintln(a.streams.Err, "no running pods found")
 		return nil
 	}
-	return usageTable(a.streams.Out, pods, f)
+	return usageTable(a.streams.Out, pods, limits, f)
 }
 
+// limitHeadings are the headings after the columns of kubectl top.
+var limitHeadings = []string{"CPU(limit)", "CPU%", "MEMORY(limit)", "MEMORY%"}
+
 // usageTable writes the table of the usage.
-func usageTable(to io.Writer, pods []serve.PodUsage, f *topFlags) error {
+func usageTable(to io.Writer, pods []serve.PodUsage, limits usageLimits, f *topFlags) error {
 	w := tabwriter.NewWriter(to, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(namespace, pod, container, cpu, memory string) {
+	row := func(namespace, pod, container, cpu, memory string, more ...string) {
 		var cells []string
 		if f.allNamespaces {
 			cells = append(cells, namespace)
@@ -184,24 +194,30 @@ func usageTable(to io.Writer, pods []serve.PodUsage, f *topFlags) error {
 		if f.containers {
 			cells = append(cells, container)
 		}
-		fmt.Fprintln(w, strings.Join(append(cells, cpu, memory), "\t"))
+		fmt.Fprintln(w, strings.Join(append(append(cells, cpu, memory), more...), "\t"))
 	}
 	switch {
 	case f.noHeaders:
 	case f.containers:
-		row("NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMORY(bytes)")
+		row("NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMORY(bytes)", limitHeadings...)
 	default:
-		row("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)")
+		row("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)", limitHeadings...)
+	}
+	usage := func(id identity.Pod, container string, u serve.Usage) {
+		key := usageKey{id.Namespace, id.Name, container}
+		cpuLimit, cpuPercent := limits.cpuLimitCells(key, u.NanoCores)
+		memoryLimit, memoryPercent := limits.memoryLimitCells(key, u.WorkingSetBytes)
+		row(id.Namespace, id.Name, container, cpuCell(u.NanoCores), memoryCell(u.WorkingSetBytes), cpuLimit, cpuPercent, memoryLimit, memoryPercent)
 	}
 	var total serve.Usage
 	for _, p := range pods {
 		add(&total, p.Usage)
 		if !f.containers {
-			row(p.ID.Namespace, p.ID.Name, "", cpuCell(p.NanoCores), memoryCell(p.WorkingSetBytes))
+			usage(p.ID, "", p.Usage)
 		}
 		for _, k := range p.Containers {
 			if f.containers {
-				row(p.ID.Namespace, p.ID.Name, k.Name, cpuCell(k.NanoCores), memoryCell(k.WorkingSetBytes))
+				usage(p.ID, k.Name, k.Usage)
 			}
 		}
 	}
@@ -237,10 +253,13 @@ func cpuCell(nanoCores *uint64) string {
 	return fmt.Sprintf("%dm", (*nanoCores+999_999)/1_000_000)
 }
 
-// memoryCell formats memory in MiB, as kubectl does.
+// memoryCell formats memory in MiB, as kubectl does, or in KiB if it is less than 1 MiB.
 func memoryCell(bytes *uint64) string {
 	if bytes == nil {
 		return "<unknown>"
+	}
+	if *bytes < 1<<20 {
+		return fmt.Sprintf("%dKi", *bytes>>10)
 	}
 	return fmt.Sprintf("%dMi", *bytes>>20)
 }

@@ -55,7 +55,11 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messag
 		sortUsage(usage, f.sortBy.value)
 		// Each table is formatted with headings, so that the columns have the same widths in all measurements.
 		var table bytes.Buffer
-		if err := usageTable(&table, usage, f); err != nil {
+		limits, err := limitsOf(ctx, e, sel)
+		if err != nil {
+			return err
+		}
+		if err := usageTable(&table, usage, limits, f); err != nil {
 			return err
 		}
 		text := table.String()
@@ -63,7 +67,7 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messag
 			_, text, _ = strings.Cut(text, "\n")
 		}
 		first = false
-		_, err := io.WriteString(a.streams.Out, text)
+		_, err = io.WriteString(a.streams.Out, text)
 		return err
 	})
 }
