@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
@@ -29,16 +31,22 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Engine, f *
 		}
 		return kind + " " + name
 	}
-	var remaining []string
+	var remaining, starting []string
 	for _, c := range cronJobs {
 		remaining = append(remaining, name("CronJob", c.Namespace, c.Name))
+		if c.Spec.Suspend == nil || !*c.Spec.Suspend {
+			starting = append(starting, remaining[len(remaining)-1])
+		}
 	}
 	for _, j := range jobs {
 		remaining = append(remaining, name("Job", j.Object.Namespace, j.Object.Name))
+		if startsPods(j.Object) {
+			starting = append(starting, remaining[len(remaining)-1])
+		}
 	}
 	again := ""
-	if len(remaining) > 0 {
-		again = "; podrun serve starts pods of these Jobs and CronJobs again"
+	if len(starting) > 0 {
+		again = "; podrun serve starts pods again of " + listed(starting, ", ")
 	}
 	for _, s := range services {
 		remaining = append(remaining, name(serviceKind, s.Service.Namespace, s.Service.Name))
@@ -48,4 +56,13 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Engine, f *
 	}
 	r.warn(problem.List{{Warning: true, Message: "without a type, delete --all deletes only pods; these objects remain: " + listed(remaining, ", ") + again,
 		Hint: "run '" + command + "' to delete them"}})
+}
+
+// startsPods reports whether podrun serve may start another pod of a Job.
+func startsPods(j *batchv1.Job) bool {
+	switch jobStatus(j) {
+	case string(batchv1.JobComplete), string(batchv1.JobFailed), string(batchv1.JobSuspended), string(batchv1.JobFailureTarget), string(batchv1.JobSuccessCriteriaMet), "Terminating":
+		return false
+	}
+	return true
 }
