@@ -104,7 +104,9 @@ func ReadsFile(ctx context.Context, layout identity.Layout) func(path string) bo
 // readsFile reports whether a path is one of the sources, or a file in one of them.
 func readsFile(list []SourceState, path string) bool {
 	shown := source.Shown(path)
-	return slices.ContainsFunc(list, func(s SourceState) bool { return s.Name == shown || s.Name == filepath.Dir(shown) })
+	return slices.ContainsFunc(list, func(s SourceState) bool {
+		return s.State != nodeapi.RemovedSource && (s.Name == shown || s.Name == filepath.Dir(shown))
+	})
 }
 
 // maxEventLine limits the size of an event from a supervisor's API, in bytes. eventsAhead is the

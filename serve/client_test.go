@@ -1,13 +1,17 @@
 package serve
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/podrun/podrun/serve/nodeapi"
+)
 
 // TestReadsFile: a supervisor reads the files of its sources, but not those of a directory that was removed from them.
 func TestReadsFile(t *testing.T) {
-	sources := []SourceState{{Name: "/etc/podrun/manifests"}, {Name: "https://pods.example/site.yaml"}, {Name: "/srv/one.yaml"}}
+	sources := []SourceState{{Name: "/etc/podrun/manifests"}, {Name: "https://pods.example/site.yaml"}, {Name: "/srv/one.yaml"}, {Name: "/srv/old", State: nodeapi.RemovedSource}}
 	for path, want := range map[string]bool{
 		"/etc/podrun/manifests/web.yaml": true, "https://pods.example/site.yaml": true, "/srv/one.yaml": true,
-		"/srv/other.yaml": false, "/etc/podrun/manifests/old/web.yaml": false, "https://pods.example/other.yaml": false,
+		"/srv/other.yaml": false, "/srv/old/web.yaml": false, "/etc/podrun/manifests/old/web.yaml": false, "https://pods.example/other.yaml": false,
 	} {
 		if readsFile(sources, path) != want {
 			t.Errorf("%s: %v", path, !want)
