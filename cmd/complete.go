@@ -224,7 +224,16 @@ func (a *app) podCompleter(path string, several bool) completer {
 			workload = workloadKind(named[0])
 			named = named[1:]
 		}
+		objects := path == "get" || path == "describe" || path == "delete"
 		switch {
+		case objects && len(given) > 0 && typeOf(given[0]) != nil && workload == "":
+			return withPrefix(a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string {
+				names, _ := a.objectWords(e, given[0])
+				return names
+			}), word), cobra.ShellCompDirectiveNoFileComp
+		case path == "set image" && len(named) > 0:
+			found := withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Engine) []string { return a.containerImages(ctx, e, given) }), word)
+			return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		case path == "logs" && len(named) == 1:
 			return a.completer((*app).containerWords)(c, given, word)
 		case !several && len(named) > 0:
@@ -235,6 +244,9 @@ func (a *app) podCompleter(path string, several bool) completer {
 			prefix, workload = kind+"/", workloadKind(kind)
 		}
 		var names []string
+		if objects && len(given) == 0 && word != "" {
+			names = append(names, completedTypes...)
+		}
 		for _, name := range a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e, workload) }) {
 			if !slices.Contains(named, prefix+name) {
 				names = append(names, prefix+name)

@@ -100,6 +100,9 @@ func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]
 		prefix = local + ":"
 	}
 	read := func(_ context.Context, e *run.Engine) (out []string) {
+		for _, port := range a.servicePortWords(e, named[0]) {
+			out = append(out, prefix+port)
+		}
 		if pod := a.storedPod(e, named[:1]); pod != nil {
 			for _, port := range containerPorts(pod) {
 				out = append(out, prefix+port)

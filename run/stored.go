@@ -42,3 +42,17 @@ func IsStored(layout identity.Layout, namespace, name string) bool {
 	pods, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: name})
 	return err == nil && slices.ContainsFunc(pods, func(p identity.Pod) bool { return p.Namespace == namespace && p.Name == name })
 }
+
+// StoredServices returns the Services of a namespace as they were applied. It omits those whose record is unreadable.
+func (e *Engine) StoredServices(namespace string) (out []*corev1.Service) {
+	records, _, err := store.ReadServices(e.Layout())
+	if err != nil {
+		return nil
+	}
+	for _, r := range records {
+		if r.Service.Namespace == namespace {
+			out = append(out, r.Service)
+		}
+	}
+	return out
+}

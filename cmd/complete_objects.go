@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/run"
+)
+
+// completedTypes are the types that the commands get, describe and delete offer in addition to the names of pods,
+// after the first letter of a type.
+var completedTypes = []string{"pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs", "services", "configmaps", "secrets"}
+
+// objectWords returns the names of the Services, ConfigMaps or Secrets of the namespace; known is false for words that
+// name another type.
+func (a *app) objectWords(e *run.Engine, word string) (names []string, known bool) {
+	t := typeOf(word)
+	if t == nil {
+		return nil, false
+	}
+	namespace := a.namespaceOrDefault("default")
+	switch t.kind {
+	case serviceKind:
+		for _, s := range e.StoredServices(namespace) {
+			names = append(names, s.Name)
+		}
+		return names, true
+	case "ConfigMap", "Secret":
+		for _, p := range storedPods(e, namespace) {
+			c, err := e.StoredCheckpoint(p)
+			if err != nil || c == nil {
+				continue
+			}
+			if t.kind == "Secret" {
+				for _, s := range c.Secrets {
+					names = append(names, s.Name)
+				}
+				continue
+			}
+			for _, m := range c.ConfigMaps {
+				names = append(names, m.Name)
+			}
+		}
+		return names, true
+	}
+	return nil, false
+}
+
+// servicePortWords returns the numbers and names of the TCP ports of the Service that an argument names, svc/NAME.
+func (a *app) servicePortWords(e *run.Engine, service string) (out []string) {
+	kind, name, _ := strings.Cut(service, "/")
+	if !isServiceType(kind) {
+		return nil
+	}
+	for _, s := range e.StoredServices(a.namespaceOrDefault("default")) {
+		for _, port := range s.Spec.Ports {
+			if s.Name != name || port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
+				continue
+			}
+			out = append(out, strconv.Itoa(int(port.Port)))
+			if port.Name != "" {
+				out = append(out, port.Name)
+			}
+		}
+	}
+	return out
+}
+
+// containerImages returns CONTAINER= for each container of the pod that the arguments name, for set image.
+func (a *app) containerImages(ctx context.Context, e *run.Engine, given []string) (out []string) {
+	for _, name := range a.containerWords(ctx, e, given) {
+		out = append(out, name+"=")
+	}
+	return out
+}
