@@ -21,7 +21,6 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
-	"github.com/podrun/podrun/service"
 )
 
 const (
@@ -128,7 +127,7 @@ func (s *services) noteUnserved(list []*corev1.Service, now time.Time) {
 	before := s.unserved
 	s.unserved = map[string]unserved{}
 	for _, one := range list {
-		name := service.Key(one)
+		name := one.Namespace + "/" + one.Name
 		u, known := before[name]
 		if !known {
 			u.since = now

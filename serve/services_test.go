@@ -2,7 +2,6 @@ package serve
 
 import (
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
-	"github.com/podrun/podrun/service"
 )
 
 // TestUnserved checks that a Service without endpoints is reported once, after unservedAfter, and when it has one again.
@@ -25,7 +23,7 @@ func TestUnserved(t *testing.T) {
 	var warned []string
 	s := newServices(&run.Engine{Node: node.Node{Warn: func(l problem.List) { warned = append(warned, l.String()) }}}, func() {})
 	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
-	without := service.Unserved([]*corev1.Service{web}, []service.Pod{{Namespace: "shop", Name: "web", Labels: web.Spec.Selector, IPs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}})
+	without := []*corev1.Service{web}
 	begun := time.Now()
 	for _, at := range []time.Duration{0, unservedAfter - 1, unservedAfter, 2 * unservedAfter} {
 		s.noteUnserved(without, begun.Add(at))

@@ -525,3 +525,21 @@ func TestOmitted(t *testing.T) {
 		t.Error("a Service whose record cannot be read is not refused")
 	}
 }
+
+// TestUnserved: a Service is unserved if it selects pods, and none of them is ready.
+func TestUnserved(t *testing.T) {
+	labels := map[string]string{"app": "web"}
+	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: labels}}
+	pod := Pod{Namespace: "shop", Name: "web", Labels: labels, IPs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+	ready, ending, other := pod, pod, pod
+	ready.Ready, ending.Ready, ending.Terminating, other.Ready, other.Labels = true, true, true, true, nil
+	all := []*corev1.Service{web, {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName}}}
+	for _, c := range []struct {
+		pods []Pod
+		want int
+	}{{nil, 1}, {[]Pod{pod, other}, 1}, {[]Pod{pod, ready}, 0}, {[]Pod{ending}, 0}} {
+		if got := Unserved(all, c.pods); len(got) != c.want {
+			t.Errorf("%v: %v", c.pods, got)
+		}
+	}
+}
