@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -105,6 +106,26 @@ func flagLine(command, flag string, takesValue bool) []string {
 	return line
 }
 
+// typedLines returns the command lines of a study of typed commands that podrun refused, or nil if the study is absent.
+func typedLines(t *testing.T) (lines [][]string) {
+	data, err := os.ReadFile(filepath.Join(cmp.Or(os.Getenv("PODRUN_SHARED"), "../../../shared"), "research", "commands.tsv"))
+	if err != nil {
+		t.Logf("without the typed commands: %v", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(line, "\t")
+		text, ok := strings.CutPrefix(cells[min(2, len(cells)-1)], "podrun ")
+		if !ok || cells[3] != "120" || strings.ContainsAny(text, "|&;<>$@") || endless.MatchString(text) {
+			continue
+		}
+		lines = append(lines, quoted(text))
+	}
+	return lines
+}
+
+// endless matches typed commands that may not end.
+var endless = regexp.MustCompile(`\b(serve|attach|port-forward|run|wait)\b|-w\b|--watch|-f\b|--follow|^events|__complete`)
+
 // inQuotes matches a command line in a hint. Words of the command line can be in quotation marks, too.
 var inQuotes = regexp.MustCompile(`'((?:[^']|'[^' ]*')+?)'(?:[ ,.;:)]|$)`)
 
@@ -158,10 +179,11 @@ func TestHints(t *testing.T) {
 	defer func() { _ = h.close() }()
 	before, err := h.state(t.Context())
 	tried := map[string]bool{}
-	for _, line := range lines {
+	known := len(lines)
+	for i, line := range append(lines, typedLines(t)...) {
 		got := h.call(t.Context(), false, line)
 		_, hint, _ := strings.Cut(got.stderr, "\nhint: ")
-		if got.code != cmd.ExitUsage || hint == "" {
+		if i < known && (got.code != cmd.ExitUsage || hint == "") {
 			t.Errorf("podrun %s: no hint: %s", strings.Join(line, " "), got)
 		}
 		for _, args := range suggestions(strings.TrimSpace(hint)) {
