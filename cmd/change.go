@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // changeFlags are the flags of commands that change the definitions of pods on this host. Such a
@@ -190,7 +191,7 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 
 // preview computes the change of a pod without a lock. It returns nil if nothing changes.
 func (a *app) preview(e *run.Engine, k run.Known, f *changeFlags, d definitionChange, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
-	c, err := e.StoredCheckpoint(k.ID)
+	c, err := lookup.StoredCheckpoint(&e.Node, k.ID)
 	if err == nil && c == nil {
 		err = errors.New("its checkpoint was not found")
 	}

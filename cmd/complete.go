@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // completeWithin is the time limit of a completion, because the shell blocks during it. The
@@ -258,7 +259,7 @@ func (a *app) podCompleter(path string, several bool) completer {
 
 // storedPods returns the pods of the namespace, or of all namespaces if it is empty.
 func storedPods(e *run.Engine, namespace string) []identity.Pod {
-	pods, err := e.Stored()
+	pods, err := lookup.Stored(&e.Node)
 	if err != nil {
 		return nil
 	}
@@ -269,7 +270,7 @@ func storedPods(e *run.Engine, namespace string) []identity.Pod {
 func (a *app) podWords(e *run.Engine, workload string) []string {
 	var out []string
 	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
-		if _, err := (run.Ref{Kind: workload, Name: p.Name}).Resolve(e.Layout(), p.Namespace); err == nil {
+		if _, err := (lookup.Ref{Kind: workload, Name: p.Name}).Resolve(e.Layout(), p.Namespace); err == nil {
 			out = append(out, p.Name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // translateRequest is translate for a shell's completion request: it converts the words before the
@@ -121,7 +122,7 @@ func (a *app) storedPod(e *run.Engine, given []string) *corev1.Pod {
 	}
 	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
 		if p.Name == refs[0].Name {
-			return e.StoredPod(p)
+			return lookup.StoredPod(&e.Node, p)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // completedTypes are the types that the commands get, describe and delete offer in addition to the names of pods,
@@ -24,13 +25,13 @@ func (a *app) objectWords(e *run.Engine, word string) (names []string, known boo
 	namespace := a.namespaceOrDefault("default")
 	switch t.kind {
 	case serviceKind:
-		for _, s := range e.StoredServices(namespace) {
+		for _, s := range lookup.StoredServices(&e.Node, namespace) {
 			names = append(names, s.Name)
 		}
 		return names, true
 	case "ConfigMap", "Secret":
 		for _, p := range storedPods(e, namespace) {
-			c, err := e.StoredCheckpoint(p)
+			c, err := lookup.StoredCheckpoint(&e.Node, p)
 			if err != nil || c == nil {
 				continue
 			}
@@ -55,7 +56,7 @@ func (a *app) servicePortWords(e *run.Engine, service string) (out []string) {
 	if !isServiceType(kind) {
 		return nil
 	}
-	for _, s := range e.StoredServices(a.namespaceOrDefault("default")) {
+	for _, s := range lookup.StoredServices(&e.Node, a.namespaceOrDefault("default")) {
 		for _, port := range s.Spec.Ports {
 			if s.Name != name || port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
 				continue

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // podContainer names a container of a pod.
@@ -52,7 +53,7 @@ func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound er
 // containersWithID returns the containers whose ID begins with id. An empty namespace selects
 // those of all namespaces.
 func containersWithID(ctx context.Context, engine *run.Engine, namespace, id string) ([]podContainer, error) {
-	views, err := engine.Pods(ctx, run.Selector{Namespace: namespace})
+	views, err := lookup.Pods(ctx, &engine.Node, lookup.Selector{Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -88,16 +89,16 @@ const (
 // as the name. As in crictl, the namespace matters only if -n or PODRUN_NAMESPACE sets it.
 // Otherwise podsOfIDs sets a.namespace to the namespace of the first ID's pod. Names that are
 // not IDs remain unchanged.
-func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref, accept idOf) ([]run.Ref, error) {
+func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []lookup.Ref, accept idOf) ([]lookup.Ref, error) {
 	if !slices.ContainsFunc(refs, isIDRef) {
 		return refs, nil
 	}
 	stored := storedPods(engine, a.namespaceOrDefault("default"))
-	views, err := engine.Pods(ctx, run.Selector{Namespace: a.namespace})
+	views, err := lookup.Pods(ctx, &engine.Node, lookup.Selector{Namespace: a.namespace})
 	if err != nil {
 		return nil, err
 	}
-	var out []run.Ref
+	var out []lookup.Ref
 	for _, ref := range refs {
 		if isIDRef(ref) && !slices.ContainsFunc(stored, func(p identity.Pod) bool { return p.Name == ref.Name }) {
 			pod, err := podOfID(views, a.namespace, ref.Name, accept)
@@ -116,10 +117,10 @@ func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref,
 }
 
 // isIDRef reports whether a reference to a pod may be an ID.
-func isIDRef(ref run.Ref) bool { return ref.Kind == "" && isContainerID(ref.Name) }
+func isIDRef(ref lookup.Ref) bool { return ref.Kind == "" && isContainerID(ref.Name) }
 
 // podOfID returns the pod with an ID that begins with id, or none.
-func podOfID(views []run.View, namespace, id string, accept idOf) (found identity.Pod, err error) {
+func podOfID(views []lookup.View, namespace, id string, accept idOf) (found identity.Pod, err error) {
 	for _, v := range views {
 		if namespace != "" && v.ID.Namespace != namespace || !hasID(v, id, accept) {
 			continue
@@ -134,7 +135,7 @@ func podOfID(views []run.View, namespace, id string, accept idOf) (found identit
 }
 
 // hasID reports whether a pod has a sandbox or a container whose ID begins with id.
-func hasID(v run.View, id string, accept idOf) bool {
+func hasID(v lookup.View, id string, accept idOf) bool {
 	return slices.ContainsFunc(v.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return strings.HasPrefix(s.ID, id) }) ||
 		accept == anyID && slices.ContainsFunc(v.Observed.Containers, func(c lifecycle.Container) bool { return strings.HasPrefix(c.ID, id) })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 type cpFlags struct {
@@ -46,7 +47,7 @@ warning. If a path on this host contains a colon, write it as ./PATH.`,
 // podPath is a path in a pod, or on this host if pod has no name.
 type podPath struct {
 	namespace string
-	pod       run.Ref
+	pod       lookup.Ref
 	path      string
 }
 

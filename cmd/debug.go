@@ -16,6 +16,7 @@ import (
 
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 type debugFlags struct {
@@ -119,17 +120,17 @@ func (f *debugFlags) imageOr(other string) string {
 }
 
 // check validates the command line, and returns the named pod and the arguments after --.
-func (f *debugFlags) check(c *cobra.Command, given []string) (named run.Ref, command []string, err error) {
+func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, command []string, err error) {
 	words := given
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		words, command = given[:dash], given[dash:]
 	}
 	if len(words) > 0 && (strings.HasPrefix(words[0], "node/") || words[0] == "node") {
-		return run.Ref{}, nil, usageHint(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
+		return lookup.Ref{}, nil, usageHint(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
 	}
 	refs, err := podRefs(words, true)
 	if err != nil {
-		return run.Ref{}, nil, err
+		return lookup.Ref{}, nil, err
 	}
 	if !c.Flags().Changed("attach") {
 		f.attach = f.stdin
@@ -149,7 +150,7 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (named run.Ref, com
 		err = fmt.Errorf("--timeout=%s is negative", f.timeout)
 	}
 	if err != nil {
-		return run.Ref{}, nil, usage(c, err)
+		return lookup.Ref{}, nil, usage(c, err)
 	}
 	return refs[0], command, nil
 }

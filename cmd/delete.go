@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -123,7 +124,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 }
 
 // input returns the input of the operation, except for the objects of files and names of containers.
-func (f *deleteFlags) input(c *cobra.Command, a *app, given []string, kinds kindFilter, named []run.Ref) (run.DeleteInput, error) {
+func (f *deleteFlags) input(c *cobra.Command, a *app, given []string, kinds kindFilter, named []lookup.Ref) (run.DeleteInput, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {
 		return run.DeleteInput{}, usage(c, err)
@@ -188,7 +189,7 @@ func (a *app) printDryDelete(report run.Report) error {
 }
 
 // check rejects contradictory flags and sets the grace period.
-func (f *deleteFlags) check(c *cobra.Command, named []run.Ref) error {
+func (f *deleteFlags) check(c *cobra.Command, named []lookup.Ref) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // warnRemaining warns about the Services, Jobs and CronJobs of the selected namespaces after delete --all,
@@ -20,7 +21,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Engine, f *
 	case a.namespaceGiven:
 		command += " -n " + shellWord(namespace)
 	}
-	jobs, cronJobs, err := run.Jobs(e.Layout(), namespace, e.WarnOnce)
+	jobs, cronJobs, err := lookup.Jobs(e.Layout(), namespace, e.WarnOnce)
 	services, serr := e.Services(ctx, namespace)
 	if err := errors.Join(err, serr); err != nil {
 		r.warn(problem.List{problem.WarningOf(err)})

@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 type describeFlags struct {
@@ -98,7 +99,7 @@ func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []even
 	if !wanted {
 		return nil
 	}
-	events, err := e.Events(string(pod.UID))
+	events, err := lookup.Events(&e.Node, string(pod.UID))
 	if err != nil {
 		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "cannot show its events: " + err.Error(),
 			Hint: "podrun starts a new journal when the next command changes the pod"}})

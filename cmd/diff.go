@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -50,13 +51,13 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	defer closeAll()
 	differs := false
 	for _, p := range objects.Pods {
-		known, err := engine.Find(c.Context(), run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+		known, err := lookup.Find(c.Context(), &engine.Node, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		if err != nil {
 			return err
 		}
 		var before *manifest.Checkpoint
 		if len(known) > 0 {
-			if before, err = engine.StoredCheckpoint(known[0].ID); err != nil {
+			if before, err = lookup.StoredCheckpoint(&engine.Node, known[0].ID); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // The values of --dry-run, as in kubectl.
@@ -90,7 +91,7 @@ type resourceList struct {
 func newEphemeral(objects *manifest.Objects, layout identity.Layout) problem.List {
 	var out problem.List
 	for _, p := range objects.Pods {
-		if len(p.Object.Spec.EphemeralContainers) > 0 && !run.IsStored(layout, p.Object.Namespace, p.Object.Name) {
+		if len(p.Object.Spec.EphemeralContainers) > 0 && !lookup.IsStored(layout, p.Object.Namespace, p.Object.Name) {
 			out = append(out, p.Locate(manifest.EphemeralProblem(manifest.EphemeralOnCreate)))
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/manifest/change"
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // newEdit returns `podrun edit`.
@@ -106,7 +107,7 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engi
 
 // editedText returns the definition of a pod as YAML.
 func editedText(e *run.Engine, k run.Known) ([]byte, error) {
-	c, err := e.StoredCheckpoint(k.ID)
+	c, err := lookup.StoredCheckpoint(&e.Node, k.ID)
 	if err == nil && c == nil {
 		err = inPod(k.ID, errors.New("its checkpoint was not found"))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -80,7 +80,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	}
 	wanted := a.eventsWanted(f, named)
 	read := func(ctx context.Context) ([]event.Event, error) {
-		list, err := run.EventsOf(ctx, settings.Layout(), func(id identity.Pod) bool { return wanted(event.Event{Namespace: id.Namespace, Pod: id.Name}) })
+		list, err := lookup.EventsOf(ctx, settings.Layout(), func(id identity.Pod) bool { return wanted(event.Event{Namespace: id.Namespace, Pod: id.Name}) })
 		if err != nil && ctx.Err() == nil && list != nil { // show the events of the other pods
 			r.warn(problem.List{problem.WarningOf(err)})
 			err = nil

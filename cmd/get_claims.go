@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // claimTypes are kubectl's names for claims.
@@ -54,23 +54,23 @@ func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
 	if f.allNamespaces {
 		namespace = ""
 	}
-	claims, err := run.Claims(settings, namespace)
+	claims, err := lookup.Claims(settings, namespace)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(claims, func(c run.Claim) bool { return c.Object.Name == name }) {
+		if !slices.ContainsFunc(claims, func(c lookup.Claim) bool { return c.Object.Name == name }) {
 			return &problem.Error{Kind: problem.Failed, Object: "claim " + name, Err: errors.New("not found"),
 				Hint: "run 'podrun get pvc -A' to list the claims that have a directory in --pvc-dir"}
 		}
 	}
 	if len(names) > 0 {
-		claims = slices.DeleteFunc(claims, func(c run.Claim) bool { return !slices.Contains(names, c.Object.Name) })
+		claims = slices.DeleteFunc(claims, func(c lookup.Claim) bool { return !slices.Contains(names, c.Object.Name) })
 	}
 	return a.printClaims(claims, f, len(names) == 1 && len(claims) == 1)
 }
 
-func (a *app) printClaims(claims []run.Claim, f *getFlags, single bool) error {
+func (a *app) printClaims(claims []lookup.Claim, f *getFlags, single bool) error {
 	switch a.output {
 	case "json", "yaml":
 		if single {

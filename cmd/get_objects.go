@@ -17,12 +17,13 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // selection contains the objects that the arguments of get select: all objects of some kinds, or named objects.
 type selection struct {
 	kinds []string // in the order of the arguments
-	refs  []run.Ref
+	refs  []lookup.Ref
 }
 
 // parseSelection parses the arguments of get that name types other than pods: TYPE, TYPE,TYPE,
@@ -33,15 +34,15 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 	}
 	if strings.Contains(given[0], "/") {
 		for _, word := range given {
-			ref := run.Ref{Kind: podKind, Name: word}
+			ref := lookup.Ref{Kind: podKind, Name: word}
 			if kind, name, typed := strings.Cut(word, "/"); typed {
-				if ref = (run.Ref{Kind: kindOf(kind), Name: name}); ref.Kind == "" || name == "" || strings.Contains(name, "/") {
+				if ref = (lookup.Ref{Kind: kindOf(kind), Name: name}); ref.Kind == "" || name == "" || strings.Contains(name, "/") {
 					return selection{}, false, nil // podRefs reports it
 				}
 			}
 			s.refs = append(s.refs, ref)
 		}
-		return s, slices.ContainsFunc(s.refs, func(r run.Ref) bool { return r.Kind != podKind }), nil
+		return s, slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return r.Kind != podKind }), nil
 	}
 	if s.kinds, err = kindsOf(given[0]); err != nil || !slices.ContainsFunc(s.kinds, func(k string) bool { return k != podKind }) {
 		return selection{}, false, err
@@ -54,7 +55,7 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 			return selection{}, false, namesError(fmt.Errorf("%q already has a type", name), "omit "+shellWord(given[0])+", or the type in "+shellWord(name))
 		}
 		for _, kind := range s.kinds {
-			s.refs = append(s.refs, run.Ref{Kind: kind, Name: name})
+			s.refs = append(s.refs, lookup.Ref{Kind: kind, Name: name})
 		}
 	}
 	s.kinds = nil
@@ -187,12 +188,12 @@ func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 // of named objects that do not exist.
 func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, s selection) (out []found, missing, err error) {
 	now := time.Now()
-	views, err := e.Pods(ctx, run.Selector{Namespace: namespace})
+	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: namespace})
 	if err != nil {
 		return nil, nil, err
 	}
 	a.observedAt = map[types.UID]time.Time{}
-	jobs, cronJobs, err := run.Jobs(e.Layout(), namespace, e.WarnOnce)
+	jobs, cronJobs, err := lookup.Jobs(e.Layout(), namespace, e.WarnOnce)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +203,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 		for _, name := range j.Pods {
 			key := j.Object.Namespace + "/" + name
 			ofJobs[key] = true
-			if i := slices.IndexFunc(views, func(v run.View) bool { return v.ID.String() == key }); i >= 0 {
+			if i := slices.IndexFunc(views, func(v lookup.View) bool { return v.ID.String() == key }); i >= 0 {
 				one.jobPods = append(one.jobPods, views[i].Object)
 			}
 		}
@@ -218,7 +219,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 		}
 	}
 	// The Jobs themselves are in jobs.
-	workloads, err := e.Workloads(slices.DeleteFunc(views, func(v run.View) bool { return ofJobs[v.ID.String()] }), namespace, now)
+	workloads, err := e.Workloads(slices.DeleteFunc(views, func(v lookup.View) bool { return ofJobs[v.ID.String()] }), namespace, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,7 +233,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 	if err := readServices(ctx, e, namespace, s, all); err != nil {
 		return nil, nil, err
 	}
-	referred, err := run.ReferredObjects(e.Layout(), namespace)
+	referred, err := lookup.ReferredObjects(e.Layout(), namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -260,7 +261,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 // readServices adds the Services and EndpointSlices to all, if they are selected.
 func readServices(ctx context.Context, e *run.Engine, namespace string, s selection, all map[string][]found) error {
 	isService := func(kind string) bool { return kind == serviceKind || kind == sliceKind }
-	if !slices.ContainsFunc(s.kinds, isService) && !slices.ContainsFunc(s.refs, func(r run.Ref) bool { return isService(r.Kind) }) {
+	if !slices.ContainsFunc(s.kinds, isService) && !slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return isService(r.Kind) }) {
 		return nil
 	}
 	views, err := e.Services(ctx, namespace)
@@ -274,7 +275,7 @@ func readServices(ctx context.Context, e *run.Engine, namespace string, s select
 }
 
 // missingObject returns the error for a named object that podrun does not have.
-func missingObject(e *run.Engine, namespace string, ref run.Ref) error {
+func missingObject(e *run.Engine, namespace string, ref lookup.Ref) error {
 	if ref.Kind == podKind {
 		return notFound(ref.Name)
 	}

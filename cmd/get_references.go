@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // ofPods returns pods as objects that get prints.
@@ -31,7 +32,7 @@ func (a *app) printWithReferences(e *run.Engine, objects []found) error {
 			pods = []*corev1.Pod{o.pod}
 		}
 		for _, p := range pods {
-			of, err := e.References(identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+			of, err := lookup.References(&e.Node, identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -132,13 +133,13 @@ func (a *app) getSources(ctx context.Context) error {
 
 // watch prints pods, and then their changes until a signal arrives. On a terminal, it shows them
 // in a live view.
-func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []run.Ref, match func(map[string]string) bool) error {
+func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
 	named, missing := resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)
 	if missing != nil {
 		return missing
 	}
 	for _, name := range named {
-		if f.allNamespaces || run.IsStored(engine.Layout(), a.namespaceOrDefault("default"), name) {
+		if f.allNamespaces || lookup.IsStored(engine.Layout(), a.namespaceOrDefault("default"), name) {
 			continue
 		}
 		if instead(name) != "" {

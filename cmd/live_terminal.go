@@ -19,6 +19,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // viewTick is the interval at which a live view updates the ages.
@@ -228,7 +229,7 @@ func (m *heldMessages) last() string {
 func lastEvents(e *run.Engine, pods []corev1.Pod) map[types.UID]event.Event {
 	out := map[types.UID]event.Event{}
 	for i := range pods {
-		events, _ := e.Events(string(pods[i].UID)) // a pod without a readable journal has none
+		events, _ := lookup.Events(&e.Node, string(pods[i].UID)) // a pod without a readable journal has none
 		for _, ev := range events {
 			if last, ok := out[pods[i].UID]; !ok || !ev.Time.Before(last.Time) {
 				out[pods[i].UID] = ev

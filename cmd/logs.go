@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 type logsFlags struct {
@@ -130,7 +131,7 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 }
 
 // namedLogs finds the logs of a pod, or of the first pod of a workload; with --all-pods, of all its pods.
-func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named run.Ref, r run.LogsRequest) (logs []run.Log, err error) {
+func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named lookup.Ref, r run.LogsRequest) (logs []run.Log, err error) {
 	replicas, err := named.Replicas(e.Layout(), r.Namespace)
 	switch {
 	case err != nil:
@@ -181,7 +182,7 @@ func (a *app) podLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest
 // selectedLogs finds the logs of the matching pods. It prints a warning for each pod without a
 // log; if no pod has a log, it returns an error.
 func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
-	known, err := engine.Find(ctx, run.Selector{Namespace: r.Namespace})
+	known, err := lookup.Find(ctx, &engine.Node, lookup.Selector{Namespace: r.Namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -219,9 +220,9 @@ func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRe
 
 // names returns the named pod and, if given, the name of the container. A resource type
 // may precede them, as in "logs pod web".
-func (f *logsFlags) names(given []string) (pod run.Ref, container string, err error) {
+func (f *logsFlags) names(given []string) (pod lookup.Ref, container string, err error) {
 	if len(given) == 0 {
-		return run.Ref{}, "", nil // -l selects the pods
+		return lookup.Ref{}, "", nil // -l selects the pods
 	}
 	named := given[:1]
 	if len(given) > 1 && (isPodType(given[0]) || instead(given[0]) != "") {
@@ -229,7 +230,7 @@ func (f *logsFlags) names(given []string) (pod run.Ref, container string, err er
 	}
 	refs, err := podRefs(named, true)
 	if err != nil {
-		return run.Ref{}, "", err
+		return lookup.Ref{}, "", err
 	}
 	switch rest := given[len(named):]; len(rest) {
 	case 0:
@@ -237,7 +238,7 @@ func (f *logsFlags) names(given []string) (pod run.Ref, container string, err er
 	case 1:
 		return refs[0], rest[0], nil
 	}
-	return run.Ref{}, "", namesError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
+	return lookup.Ref{}, "", namesError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
 }
 
 func (f *logsFlags) options(now time.Time) (podlog.Options, error) {

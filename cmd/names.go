@@ -8,7 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // podTypes are kubectl's names of the pod resource: plural, singular and short. As in kubectl,
@@ -24,7 +24,7 @@ func isPodType(word string) bool {
 // aloneIsName is true, the single word pod is itself the name of a pod, as in kubectl logs and kubectl
 // exec. Otherwise it selects all pods, as in kubectl get. podRefs returns nil if no pod is named. Any
 // other resource type is a usage error.
-func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
+func podRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
 
 // resolve returns the names of the pods that refs name in the namespace. Missing joins the
 // errors for workloads that do not define a pod of that name.
-func resolve(layout identity.Layout, namespace string, refs []run.Ref) (names []string, missing error) {
+func resolve(layout identity.Layout, namespace string, refs []lookup.Ref) (names []string, missing error) {
 	for _, ref := range refs {
 		all, err := ref.ResolveAll(layout, namespace)
 		if err != nil {
@@ -81,21 +81,21 @@ func podTypeList(list string) error {
 }
 
 // podRef parses NAME, pod/NAME or deploy/NAME.
-func podRef(word string) (run.Ref, error) {
+func podRef(word string) (lookup.Ref, error) {
 	kind, name, ok := strings.Cut(word, "/")
 	switch {
 	case word == "":
-		return run.Ref{}, namesError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
+		return lookup.Ref{}, namesError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
 	case !ok && !looksLikeFile(word):
-		return run.Ref{Name: word}, nil
+		return lookup.Ref{Name: word}, nil
 	case looksLikeFile(word):
-		return run.Ref{}, namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
+		return lookup.Ref{}, namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
 	case !isPodType(kind) && (workloadKind(kind) == "" || name == ""):
-		return run.Ref{}, notPodNamed(kind, name)
+		return lookup.Ref{}, notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
-		return run.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
+		return lookup.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
 	}
-	return run.Ref{Kind: workloadKind(kind), Name: name}, nil
+	return lookup.Ref{Kind: workloadKind(kind), Name: name}, nil
 }
 
 // looksLikeFile reports whether a word looks like a path, or is - (standard input), rather than

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // pickFlags select pods of the namespace by name, by labels, or all of them.
@@ -18,11 +19,11 @@ type pickFlags struct {
 	selector string
 	all      bool
 
-	named []run.Ref
+	named []lookup.Ref
 	kinds kindFilter
 	match func(map[string]string) bool
 	// workloads are the names of the workloads by which the user selected pods, by the names of these pods
-	workloads map[string]run.Ref
+	workloads map[string]lookup.Ref
 }
 
 // kindFilter restricts the selection to pods that objects of these kinds define, as in 'stop deploy
@@ -31,7 +32,7 @@ type kindFilter []string
 
 // parseSelected parses the arguments of a command that acts on pods. These are names. If several is true
 // because --all or -l is set, they are one list of types.
-func parseSelected(given []string, several bool) (kinds kindFilter, named []run.Ref, err error) {
+func parseSelected(given []string, several bool) (kinds kindFilter, named []lookup.Ref, err error) {
 	if several && len(given) == 1 {
 		kinds, err = kindsOf(given[0])
 	}
@@ -99,23 +100,23 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 		return nil, err
 	}
 	namespace := a.namespaceOrDefault("default")
-	selectors := []run.Selector{{Namespace: namespace}}
+	selectors := []lookup.Selector{{Namespace: namespace}}
 	if len(f.named) > 0 {
 		selectors = nil
 	}
 	var missing error
-	f.workloads = map[string]run.Ref{}
+	f.workloads = map[string]lookup.Ref{}
 	for _, ref := range refs {
-		names, err := resolve(e.Layout(), namespace, []run.Ref{ref})
+		names, err := resolve(e.Layout(), namespace, []lookup.Ref{ref})
 		missing = errors.Join(missing, err)
 		for _, name := range names {
-			selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
+			selectors = append(selectors, lookup.Selector{Namespace: namespace, Names: []string{name}})
 			if ref.Kind != "" && ref.Kind != podKind {
 				f.workloads[name] = ref
 			}
 		}
 	}
-	pods, err := e.FindAll(ctx, selectors, func(sel run.Selector) {
+	pods, err := lookup.FindAll(ctx, &e.Node, selectors, func(sel lookup.Selector) {
 		if len(sel.Names) > 0 {
 			missing = errors.Join(missing, notFound(sel.Names[0]))
 		}
@@ -134,17 +135,17 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 }
 
 // refOf returns the name of the object by which the user selected a pod.
-func (f *pickFlags) refOf(id identity.Pod) run.Ref {
+func (f *pickFlags) refOf(id identity.Pod) lookup.Ref {
 	if ref, ok := f.workloads[id.Name]; ok {
 		return ref
 	}
-	return run.Ref{Kind: podKind, Name: id.Name}
+	return lookup.Ref{Kind: podKind, Name: id.Name}
 }
 
 // perWorkload groups pods by the object by which the user selected them, in the order of the pods.
 func (f *pickFlags) perWorkload(pods []run.Known) [][]run.Known {
 	var out [][]run.Known
-	at := map[run.Ref]int{}
+	at := map[lookup.Ref]int{}
 	for _, k := range pods {
 		ref := f.refOf(k.ID)
 		i, ok := at[ref]

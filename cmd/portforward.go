@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 func newPortForward(a *app) *cobra.Command {
@@ -54,7 +55,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		given = append([]string{"svc/" + given[1]}, given[2:]...)
 	}
 	service, isService := namedServices(given[:1])
-	var named run.Ref
+	var named lookup.Ref
 	if !isService {
 		var err error
 		if named, err = podRef(given[0]); err != nil {
@@ -95,7 +96,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		}
 		return engine.Forward(c.Context(), o)
 	}
-	refs, err := a.podsOfIDs(c.Context(), engine, []run.Ref{named}, anyID)
+	refs, err := a.podsOfIDs(c.Context(), engine, []lookup.Ref{named}, anyID)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // newRollout returns `podrun rollout`.
@@ -117,7 +118,7 @@ func undoReplicas(f *changeFlags, e *run.Engine, pods []run.Known, d definitionC
 	rollbacks := map[string]func() (rollback, error){} // by the name of the other replicas
 	for _, replicas := range f.perWorkload(pods) {
 		first := sync.OnceValues(func() (rollback, error) {
-			c, err := e.StoredCheckpoint(replicas[0].ID)
+			c, err := lookup.StoredCheckpoint(&e.Node, replicas[0].ID)
 			if err != nil || c == nil {
 				return rollback{}, err
 			}
@@ -308,7 +309,7 @@ func (a *app) rolloutOf(ctx context.Context, pick *pickFlags, e *run.Engine, rep
 	for {
 		var waiting []run.Known
 		for _, k := range replicas {
-			views, err := e.Pods(ctx, run.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+			views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
 			if err != nil {
 				return err
 			}

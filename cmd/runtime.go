@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 func newRuntime(a *app) *cobra.Command {
@@ -182,7 +183,7 @@ func (a *app) removePods(ctx context.Context, rt *run.Runtime) error {
 		return err
 	}
 	defer closeAll()
-	pods, err := engine.Find(ctx, run.Selector{})
+	pods, err := lookup.Find(ctx, &engine.Node, lookup.Selector{})
 	if err != nil {
 		return err
 	}

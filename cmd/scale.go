@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 type scaleFlags struct {
@@ -131,7 +132,7 @@ func (f *scaleFlags) check(c *cobra.Command, a *app) error {
 }
 
 // checkSelection rejects an empty selection, and objects without a number of pods.
-func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []run.Ref) error {
+func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []lookup.Ref) error {
 	hint := "use '" + c.CommandPath() + " deploy/NAME --replicas=2'; run 'podrun get all' to list the workloads"
 	switch several := f.all || f.labels != ""; {
 	case f.hasFiles() && (several || len(named) > 0):
@@ -144,7 +145,7 @@ func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []
 		return usageHint(errors.New("specify a workload by its type and name, or -f FILE"), hint)
 	}
 	for _, kind := range kinds {
-		named = append(named, run.Ref{Kind: kind})
+		named = append(named, lookup.Ref{Kind: kind})
 	}
 	for _, ref := range named {
 		if !manifest.IsReplicated(ref.Kind) {

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // Two equal signals within an interval count as one: timeout(1) signals its child and, about 0.2 ms later, its
@@ -154,7 +155,7 @@ func callWithin(limit time.Duration, do func()) {
 func (a *app) trackWork(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
 	a.work.mu.Lock()
 	defer a.work.mu.Unlock()
-	a.work.remaining = func() []string { return e.Remaining(pods) }
+	a.work.remaining = func() []string { return lookup.Remaining(&e.Node, pods) }
 	if limit == 0 {
 		return
 	}

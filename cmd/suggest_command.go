@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // unknownWord is the error for a word in the position of a command.
@@ -39,7 +40,7 @@ func (a *app) suggestCommand(e *problem.Error) {
 		if hint := a.likelyContainer(cause); hint != "" {
 			e.Hint = hint
 		}
-	case *run.OtherDefinition:
+	case *lookup.OtherDefinition:
 		if from, to := a.workloadAt(cause.Named); to > 0 {
 			e.Hint = fmt.Sprintf("a %s defines the pod %s: use %s", cause.Defined.Kind, cause.Named.Name, a.withWords(from, to, cause.Defined.String()))
 		}
@@ -88,7 +89,7 @@ func (a *app) likelyContainer(e *run.UnknownContainer) string {
 
 // workloadAt returns the indexes of the words that name a workload (deploy/web, or deploy web). The second one
 // is 0 if the command line does not contain them.
-func (a *app) workloadAt(r run.Ref) (from, to int) {
+func (a *app) workloadAt(r lookup.Ref) (from, to int) {
 	for i, word := range a.typed {
 		if word == "--" {
 			break

@@ -6,13 +6,14 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 func TestSuggestCommand(t *testing.T) {
 	unknown := func(name string, has ...string) error {
 		return &run.UnknownContainer{Asked: "container", Name: name, Has: has}
 	}
-	other := &run.OtherDefinition{Named: run.Ref{Kind: "Deployment", Name: "web"}, Defined: run.Ref{Kind: "Pod", Name: "web"}}
+	other := &lookup.OtherDefinition{Named: lookup.Ref{Kind: "Deployment", Name: "web"}, Defined: lookup.Ref{Kind: "Pod", Name: "web"}}
 	const unchanged = "unchanged"
 	for _, tc := range []struct {
 		line string

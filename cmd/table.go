@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // tableOptions specify the columns of a table of pods and the current time.
@@ -193,7 +193,7 @@ func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
 // is none.
 func pendingNote(pod *corev1.Pod, now time.Time) string {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == run.UpdatePending {
+		if c.Type == lookup.UpdatePending {
 			return oneLine(c.Reason + " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)) + ": " + c.Message)
 		}
 	}

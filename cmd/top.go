@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -94,7 +95,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	if refs, err = a.podsOfIDs(c.Context(), engine, refs, anyID); err != nil {
 		return err
 	}
-	sel := run.Selector{Namespace: a.namespaceRead(f.allNamespaces)}
+	sel := lookup.Selector{Namespace: a.namespaceRead(f.allNamespaces)}
 	named, missing := resolve(engine.Layout(), sel.Namespace, refs)
 	if missing != nil {
 		return missing

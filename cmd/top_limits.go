@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // usageLimits maps pods to their limits, and containers of pods to theirs.
@@ -18,8 +19,8 @@ type usageLimits map[usageKey]corev1.ResourceList
 type usageKey struct{ namespace, pod, container string }
 
 // limitsOf returns the limits of the selected pods.
-func limitsOf(ctx context.Context, e *run.Engine, sel run.Selector) (usageLimits, error) {
-	known, err := e.Find(ctx, sel)
+func limitsOf(ctx context.Context, e *run.Engine, sel lookup.Selector) (usageLimits, error) {
+	known, err := lookup.Find(ctx, &e.Node, sel)
 	if err != nil {
 		return nil, err
 	}

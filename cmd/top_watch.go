@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -19,7 +20,7 @@ const topPause = time.Second
 
 // watchUsage measures the usage until ctx ends. On a terminal it shows the usage in a live view.
 // Otherwise it prints all pods after each measurement, but the headings only once.
-func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messages *heldMessages, sel run.Selector, measure func(context.Context) ([]serve.PodUsage, error)) error {
+func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messages *heldMessages, sel lookup.Selector, measure func(context.Context) ([]serve.PodUsage, error)) error {
 	repeat := func(ctx context.Context, show func([]serve.PodUsage) error) error {
 		for {
 			usage, err := measure(ctx)
@@ -73,8 +74,8 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messag
 }
 
 // usageView adds the restarts and the last events of the pods to their usage.
-func (a *app) usageView(ctx context.Context, f *topFlags, e *run.Engine, sel run.Selector, usage []serve.PodUsage) (*usageView, error) {
-	views, err := e.Pods(ctx, sel)
+func (a *app) usageView(ctx context.Context, f *topFlags, e *run.Engine, sel lookup.Selector, usage []serve.PodUsage) (*usageView, error) {
+	views, err := lookup.Pods(ctx, &e.Node, sel)
 	if err != nil {
 		return nil, err
 	}

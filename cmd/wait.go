@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 func newWait(a *app) *cobra.Command {
@@ -158,7 +159,7 @@ func (a *app) waitJobs(ctx context.Context, e *run.Engine, pick *pickFlags, o ru
 	if !slices.Contains([]lifecycle.Goal{lifecycle.GoalSucceeded, lifecycle.GoalFailed, lifecycle.GoalCompleted, lifecycle.GoalDeleted}, o.For) {
 		return false, nil
 	}
-	var rest []run.Ref
+	var rest []lookup.Ref
 	for _, ref := range pick.named {
 		if ref.Kind != "Job" {
 			rest = append(rest, ref)

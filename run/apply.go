@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // ApplyInput is the input of Apply.
@@ -100,7 +101,7 @@ func (a *application) startPods(ctx context.Context) error {
 	results, err := a.engine.ApplyPods(ctx, a.Objects, a.Options)
 	for i, r := range results {
 		a.report.Entries = append(a.report.Entries, Entry{Kind: kindPod, Result: r, Pod: a.Objects.Pods[i].Object,
-			Remains: r.Err != nil && len(a.engine.Remaining([]identity.Pod{r.ID})) > 0})
+			Remains: r.Err != nil && len(lookup.Remaining(&a.engine.Node, []identity.Pod{r.ID})) > 0})
 	}
 	return err
 }

@@ -5,13 +5,14 @@ import (
 	"errors"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
 // prunePods deletes the pods and workloads of podrun whose labels match and that the input does not contain. The
 // results and the error are those of Delete.
 func (a *application) prunePods(ctx context.Context) ([]Result, error) {
-	known, err := a.engine.Find(ctx, Selector{})
+	known, err := lookup.Find(ctx, &a.engine.Node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}

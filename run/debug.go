@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
 )
 
@@ -31,16 +32,16 @@ type DebugTarget struct {
 // DebugTarget finds the running pod to which Debug can add a container. The error is of kind Failed if the pod is not
 // found or does not run, and Runtime if the runtime does not respond.
 func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (DebugTarget, error) {
-	seen, err := e.observePod(ctx, namespace, name)
+	seen, err := lookup.ObservePod(ctx, &e.Node, namespace, name)
 	if err != nil {
 		return DebugTarget{}, err
 	}
-	ended := lifecycle.Next(seen.pod, lifecycle.World{Observed: seen.obs, Now: time.Now(), Since: lifecycle.StartTime(seen.pod, seen.obs)}).Ended
-	if sandbox := seen.obs.Sandbox(); sandbox == nil || !sandbox.Ready || ended {
-		return DebugTarget{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.id.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
-			Hint: "run 'podrun get " + seen.id.Name + "' to show its state, or 'podrun start' to start a stopped pod"}
+	ended := lifecycle.Next(seen.Pod, lifecycle.World{Observed: seen.Obs, Now: time.Now(), Since: lifecycle.StartTime(seen.Pod, seen.Obs)}).Ended
+	if sandbox := seen.Obs.Sandbox(); sandbox == nil || !sandbox.Ready || ended {
+		return DebugTarget{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.ID.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
+			Hint: "run 'podrun get " + seen.ID.Name + "' to show its state, or 'podrun start' to start a stopped pod"}
 	}
-	return DebugTarget{known: observe.Known{ID: seen.id, Pod: seen.pod}, obs: seen.obs}, nil
+	return DebugTarget{known: observe.Known{ID: seen.ID, Pod: seen.Pod}, obs: seen.Obs}, nil
 }
 
 // Name returns a name for an ephemeral container in the format of `kubectl debug`:

@@ -10,13 +10,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // DeleteInput selects the objects that Delete deletes.
 type DeleteInput struct {
 	Options   DeleteOptions
 	Namespace string // of Named and Every
-	Named     []Ref
+	Named     []lookup.Ref
 	Every     *Selection        // instead of names; nil if there are names or files
 	Files     *manifest.Objects // the objects of manifests; nil if there are none
 	// IgnoreMissing makes a named object that does not exist part of the report's Missing instead of an
@@ -52,7 +53,7 @@ type deletion struct {
 	DeleteInput
 	report Report
 	// jobOf maps the namespace/name of a pod to the Job or CronJob of Files that defines it.
-	jobOf map[string]Ref
+	jobOf map[string]lookup.Ref
 	// gone are the Jobs, CronJobs and workloads that this Delete has deleted or marked. A pod of one of them
 	// that does not exist is not missing.
 	gone    map[object]bool
@@ -62,14 +63,14 @@ type deletion struct {
 // object identifies an object of any kind.
 type object struct {
 	namespace string
-	Ref
+	lookup.Ref
 }
 
 // Delete deletes Jobs and CronJobs with their pods, marks workloads as deleted, removes pods and everything that
 // podrun created for them, and removes Services. It can be repeated if it is interrupted. The report contains what
 // has been deleted, even if there is an error; the errors of pods are in their entries.
 func (e *Engine) Delete(ctx context.Context, in DeleteInput) (Report, error) {
-	d := &deletion{engine: e, DeleteInput: in, jobOf: map[string]Ref{}, gone: map[object]bool{}}
+	d := &deletion{engine: e, DeleteInput: in, jobOf: map[string]lookup.Ref{}, gone: map[object]bool{}}
 	d.Options.Found = in.Every == nil
 	if !in.DryRun {
 		d.Options.Basics = e.ReadBasics(ctx)
@@ -117,7 +118,7 @@ func (d *deletion) find(ctx context.Context) ([]Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := d.engine.FindAll(ctx, selectors, func(sel Selector) {
+	pods, err := lookup.FindAll(ctx, &d.engine.Node, selectors, func(sel lookup.Selector) {
 		if len(sel.Names) > 0 {
 			d.podMissing(sel.Namespace, sel.Names[0])
 		}
@@ -129,22 +130,22 @@ func (d *deletion) find(ctx context.Context) ([]Known, error) {
 }
 
 // selectors returns one selector for all pods of --all or -l, or one for each named pod.
-func (d *deletion) selectors() (out []Selector, err error) {
+func (d *deletion) selectors() (out []lookup.Selector, err error) {
 	if d.Every != nil {
-		return []Selector{{Namespace: d.namespace()}}, nil
+		return []lookup.Selector{{Namespace: d.namespace()}}, nil
 	}
 	if d.Files != nil {
 		for _, p := range d.Files.Pods {
-			out = append(out, Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+			out = append(out, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		}
 	}
 	for id, kind := range d.fileWorkloads() {
-		names, err := Ref{Kind: kind, Name: id.Name}.Replicas(d.engine.Layout(), id.Namespace)
+		names, err := lookup.Ref{Kind: kind, Name: id.Name}.Replicas(d.engine.Layout(), id.Namespace)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			out = append(out, Selector{Namespace: id.Namespace, Names: []string{name}})
+			out = append(out, lookup.Selector{Namespace: id.Namespace, Names: []string{name}})
 		}
 	}
 	for _, ref := range d.Named {
@@ -157,19 +158,19 @@ func (d *deletion) selectors() (out []Selector, err error) {
 			continue
 		}
 		for _, name := range names {
-			out = append(out, Selector{Namespace: d.Namespace, Names: []string{name}})
+			out = append(out, lookup.Selector{Namespace: d.Namespace, Names: []string{name}})
 		}
 	}
 	return out, nil
 }
 
 // podsOf returns the names of the pods of a named object. A workload that this Delete has marked may have none.
-func (d *deletion) podsOf(ref Ref) ([]string, error) {
+func (d *deletion) podsOf(ref lookup.Ref) ([]string, error) {
 	if d.gone[object{d.Namespace, ref}] {
 		return ref.Replicas(d.engine.Layout(), d.Namespace)
 	}
 	names, err := ref.ResolveAll(d.engine.Layout(), d.Namespace)
-	if _, none := errors.AsType[*NoReplicas](err); none && d.DryRun {
+	if _, none := errors.AsType[*lookup.NoReplicas](err); none && d.DryRun {
 		d.report.Entries = append(d.report.Entries, d.entry(ref.Kind, d.Namespace, ref.Name, OutcomeDryDelete))
 		return nil, nil
 	}
@@ -184,7 +185,7 @@ func (d *deletion) podMissing(namespace, name string) {
 			return // podrun serve has removed it
 		}
 	}
-	ref := Ref{Name: name}
+	ref := lookup.Ref{Name: name}
 	if job, of := d.jobOf[namespace+"/"+name]; of {
 		if d.gone[object{namespace, job}] {
 			return // there was none, or it was deleted with the Job
@@ -200,7 +201,7 @@ func isReplica(workload object, namespace, name string) bool {
 	return replica && namespace == workload.namespace
 }
 
-func (d *deletion) refMissing(ref Ref, err error) {
+func (d *deletion) refMissing(ref lookup.Ref, err error) {
 	d.Options.Found = false
 	if d.IgnoreMissing {
 		d.report.Missing = append(d.report.Missing, ref)

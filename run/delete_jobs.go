@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"slices"
+
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // deleteJobs deletes the selected Jobs and CronJobs of 'podrun serve', with their pods.
@@ -12,7 +14,7 @@ func (d *deletion) deleteJobs(ctx context.Context) error {
 		if err != nil {
 			break
 		}
-		var deleted []Ref
+		var deleted []lookup.Ref
 		var results []Result
 		outcome := OutcomeDeleted
 		if d.DryRun {
@@ -31,9 +33,9 @@ func (d *deletion) deleteJobs(ctx context.Context) error {
 }
 
 // selectedJobs returns the Jobs and CronJobs that the input selects, by namespace. They may not exist.
-func (d *deletion) selectedJobs() (map[string][]Ref, error) {
-	out := map[string][]Ref{}
-	add := func(namespace string, ref Ref) {
+func (d *deletion) selectedJobs() (map[string][]lookup.Ref, error) {
+	out := map[string][]lookup.Ref{}
+	add := func(namespace string, ref lookup.Ref) {
 		if ref.Kind == "Job" || ref.Kind == kindCronJob {
 			out[namespace] = append(out[namespace], ref)
 		}
@@ -41,7 +43,7 @@ func (d *deletion) selectedJobs() (map[string][]Ref, error) {
 	if d.Files != nil {
 		for _, p := range d.Files.Pods {
 			kind, name := p.WorkloadRef()
-			ref := Ref{Kind: kind, Name: name}
+			ref := lookup.Ref{Kind: kind, Name: name}
 			add(p.Object.Namespace, ref)
 			if kind == "Job" || kind == kindCronJob {
 				d.jobOf[p.Object.Namespace+"/"+p.Object.Name] = ref
@@ -54,28 +56,28 @@ func (d *deletion) selectedJobs() (map[string][]Ref, error) {
 	if d.Every == nil || len(d.Every.Kinds) == 0 {
 		return out, nil
 	}
-	jobs, cronJobs, err := Jobs(d.engine.Layout(), d.namespace(), d.engine.WarnOnce)
+	jobs, cronJobs, err := lookup.Jobs(d.engine.Layout(), d.namespace(), d.engine.WarnOnce)
 	for _, j := range jobs {
 		if slices.Contains(d.Every.Kinds, "Job") && d.Every.Labels(j.Object.Labels) {
-			add(j.Object.Namespace, Ref{Kind: "Job", Name: j.Object.Name})
+			add(j.Object.Namespace, lookup.Ref{Kind: "Job", Name: j.Object.Name})
 		}
 	}
 	for _, c := range cronJobs {
 		if slices.Contains(d.Every.Kinds, kindCronJob) && d.Every.Labels(c.Labels) {
-			add(c.Namespace, Ref{Kind: kindCronJob, Name: c.Name})
+			add(c.Namespace, lookup.Ref{Kind: kindCronJob, Name: c.Name})
 		}
 	}
 	return out, err
 }
 
 // existingJobs returns the refs of existing Jobs and CronJobs.
-func (d *deletion) existingJobs(namespace string, refs []Ref) (existing []Ref, err error) {
-	jobs, cronJobs, err := Jobs(d.engine.Layout(), namespace, d.engine.WarnOnce)
+func (d *deletion) existingJobs(namespace string, refs []lookup.Ref) (existing []lookup.Ref, err error) {
+	jobs, cronJobs, err := lookup.Jobs(d.engine.Layout(), namespace, d.engine.WarnOnce)
 	for _, j := range jobs {
-		existing = append(existing, Ref{Kind: "Job", Name: j.Object.Name})
+		existing = append(existing, lookup.Ref{Kind: "Job", Name: j.Object.Name})
 	}
 	for _, c := range cronJobs {
-		existing = append(existing, Ref{Kind: kindCronJob, Name: c.Name})
+		existing = append(existing, lookup.Ref{Kind: kindCronJob, Name: c.Name})
 	}
-	return slices.DeleteFunc(existing, func(ref Ref) bool { return !slices.Contains(refs, ref) }), err
+	return slices.DeleteFunc(existing, func(ref lookup.Ref) bool { return !slices.Contains(refs, ref) }), err
 }

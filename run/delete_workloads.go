@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -21,7 +22,7 @@ func (d *deletion) markWorkloads(ctx context.Context) (marked []store.WorkloadRe
 		case files[r.ID] == r.Kind:
 			return true
 		case d.Every == nil:
-			return r.ID.Namespace == d.Namespace && slices.Contains(d.Named, Ref{Kind: r.Kind, Name: r.ID.Name})
+			return r.ID.Namespace == d.Namespace && slices.Contains(d.Named, lookup.Ref{Kind: r.Kind, Name: r.ID.Name})
 		case !d.Every.AllNamespaces && r.ID.Namespace != d.Namespace:
 			return false
 		}
@@ -32,7 +33,7 @@ func (d *deletion) markWorkloads(ctx context.Context) (marked []store.WorkloadRe
 		return d.Every.Pods(Known{Pod: c.Pod, Definition: c.Definition})
 	})
 	for _, w := range marked {
-		d.gone[object{w.ID.Namespace, Ref{Kind: w.Kind, Name: w.ID.Name}}] = true
+		d.gone[object{w.ID.Namespace, lookup.Ref{Kind: w.Kind, Name: w.ID.Name}}] = true
 		d.report.Entries = append(d.report.Entries, d.entry(w.Kind, w.ID.Namespace, w.ID.Name, OutcomeMarked))
 	}
 	return marked, forget, err
@@ -59,7 +60,7 @@ func (d *deletion) fileWorkloads() map[identity.Pod]string {
 func (d *deletion) reportWorkloads(marked []store.WorkloadRecord, pods []Known) {
 	d.report.Entries = slices.DeleteFunc(d.report.Entries, func(e Entry) bool { return e.Outcome == OutcomeMarked })
 	for _, w := range marked {
-		of := object{w.ID.Namespace, Ref{Kind: w.Kind, Name: w.ID.Name}}
+		of := object{w.ID.Namespace, lookup.Ref{Kind: w.Kind, Name: w.ID.Name}}
 		if !slices.ContainsFunc(pods, func(k Known) bool { return isReplica(of, k.ID.Namespace, k.ID.Name) }) {
 			d.report.Entries = append(d.report.Entries, d.entry(w.Kind, w.ID.Namespace, w.ID.Name, OutcomeDeleted))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -36,24 +37,24 @@ func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": contai
 // is of kind Usage if the pod has no such container, Failed if the pod is not found or its
 // container does not run, and Runtime if the runtime does not respond.
 func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
-	seen, err := e.observePod(ctx, namespace, name)
+	seen, err := lookup.ObservePod(ctx, &e.Node, namespace, name)
 	if err != nil {
 		return ExecTarget{}, err
 	}
-	t := ExecTarget{Pod: seen.id}
-	t.Container, t.Among, err = chooseContainer(seen.pod, container)
+	t := ExecTarget{Pod: seen.ID}
+	t.Container, t.Among, err = chooseContainer(seen.Pod, container)
 	if err != nil {
-		return t, &problem.Error{Kind: problem.Usage, Object: "pod " + seen.id.String(), Err: err, Hint: "select one with -c"}
+		return t, &problem.Error{Kind: problem.Usage, Object: "pod " + seen.ID.String(), Err: err, Hint: "select one with -c"}
 	}
-	for _, c := range lifecycle.SpecContainers(seen.pod) {
+	for _, c := range lifecycle.SpecContainers(seen.Pod) {
 		if c.Container.Name == t.Container {
 			t.Stdin, t.TTY = c.Container.Stdin, c.Container.TTY
 		}
 	}
-	c := seen.obs.Container(t.Container)
-	if c == nil && lifecycle.FindContainer(seen.pod, t.Container).Ephemeral {
+	c := seen.Obs.Container(t.Container)
+	if c == nil && lifecycle.FindContainer(seen.Pod, t.Container).Ephemeral {
 		// The container may have exited permanently in an earlier sandbox.
-		c = seen.obs.Newest(t.Container)
+		c = seen.Obs.Newest(t.Container)
 	}
 	if c == nil || c.State != lifecycle.Running {
 		return t, e.withProgress(t, c, t.notRunning(c))

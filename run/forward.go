@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
 )
 
@@ -59,7 +60,7 @@ type ForwardOptions struct {
 // port, Failed if podrun cannot listen on a port or the pod does not run, and Runtime if the
 // runtime does not respond.
 func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
-	seen, err := e.observePod(ctx, o.Namespace, o.Name)
+	seen, err := lookup.ObservePod(ctx, &e.Node, o.Namespace, o.Name)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 			return err
 		}
 	}
-	f := &forwarder{engine: e, id: seen.id, options: o, slots: make(chan struct{}, maxForwarded)}
+	f := &forwarder{engine: e, id: seen.ID, options: o, slots: make(chan struct{}, maxForwarded)}
 	if err := f.find(ctx); err != nil { // before podrun listens on any port
 		return err
 	}
@@ -91,18 +92,18 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 }
 
 // remotePort finds a pod's port by number or name.
-func remotePort(s seen, name string) (int, error) {
+func remotePort(s lookup.Seen, name string) (int, error) {
 	if n, err := strconv.Atoi(name); err == nil {
 		return n, nil
 	}
-	for _, c := range s.pod.Spec.Containers {
+	for _, c := range s.Pod.Spec.Containers {
 		for _, p := range c.Ports {
 			if p.Name == name {
 				return int(p.ContainerPort), nil
 			}
 		}
 	}
-	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container declares a port named %q", name), Hint: "give the number of the port, or run 'podrun describe " + s.id.Name + "' to show the names"}
+	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.ID.String(), Err: fmt.Errorf("no container declares a port named %q", name), Hint: "give the number of the port, or run 'podrun describe " + s.ID.Name + "' to show the names"}
 }
 
 // forwarder forwards the connections of one command.
@@ -253,11 +254,11 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 
 // find finds the pod's sandbox. It returns errNoSandbox if the pod has no sandbox at the moment.
 func (f *forwarder) find(ctx context.Context) error {
-	seen, err := f.engine.observePod(ctx, f.id.Namespace, f.id.Name)
+	seen, err := lookup.ObservePod(ctx, &f.engine.Node, f.id.Namespace, f.id.Name)
 	if err != nil {
 		return err
 	}
-	box := seen.obs.Sandbox()
+	box := seen.Obs.Sandbox()
 	if box == nil || !box.Ready {
 		return noSandbox(f.id)
 	}

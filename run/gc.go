@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/stop"
@@ -119,7 +120,7 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := e.Find(ctx, Selector{})
+	pods, err := lookup.Find(ctx, &e.Node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -76,7 +77,7 @@ func (e *Engine) statusAfter(ctx context.Context, id string, from runtimeapi.Con
 // removed returns the error for a container that was removed after podrun had observed it. If its pod was deleted,
 // the error is that of a pod that does not exist, with the reason.
 func (e *Engine) removed(ctx context.Context, t ExecTarget) error {
-	known, err := e.Find(ctx, Selector{Namespace: t.Pod.Namespace, Names: []string{t.Pod.Name}})
+	known, err := lookup.Find(ctx, &e.Node, lookup.Selector{Namespace: t.Pod.Namespace, Names: []string{t.Pod.Name}})
 	if err == nil && !slices.ContainsFunc(known, func(k Known) bool { return k.ID.UID == t.Pod.UID }) {
 		return deleted(t.Pod)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // Image is an image that the runtime has.
@@ -81,7 +82,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 		used[c.ImageRef], used[c.ImageId], used[c.GetImage().GetImage()] = true, true, true
 		used[imagepull.FullName(c.GetImage().GetUserSpecifiedImage())] = true
 	}
-	pods, err := e.Find(ctx, Selector{})
+	pods, err := lookup.Find(ctx, &e.Node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}

@@ -17,87 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
-
-// JobObject is a Job that `podrun serve` runs, with the API's defaults and its status. Pods are the
-// names of its pods, in the order in which they were created.
-type JobObject struct {
-	Object *batchv1.Job
-	Pods   []string
-}
-
-// Jobs reads the Jobs and CronJobs that `podrun serve` runs in a namespace; "" means all
-// namespaces. The results are sorted by namespace and name. Jobs does not call the runtime. It
-// calls warn for each record that it cannot read.
-func Jobs(layout identity.Layout, namespace string, warn func(problem.Problem)) (jobs []JobObject, cronJobs []*batchv1.CronJob, err error) {
-	records, err := store.ReadRecords(layout)
-	if err != nil {
-		return nil, nil, err
-	}
-	for path, err := range records.Unreadable {
-		warn(problem.WarningOf(fmt.Errorf("read %s: %w", path, err)))
-	}
-	for _, r := range records.Jobs {
-		if r.Deleted || namespace != "" && r.Job.Namespace != namespace {
-			continue
-		}
-		o := JobObject{Object: manifest.WithDefaults(r.Job)}
-		for _, p := range r.Pods {
-			o.Pods = append(o.Pods, p.Name)
-		}
-		jobs = append(jobs, o)
-	}
-	for _, r := range records.CronJobs {
-		if !r.Deleted && (namespace == "" || r.CronJob.Namespace == namespace) {
-			cronJobs = append(cronJobs, manifest.CronJobWithDefaults(r.CronJob))
-		}
-	}
-	return jobs, cronJobs, nil
-}
-
-// podOfJob returns the name of the newest pod of a Job that `podrun serve` runs, or of the newest
-// Job of a CronJob. It returns "" if there is none.
-func podOfJob(layout identity.Layout, namespace string, r Ref) (string, error) {
-	if r.Kind != "Job" && r.Kind != "CronJob" {
-		return "", nil
-	}
-	jobs, cronJobs, err := Jobs(layout, namespace, func(problem.Problem) {})
-	if err != nil {
-		return "", err
-	}
-	for _, c := range cronJobs {
-		if r.Kind != "CronJob" || c.Name != r.Name {
-			continue
-		}
-		var newest *JobObject
-		for i := range jobs {
-			j := &jobs[i]
-			if metav1.IsControlledBy(j.Object, c) && len(j.Pods) > 0 && (newest == nil || newest.Object.CreationTimestamp.Before(&j.Object.CreationTimestamp)) {
-				newest = j
-			}
-		}
-		if newest == nil {
-			return "", &problem.Error{Kind: problem.Failed, Object: "cronjob " + r.Name, Err: errors.New("has no pod"), Hint: "run 'podrun get cronjob " + r.Name + "' to see its last run"}
-		}
-		return newest.Pods[len(newest.Pods)-1], nil
-	}
-	for _, j := range jobs {
-		if r.Kind == "Job" && j.Object.Name == r.Name {
-			if len(j.Pods) == 0 {
-				return "", &problem.Error{Kind: problem.Failed, Object: "job " + r.Name, Err: errors.New("has no pod"), Hint: "run 'podrun describe job " + r.Name + "' to see why"}
-			}
-			return j.Pods[len(j.Pods)-1], nil
-		}
-	}
-	return "", nil
-}
 
 // ManualAnnotation marks a Job that a user created from a CronJob, as kubectl does.
 const ManualAnnotation = "cronjob.kubernetes.io/instantiate"
@@ -193,12 +120,12 @@ func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Rec
 // deleted, so that `podrun serve` or another call completes an interrupted deletion. If a file of
 // `podrun serve` defines one of them, podrun does not run it again until its definition in the file
 // changes. The result found contains the refs of the Jobs and CronJobs that existed.
-func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o DeleteOptions) (found []Ref, results []Result, err error) {
+func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []lookup.Ref, o DeleteOptions) (found []lookup.Ref, results []Result, err error) {
 	marked, err := changeRecords(ctx, e, func(records *store.Records) (*store.Records, error) {
 		now := metav1.NewTime(time.Now().Truncate(time.Second))
 		out := &store.Records{}
 		names := func(kind string, o metav1.Object) bool {
-			return o.GetNamespace() == namespace && slices.Contains(refs, Ref{Kind: kind, Name: o.GetName()})
+			return o.GetNamespace() == namespace && slices.Contains(refs, lookup.Ref{Kind: kind, Name: o.GetName()})
 		}
 		for _, c := range records.CronJobs {
 			if c.Deleted || !names("CronJob", c.CronJob) {
@@ -210,14 +137,14 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o
 					return out, err
 				}
 			}
-			out.CronJobs, found = append(out.CronJobs, c), append(found, Ref{Kind: "CronJob", Name: c.CronJob.Name})
+			out.CronJobs, found = append(out.CronJobs, c), append(found, lookup.Ref{Kind: "CronJob", Name: c.CronJob.Name})
 		}
 		for _, j := range records.Jobs {
 			owned := slices.ContainsFunc(out.CronJobs, func(c *store.CronJobRecord) bool { return j.OwnedBy(c.CronJob) })
 			if named := names("Job", j.Job); j.Deleted || !named && !owned {
 				continue
 			} else if named {
-				found = append(found, Ref{Kind: "Job", Name: j.Job.Name})
+				found = append(found, lookup.Ref{Kind: "Job", Name: j.Job.Name})
 			}
 			out.Jobs = append(out.Jobs, j)
 			if j.Job.DeletionTimestamp == nil {
@@ -232,14 +159,14 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []Ref, o
 	if err != nil || len(found) == 0 {
 		return found, nil, err
 	}
-	sel := Selector{Namespace: namespace}
+	sel := lookup.Selector{Namespace: namespace}
 	for _, j := range marked.Jobs {
 		for _, p := range j.Pods {
 			sel.Names = append(sel.Names, p.Name)
 		}
 	}
 	if len(sel.Names) > 0 {
-		pods, err := e.Find(ctx, sel)
+		pods, err := lookup.Find(ctx, &e.Node, sel)
 		if err == nil {
 			results, err = e.DeletePods(ctx, pods, o)
 		}
@@ -296,11 +223,11 @@ func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifec
 	object := "job " + name
 	var uid types.UID
 	for ; ; found = true {
-		jobs, _, err := Jobs(e.Layout(), namespace, func(problem.Problem) {})
+		jobs, _, err := lookup.Jobs(e.Layout(), namespace, func(problem.Problem) {})
 		if err != nil {
 			return found, err
 		}
-		i := slices.IndexFunc(jobs, func(j JobObject) bool { return j.Object.Name == name && (!found || j.Object.UID == uid) })
+		i := slices.IndexFunc(jobs, func(j lookup.JobObject) bool { return j.Object.Name == name && (!found || j.Object.UID == uid) })
 		switch {
 		case i < 0 && (!found || goal == lifecycle.GoalDeleted):
 			return found, nil

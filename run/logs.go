@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
 )
 
@@ -30,12 +31,12 @@ type LogsRequest struct {
 // kind Usage if the pod has no such container, and of kind Runtime if the runtime does not
 // respond.
 func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
-	seen, err := e.observePod(ctx, r.Namespace, r.Name)
+	seen, err := lookup.ObservePod(ctx, &e.Node, r.Namespace, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	object, obs := "pod "+seen.id.String(), seen.obs
-	names, err := logNames(seen.pod, obs, r)
+	object, obs := "pod "+seen.ID.String(), seen.Obs
+	names, err := logNames(seen.Pod, obs, r)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: "name one of them with -c, or omit -c for the logs of all"}
 	}
@@ -52,7 +53,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		case c == nil:
 			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has not been created yet")}
 		default:
-			out = append(out, Log{Pod: seen.id, Container: name, ID: c.ID, Path: c.LogPath, State: c.State, FinishedAt: c.FinishedAt})
+			out = append(out, Log{Pod: seen.ID, Container: name, ID: c.ID, Path: c.LogPath, State: c.State, FinishedAt: c.FinishedAt})
 		}
 	}
 	if len(out) == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/reconcile"
 )
 
@@ -17,7 +18,7 @@ type Report struct {
 	// Entries has one record for each object, in the order in which the operation acted on them.
 	Entries []Entry
 	// Missing are named objects that do not exist, if the input ignores them.
-	Missing []Ref
+	Missing []lookup.Ref
 	// Notes are warnings that depend on the whole report.
 	Notes problem.List
 }

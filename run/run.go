@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -122,7 +123,7 @@ func (e *Engine) CheckNew(ctx context.Context, objects *manifest.Objects, hint s
 func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
 	var errs []error
 	for _, p := range objects.Pods {
-		views, err := e.Pods(ctx, Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+		views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		if err != nil {
 			return nil, err
 		}

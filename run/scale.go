@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -160,7 +161,7 @@ type workload struct {
 }
 
 // String returns the name as kubectl prints it: deployment/web.
-func (w *workload) String() string { return Ref{Kind: w.kind, Name: w.id.Name}.String() }
+func (w *workload) String() string { return lookup.Ref{Kind: w.kind, Name: w.id.Name}.String() }
 
 // readWorkload reads a workload. The error is of kind Failed if the workload does not exist, or if
 // podrun runs only one pod for it.
@@ -180,11 +181,11 @@ func (e *Engine) readWorkload(kind string, id identity.Pod) (*workload, error) {
 		w.origin, err = e.originOf(w)
 		return w, err
 	}
-	ref := Ref{Kind: kind, Name: id.Name}
+	ref := lookup.Ref{Kind: kind, Name: id.Name}
 	if _, err := ref.Resolve(e.Layout(), id.Namespace); err != nil {
 		return nil, err
 	}
-	if _, exists := ref.definedIn(e.Layout(), id.Namespace); exists {
+	if _, exists := ref.DefinedIn(e.Layout(), id.Namespace); exists {
 		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: errors.New("podrun runs one pod for it"),
 			Hint: "add the annotation " + identity.AnnotationReplicas + ": " + identity.ReplicasHonour + " to the " + kind + " and apply it again; to stop its pod, run 'podrun stop " + w.String() + "'"}
 	}

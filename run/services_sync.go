@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
 	"github.com/podrun/podrun/service"
@@ -71,7 +72,7 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 	if err != nil {
 		return nil, serviceError("", err)
 	}
-	views, err := e.Pods(ctx, Selector{})
+	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 
 // servicePods returns the facts about all pods that are needed to compute endpoints.
 func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
-	views, err := e.Pods(ctx, Selector{})
+	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
 }
 
 // endpointPods returns the facts about the pods that may be endpoints.
-func (e *Engine) endpointPods(views []View) []service.Pod {
+func (e *Engine) endpointPods(views []lookup.View) []service.Pod {
 	supervised := e.Supervised()
 	var out []service.Pod
 	for _, v := range views {
@@ -198,7 +199,7 @@ func (e *Engine) endpointPods(views []View) []service.Pod {
 
 // servicePod returns the facts about one pod. Without supervision, no process runs readiness probes,
 // and earlier results may be outdated; a pod then counts as ready when its containers run.
-func servicePod(v View, supervised bool) service.Pod {
+func servicePod(v lookup.View, supervised bool) service.Pod {
 	spec, status := v.Object.Spec, v.Object.Status
 	p := service.Pod{Namespace: v.ID.Namespace, Name: v.ID.Name, UID: v.ID.UID, Labels: v.Object.Labels,
 		Ready: podutil.IsPodReady(v.Object), Terminating: v.Stopped || v.Deletion != nil || v.Object.DeletionTimestamp != nil,
@@ -226,7 +227,7 @@ func servicePod(v View, supervised bool) service.Pod {
 // syncNames writes the names to the file for pods that will start, and then to the hosts files of all
 // pods. When podrun starts a container, it holds the same lock while it writes the hosts file, so the
 // file is complete either before or after the synchronization.
-func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []View) error {
+func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []lookup.View) error {
 	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)
 	if err != nil {
 		return err

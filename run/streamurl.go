@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // ExecURL requests from the runtime a URL for running a command in a container. The errors are
@@ -40,20 +41,20 @@ func (e *Engine) AttachURL(ctx context.Context, namespace, name, container strin
 // PortForwardURL requests from the runtime a URL for forwarding connections to ports of a pod. The
 // error is of kind Failed if the sandbox is not running.
 func (e *Engine) PortForwardURL(ctx context.Context, namespace, name string) (string, error) {
-	seen, err := e.observePod(ctx, namespace, name)
+	seen, err := lookup.ObservePod(ctx, &e.Node, namespace, name)
 	if err != nil {
 		return "", err
 	}
-	box := seen.obs.Sandbox()
+	box := seen.Obs.Sandbox()
 	if box == nil || !box.Ready {
-		return "", noSandbox(seen.id)
+		return "", noSandbox(seen.ID)
 	}
 	url, err := e.Client.PortForwardURL(ctx, box.ID)
 	switch {
 	case status.Code(err) == codes.NotFound:
-		return "", noSandbox(seen.id)
+		return "", noSandbox(seen.ID)
 	case err != nil:
-		err = &problem.Error{Kind: problem.Runtime, Object: "pod " + seen.id.String(), Op: "forward ports", Err: err}
+		err = &problem.Error{Kind: problem.Runtime, Object: "pod " + seen.ID.String(), Op: "forward ports", Err: err}
 	}
 	return url, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -56,7 +57,7 @@ const deletedPoll = 50 * time.Millisecond
 // waitDeleted waits until nothing of the pod remains on this host.
 func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 	for {
-		left, err := e.Find(ctx, Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+		left, err := lookup.Find(ctx, &e.Node, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
 		if err != nil || len(left) == 0 {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -28,27 +29,27 @@ type WorkloadView struct {
 // Workloads returns the workloads that define pods, and those that have been scaled to 0, in a
 // namespace. The namespace "" means all namespaces. The result is sorted by namespace, name and
 // kind.
-func (e *Engine) Workloads(views []View, namespace string, now time.Time) ([]WorkloadView, error) {
+func (e *Engine) Workloads(views []lookup.View, namespace string, now time.Time) ([]WorkloadView, error) {
 	var out []WorkloadView
 	records, err := e.workloadRecords(namespace)
 	if err != nil {
 		return nil, err
 	}
-	replicas := map[string][]View{}
+	replicas := map[string][]lookup.View{}
 	for _, v := range views {
 		if v.Definition.Honours() {
 			key := v.Definition.Kind + " " + v.ID.Namespace + "/" + v.Definition.WorkloadName(v.ID.Name)
 			replicas[key] = append(replicas[key], v)
 			continue
 		}
-		w, err := workloadOf(v.Pod, v.Definition, []View{v}, nil, now)
+		w, err := workloadOf(v.Pod, v.Definition, []lookup.View{v}, nil, now)
 		if err != nil {
 			return nil, err
 		}
 		out = appendWorkload(out, w)
 	}
 	for key, of := range replicas {
-		slices.SortFunc(of, func(a, b View) int { return replicaOf(a) - replicaOf(b) })
+		slices.SortFunc(of, func(a, b lookup.View) int { return replicaOf(a) - replicaOf(b) })
 		record := records[key]
 		delete(records, key)
 		w, err := workloadOf(of[0].Pod, of[0].Definition, of, record, now)
@@ -82,7 +83,7 @@ func appendWorkload(out []WorkloadView, w *WorkloadView) []WorkloadView {
 }
 
 // replicaOf returns the index of a pod among the replicas of its workload.
-func replicaOf(v View) int {
+func replicaOf(v lookup.View) int {
 	index, _ := manifest.ReplicaIndex(v.Definition.WorkloadName(v.ID.Name), v.ID.Name)
 	return index
 }
@@ -105,7 +106,7 @@ func (e *Engine) workloadRecords(namespace string) (map[string]*store.WorkloadRe
 
 // workloadOf returns the workload that defines a pod, or nil if no workload defines it. The argument
 // record may be nil.
-func workloadOf(pod *corev1.Pod, by *manifest.Definition, views []View, record *store.WorkloadRecord, now time.Time) (*WorkloadView, error) {
+func workloadOf(pod *corev1.Pod, by *manifest.Definition, views []lookup.View, record *store.WorkloadRecord, now time.Time) (*WorkloadView, error) {
 	o, err := manifest.WorkloadObject(pod, by)
 	if o == nil || err != nil {
 		return nil, err

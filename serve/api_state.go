@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/nodeapi"
 	"github.com/podrun/podrun/serve/source"
@@ -208,7 +209,7 @@ func sourceStates(snapshot *source.Snapshot) []nodeapi.Source {
 
 // pods returns all pods, as `podrun get -A -o json` shows them.
 func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
-	views, err := a.engine.Pods(ctx, run.Selector{})
+	views, err := lookup.Pods(ctx, &a.engine.Node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
 
 // events returns the events in the journals, ordered by time.
 func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event, error) {
-	list, err := run.EventsOf(ctx, a.engine.Layout(), func(id identity.Pod) bool {
+	list, err := lookup.EventsOf(ctx, a.engine.Layout(), func(id identity.Pod) bool {
 		return (namespace == "" || id.Namespace == namespace) && (pod == "" || id.Name == pod)
 	})
 	if err != nil && list != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
@@ -81,11 +82,11 @@ func noteJobs(c *jobs.Controller, n *node.Node) {
 
 // jobPods reads the states of pods of Jobs.
 func jobPods(ctx context.Context, e *run.Engine, namespace string, names []string) (map[string]schedule.PodState, error) {
-	views, err := e.Pods(ctx, run.Selector{Namespace: namespace, Names: names})
+	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: namespace, Names: names})
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]run.View{}
+	seen := map[string]lookup.View{}
 	for _, v := range views {
 		// A pod without a UID could not be started yet.
 		if v.ID.UID != "" {
@@ -131,6 +132,6 @@ func absentPod(e *run.Engine, id identity.Pod) (schedule.PodState, error) {
 
 // isShutDown reports whether podrun stopped a pod because the host is shutting down. podrun starts
 // such a pod again after the boot.
-func isShutDown(e *run.Engine, v run.View) bool {
+func isShutDown(e *run.Engine, v lookup.View) bool {
 	return v.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !observe.ReadKept(e.Layout(), v.ID.UID).ShutDown.IsZero()
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -32,7 +32,7 @@ func Origins(layout identity.Layout) func(kind, key string) string {
 		}
 		namespace, name, _ := strings.Cut(key, "/")
 		record, err := store.ReadSource(layout, identity.Pod{Namespace: namespace, Name: name})
-		if err != nil || record == nil || !run.IsStored(layout, namespace, name) {
+		if err != nil || record == nil || !lookup.IsStored(layout, namespace, name) {
 			return ""
 		}
 		return record.Path

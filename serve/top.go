@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // Usage is the CPU and memory usage of a pod or a container. nil fields are unknown.
@@ -44,7 +45,7 @@ const topInterval = 1100 * time.Millisecond
 // Top measures the usage of the running pods that match, by namespace and name. It requests the
 // usage from the running supervisor. If there is none, it requests it from the runtime. If the
 // first sample has no rates, it takes a second one. The error is of kind Runtime.
-func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, error) {
+func Top(ctx context.Context, e *run.Engine, sel lookup.Selector) ([]PodUsage, error) {
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {
 		if s, err := serveSummary(ctx, e.Layout()); err == nil || ctx.Err() != nil {
@@ -72,7 +73,7 @@ func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, erro
 	}
 	out := podUsages(summary, sel, time.Now(), window)
 	for i := range out {
-		if pod := e.StoredPod(out[i].ID); pod != nil {
+		if pod := lookup.StoredPod(&e.Node, out[i].ID); pod != nil {
 			out[i].Labels = pod.Labels
 		}
 	}
@@ -96,7 +97,7 @@ func idOf(p *statsapi.PodStats) identity.Pod {
 }
 
 // rated reports whether the CPU rates of all matching pods are known.
-func rated(s *statsapi.Summary, sel run.Selector) bool {
+func rated(s *statsapi.Summary, sel lookup.Selector) bool {
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if !sel.Matches(idOf(p)) {
@@ -117,7 +118,7 @@ func rated(s *statsapi.Summary, sel run.Selector) bool {
 
 // podUsages returns the usages of the matching pods. It omits pods that have no running
 // container.
-func podUsages(s *statsapi.Summary, sel run.Selector, now time.Time, window time.Duration) []PodUsage {
+func podUsages(s *statsapi.Summary, sel lookup.Selector, now time.Time, window time.Duration) []PodUsage {
 	var out []PodUsage
 	for i := range s.Pods {
 		p := &s.Pods[i]

@@ -31,6 +31,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve"
@@ -133,7 +134,7 @@ func clusterTest(t *testing.T, test func(t *testing.T, r *rig)) {
 		test(t, r)
 		r.end()
 		e := r.engine()
-		known, err := e.Find(context.Background(), run.Selector{})
+		known, err := lookup.Find(context.Background(), &e.Node, lookup.Selector{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,8 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // statuses writes the status of pods to the API server, and deletes the objects of removed pods.
@@ -162,7 +162,7 @@ func (s *statuses) read(ctx context.Context, pod *corev1.Pod) {
 	if name == pod.Name && !s.cluster.hosted(pod.UID) {
 		return
 	}
-	views, err := s.cluster.node.Engine.Pods(ctx, run.Selector{Namespace: pod.Namespace, Names: []string{name}})
+	views, err := lookup.Pods(ctx, &s.cluster.node.Engine.Node, lookup.Selector{Namespace: pod.Namespace, Names: []string{name}})
 	if err != nil || len(views) != 1 || name == pod.Name && views[0].Object.UID != pod.UID {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // slowCalls makes CreateContainer take 0.4 s, and StartContainer 1 s.
@@ -173,7 +174,7 @@ func TestCreatedAheadOfFailure(t *testing.T) {
 // count.
 func (r *rig) restartsOf(name string) string {
 	r.t.Helper()
-	views, err := r.engine().Pods(r.t.Context(), run.Selector{})
+	views, err := lookup.Pods(r.t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil || len(views) != 1 {
 		r.t.Fatal(views, err)
 	}
@@ -431,7 +432,7 @@ func TestInitAheadInterrupted(t *testing.T) {
 		if got := r.restartsOf("j"); got != "exited 0 0" {
 			t.Errorf("j: %s", got)
 		}
-		views, err := r.engine().Pods(t.Context(), run.Selector{})
+		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 		if err != nil || views[0].Object.Status.Phase != corev1.PodRunning {
 			t.Errorf("%v", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
@@ -60,7 +61,7 @@ func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 			bad := r.mustApply(podText("bad", "Always", spec), run.OutcomeCreated)
 			spoil(t, r.layout().Checkpoint(bad.ID.UID), how)
 
-			views, err := r.engine().Pods(t.Context(), run.Selector{Namespace: "default"})
+			views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{Namespace: "default"})
 			if err != nil || len(views) != 2 {
 				t.Fatalf("get: %d pods, %v", len(views), err)
 			}
@@ -97,7 +98,7 @@ func (r *rig) goneByDelete(name string) {
 	if len(results) != 1 || results[0].Err != nil {
 		r.t.Fatalf("delete: %+v", results)
 	}
-	if left, err := r.engine().Find(r.t.Context(), run.Selector{Names: []string{name}}); err != nil || len(left) > 0 {
+	if left, err := lookup.Find(r.t.Context(), &r.engine().Node, lookup.Selector{Names: []string{name}}); err != nil || len(left) > 0 {
 		r.t.Errorf("still there: %v, %v", left, err)
 	}
 }
@@ -120,8 +121,8 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, sel := range []run.Selector{{}, {Namespace: "default"}, {Namespace: "ns"}, {Namespace: "default", Names: []string{"without"}}, {UID: "without"}} {
-		found, err := r.engine().Find(t.Context(), sel)
+	for _, sel := range []lookup.Selector{{}, {Namespace: "default"}, {Namespace: "ns"}, {Namespace: "default", Names: []string{"without"}}, {UID: "without"}} {
+		found, err := lookup.Find(t.Context(), &r.engine().Node, sel)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	if got, want := strings.Join(names, " "), "/without ns/web | | ns/web | /without | /without |"; got != want {
 		t.Errorf("found %q, want %q", got, want)
 	}
-	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil || len(views) != 2 || views[0].Object.Status.Phase != corev1.PodUnknown {
 		t.Errorf("get: %+v, %v", views, err)
 	}
@@ -179,7 +180,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				f.Close()
 				spoil(t, file, how)
 			}
-			views, err := r.engine().Pods(t.Context(), run.Selector{})
+			views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 			if err != nil || len(views) != 1 || views[0].Broken != nil || views[0].Object.Status.Phase != corev1.PodRunning {
 				t.Fatalf("get: %+v, %v", views, err)
 			}
@@ -234,7 +235,7 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	r.settings.ResolvConf = t.TempDir() // a directory, which cannot be read as a file
 	wantErr(t, r.apply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")).Err, problem.Runtime, "resolver")
-	if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 {
+	if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 {
 		t.Errorf("get: %+v, %v", views, err)
 	}
 	if _, err := r.engine().Images(t.Context()); err != nil {

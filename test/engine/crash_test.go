@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 )
 
@@ -63,7 +64,7 @@ func (j childJob) do(t *testing.T, e *run.Engine) error {
 		}
 		return results[0].Err
 	}
-	known, err := e.Find(t.Context(), run.Selector{})
+	known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
 	r.killAt(step{method: "RunPodSandbox"}, false, text)
-	if known, err := r.engine().Find(t.Context(), run.Selector{}); err != nil || len(known) != 1 {
+	if known, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
 	wantErr(t, r.apply(text).Err, problem.Image, "registry.example/absent:1")

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // stopsOf lists the calls of StopContainer with the name of the container, the time since
@@ -190,7 +191,7 @@ func TestDeleteTwice(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	e := r.engine()
-	known, err := e.Find(t.Context(), run.Selector{})
+	known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
 	if err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
@@ -326,7 +327,7 @@ func TestWaitTimesOutAtOnce(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
 		e := r.engine()
-		known, err := e.Find(t.Context(), run.Selector{})
+		known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
 		if err != nil {
 			t.Fatal(err)
 		}

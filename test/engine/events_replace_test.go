@@ -9,20 +9,21 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // journaled returns the reasons of a pod's events: first those that `events` shows, and then
 // those that `describe` shows.
 func (r *rig) journaled() (all, described []string) {
 	r.t.Helper()
-	events, err := run.EventsOf(r.t.Context(), r.layout(), func(identity.Pod) bool { return true })
+	events, err := lookup.EventsOf(r.t.Context(), r.layout(), func(identity.Pod) bool { return true })
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, e := range events {
 		all = append(all, e.Reason)
 	}
-	if events, err = r.engine().Events(r.known()[0].ID.UID); err != nil {
+	if events, err = lookup.Events(&r.engine().Node, r.known()[0].ID.UID); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, e := range events {

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -279,7 +280,7 @@ func deleteFault(t *testing.T, at step, m mishap) {
 	_, hit := r.hitBy(m, at, func(ctx context.Context) {
 		e := r.engine()
 		var known []run.Known
-		if known, err = e.Find(ctx, run.Selector{}); err != nil {
+		if known, err = lookup.Find(ctx, &e.Node, lookup.Selector{}); err != nil {
 			return
 		}
 		var results []run.Result

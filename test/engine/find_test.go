@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // TestFindByName checks that podrun reads only the named pod from the runtime, so that the duration
@@ -18,19 +19,19 @@ func TestFindByName(t *testing.T) {
 		r.mustApply(podText(name, "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	}
 	for name, test := range map[string]struct {
-		sel      run.Selector
+		sel      lookup.Selector
 		want     int
 		filtered bool // true if the lists of sandboxes are restricted to the names
 	}{
-		"one name":          {run.Selector{Namespace: "default", Names: []string{"web"}}, 1, true},
-		"two names":         {run.Selector{Namespace: "default", Names: []string{"web", "db", "web"}}, 2, true},
-		"a missing name":    {run.Selector{Namespace: "default", Names: []string{"none"}}, 0, true},
-		"another namespace": {run.Selector{Namespace: "kube-system", Names: []string{"web"}}, 0, true},
-		"any namespace":     {run.Selector{Names: []string{"web"}}, 1, false},
-		"all pods":          {run.Selector{Namespace: "default"}, 3, false},
+		"one name":          {lookup.Selector{Namespace: "default", Names: []string{"web"}}, 1, true},
+		"two names":         {lookup.Selector{Namespace: "default", Names: []string{"web", "db", "web"}}, 2, true},
+		"a missing name":    {lookup.Selector{Namespace: "default", Names: []string{"none"}}, 0, true},
+		"another namespace": {lookup.Selector{Namespace: "kube-system", Names: []string{"web"}}, 0, true},
+		"any namespace":     {lookup.Selector{Names: []string{"web"}}, 1, false},
+		"all pods":          {lookup.Selector{Namespace: "default"}, 3, false},
 	} {
 		r.rt.ForgetCalls()
-		known, err := r.engine().Find(t.Context(), test.sel)
+		known, err := lookup.Find(t.Context(), &r.engine().Node, test.sel)
 		if err != nil || len(known) != test.want {
 			t.Errorf("%s: %d pods, %v; want %d", name, len(known), err, test.want)
 		}

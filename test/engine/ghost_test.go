@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // TestDeleteOfAContainerWithoutARecord checks that podrun deletes a container with its pod if
@@ -37,7 +38,7 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 			if left, err := r.engine().GC(t.Context(), run.GCOptions{}); err == nil || len(left) != 1 || left[0].Removed {
 				t.Errorf("gc: %+v, %v", left, err)
 			}
-			if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 {
+			if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 {
 				t.Errorf("get: %d pods, %v", len(views), err)
 			}
 		})
@@ -61,7 +62,7 @@ func TestGetShowsALeftoverOnce(t *testing.T) {
 		if name == "with one that runs" {
 			startIn(t, r)
 		}
-		views, err := r.engine().Pods(t.Context(), run.Selector{})
+		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 		if err != nil || len(views) != 1 {
 			t.Fatalf("%s: %d pods, %v", name, len(views), err)
 		}
@@ -71,7 +72,7 @@ func TestGetShowsALeftoverOnce(t *testing.T) {
 		}
 	}
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil || len(views) != 1 || views[0].Pod == nil || readiness(views[0].Object.Status) != corev1.ConditionTrue {
 		t.Errorf("shown in addition to the pod: %+v, %v", views, err)
 	}

@@ -17,12 +17,13 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // shown returns the only pod, as `get` in another process shows it.
 func (r *rig) shown() *corev1.Pod {
 	r.t.Helper()
-	views, err := r.engine().Pods(r.t.Context(), run.Selector{})
+	views, err := lookup.Pods(r.t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil || len(views) != 1 {
 		r.t.Fatalf("%d pods, %v", len(views), err)
 	}

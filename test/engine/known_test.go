@@ -10,12 +10,13 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // got returns the pod as `get` shows it.
 func (r *rig) got(name string) *corev1.Pod {
 	r.t.Helper()
-	views, err := r.engine().Pods(r.t.Context(), run.Selector{Namespace: "default", Names: []string{name}})
+	views, err := lookup.Pods(r.t.Context(), &r.engine().Node, lookup.Selector{Namespace: "default", Names: []string{name}})
 	if err != nil || len(views) != 1 {
 		r.t.Fatalf("%d pods: %v", len(views), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -27,7 +28,7 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 			}
 			_, err = e.ApplyPods(t.Context(), load(t, text), run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
 			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
-			known, err := e.Find(t.Context(), run.Selector{})
+			known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
 			if err != nil {
 				t.Fatal(err)
 			}

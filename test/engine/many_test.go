@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // endCommands are the commands that end a pod, with the error that they cause in an apply of the pod.
@@ -268,7 +269,7 @@ func TestGetWhilePodsComeAndGo(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := e.Pods(context.Background(), run.Selector{}); err != nil {
+				if _, err := lookup.Pods(context.Background(), &e.Node, lookup.Selector{}); err != nil {
 					t.Error(err)
 					return
 				}

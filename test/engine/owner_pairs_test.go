@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -65,7 +66,7 @@ func applyOf(text string, force bool) func(context.Context, *rig) error {
 func onKnown(do func(context.Context, *run.Engine, []run.Known) (run.Result, error)) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
 		e := r.engine()
-		known, err := e.Find(ctx, run.Selector{})
+		known, err := lookup.Find(ctx, &e.Node, lookup.Selector{})
 		if err != nil || len(known) == 0 {
 			return err
 		}

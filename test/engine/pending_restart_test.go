@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // clean is a program that runs until podrun stops it, and then exits with 0.
@@ -226,7 +227,7 @@ func TestInterruptedRecreation(t *testing.T) {
 				if c, ok := r.rt.Container("app"); ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 					t.Fatal("the restart has not killed the container")
 				}
-				if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 || views[0].Object.Status.Phase != corev1.PodRunning {
+				if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 || views[0].Object.Status.Phase != corev1.PodRunning {
 					t.Errorf("the pod counts as ended: %+v, %v", views, err)
 				}
 				if result := r.apply(one("Never")); result.Err != nil {

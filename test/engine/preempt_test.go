@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/reconcile"
 )
 
@@ -119,12 +120,12 @@ func TestPriority(t *testing.T) {
 		wantErr(t, r.apply(text).Err, problem.Manifest, "spec.priorityClassName: no PriorityClass with name high was found")
 		r.mustApply(text+"\n---\n"+class, run.OutcomeCreated)
 		r.mustApply(text+"\n---\n"+class, run.OutcomeUnchanged)
-		views, err := r.engine().Pods(t.Context(), run.Selector{Names: []string{"web"}})
+		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{Names: []string{"web"}})
 		if err != nil || len(views) != 1 || views[0].Object.Spec.Priority == nil || *views[0].Object.Spec.Priority != 1000 {
 			t.Errorf("%+v, %v", views, err)
 		}
 		// The pod is restarted from its checkpoint, which does not contain the class.
-		known, err := r.engine().Find(t.Context(), run.Selector{Names: []string{"web"}})
+		known, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{Names: []string{"web"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -146,7 +147,7 @@ func TestDeleteReports(t *testing.T) {
 		if _, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 1), webService)); err != nil {
 			t.Fatal(err)
 		}
-		in := run.DeleteInput{Namespace: "default", Named: []run.Ref{{Kind: "Deployment", Name: "api"}}, Files: withServices(t, webService, podText("other", "Never", "containers: [{name: app, image: registry.example/app:1}]")), IgnoreMissing: true}
+		in := run.DeleteInput{Namespace: "default", Named: []lookup.Ref{{Kind: "Deployment", Name: "api"}}, Files: withServices(t, webService, podText("other", "Never", "containers: [{name: app, image: registry.example/app:1}]")), IgnoreMissing: true}
 		clear := r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before})
 		report, err := r.engine().Delete(t.Context(), in)
 		if err == nil {
@@ -164,7 +165,7 @@ func TestDeleteReports(t *testing.T) {
 			t.Error(err)
 		}
 		wantReport(t, report, "Pod api deleted", "Service web deleted")
-		if want := []run.Ref{{Name: "other"}}; !slices.Equal(report.Missing, want) {
+		if want := []lookup.Ref{{Name: "other"}}; !slices.Equal(report.Missing, want) {
 			t.Errorf("missing: %v", report.Missing)
 		}
 		if w, err := store.ReadWorkload(r.layout(), identity.Pod{Namespace: "default", Name: "api"}); err != nil || w != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/test/inherited"
@@ -215,7 +216,7 @@ func (r *rig) mustApply(text string, want run.Outcome) run.Result {
 func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
 	r.t.Helper()
 	e := r.engine()
-	known, err := e.Find(r.t.Context(), run.Selector{Names: names})
+	known, err := lookup.Find(r.t.Context(), &e.Node, lookup.Selector{Names: names})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func (r *rig) dial() *cri.Client {
 // known lists the existing pods.
 func (r *rig) known() []run.Known {
 	r.t.Helper()
-	known, err := r.engine().Find(r.t.Context(), run.Selector{})
+	known, err := lookup.Find(r.t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

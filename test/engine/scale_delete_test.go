@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -93,7 +94,7 @@ func TestScaleSuperseded(t *testing.T) {
 		}()
 		time.Sleep(5 * time.Second)
 		e := r.engine()
-		replica, err := e.Find(t.Context(), run.Selector{Names: []string{"web-1"}})
+		replica, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{Names: []string{"web-1"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
@@ -123,7 +124,7 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
 	first := r.mustApply(withHook, run.OutcomeCreated)
-	pods, err := r.engine().Find(t.Context(), run.Selector{})
+	pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func makeUnreadable(t *testing.T, file string) {
 // blocks checks that every command that changes a pod is refused.
 func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 	t.Helper()
-	pods, err := r.engine().Find(t.Context(), run.Selector{Namespace: id.Namespace, Names: []string{id.Name}})
+	pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{Namespace: id.Namespace, Names: []string{id.Name}})
 	if err != nil || len(pods) != 1 {
 		t.Fatalf("%v, %v", pods, err)
 	}
@@ -240,11 +241,11 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 // shows checks that commands list the pod with the data that podrun can read.
 func shows(t *testing.T, r *rig, id identity.Pod, unknown bool) {
 	t.Helper()
-	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(views, func(v run.View) bool { return v.ID == id })
+	at := slices.IndexFunc(views, func(v lookup.View) bool { return v.ID == id })
 	if len(views) != 2 || at < 0 {
 		t.Fatalf("%d pods, index of the test's pod %d", len(views), at)
 	}

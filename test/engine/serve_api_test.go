@@ -22,6 +22,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/nodeapi"
 	"github.com/podrun/podrun/test/patience"
@@ -142,7 +143,7 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 			return
 		}
 		e := r.engine()
-		known, err := e.Find(context.Background(), run.Selector{})
+		known, err := lookup.Find(context.Background(), &e.Node, lookup.Selector{})
 		if err == nil {
 			_, err = e.DeletePods(context.Background(), known, run.DeleteOptions{})
 		}

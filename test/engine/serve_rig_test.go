@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/source"
 	"github.com/podrun/podrun/serve/supervisor"
@@ -362,7 +363,7 @@ func (r *rig) warned(text string) (n int) {
 // pod finds a pod on this host.
 func (s *serving) pod(name string) []run.Known {
 	s.t.Helper()
-	known, err := s.engine().Find(s.t.Context(), run.Selector{Names: []string{name}})
+	known, err := lookup.Find(s.t.Context(), &s.engine().Node, lookup.Selector{Names: []string{name}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/doctor"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve"
 )
@@ -146,7 +147,7 @@ func TestUnrelatedPodStarts(t *testing.T) {
 			if hosts, err := os.ReadFile(r.layout().EtcHosts(other.ID.UID)); err != nil || !strings.Contains(string(hosts), "192.0.2.7\tgood") {
 				t.Errorf("hosts file: %q, %v", hosts, err)
 			}
-			if _, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil {
+			if _, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil {
 				t.Errorf("get: %v", err)
 			}
 			if _, err := r.engine().SyncServices(t.Context()); err != nil && how != "unreadable" {
@@ -180,7 +181,7 @@ func TestServeWithDamagedStateFiles(t *testing.T) {
 			dir := manifestDir(t, "other.yaml", podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"))
 			get := apiClient(t, r.rig, serve.Options{Dirs: []string{dir}})
 			eventually(t, "the pod runs", func() bool {
-				views, err := r.engine().Pods(t.Context(), run.Selector{Names: []string{"other"}})
+				views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{Names: []string{"other"}})
 				return err == nil && len(views) == 1 && views[0].Object.Status.Phase == corev1.PodRunning
 			})
 			eventually(t, "the API names the files", func() bool {

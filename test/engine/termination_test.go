@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // TestTerminationLogsDoNotGrow checks that the number of a container's termination logs does not
@@ -42,7 +43,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
 			t.Errorf("after %d restarts: %d termination logs, %v, want 2", i+1, len(files), err)
 		}
-		views, err := r.engine().Pods(t.Context(), run.Selector{})
+		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 		if err != nil || len(views) != 1 {
 			t.Fatal(views, err)
 		}
@@ -65,7 +66,7 @@ func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	if result := r.apply(one("Never")); result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil || len(views) != 1 {
 		t.Fatal(views, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -30,7 +31,7 @@ func TestTop(t *testing.T) {
 		r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}", "- {name: side, image: registry.example/web:1}"), run.OutcomeCreated)
 		time.Sleep(time.Hour)
 		begun := time.Now()
-		pods, err := serve.Top(t.Context(), r.engine(), run.Selector{Namespace: "default"})
+		pods, err := serve.Top(t.Context(), r.engine(), lookup.Selector{Namespace: "default"})
 		if err != nil || len(pods) != 1 || len(pods[0].Containers) != 2 {
 			t.Fatalf("%+v %v", pods, err)
 		}
@@ -44,11 +45,11 @@ func TestTop(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stopped := errors.New("signal")
 		time.AfterFunc(topInterval/2, func() { cancel(stopped) })
-		if _, err := serve.Top(ctx, r.engine(), run.Selector{}); !errors.Is(err, stopped) {
+		if _, err := serve.Top(ctx, r.engine(), lookup.Selector{}); !errors.Is(err, stopped) {
 			t.Errorf("interrupted: %v", err)
 		}
 		begun = time.Now()
-		pods, err = serve.Top(t.Context(), r.engine(), run.Selector{Namespace: "other"})
+		pods, err = serve.Top(t.Context(), r.engine(), lookup.Selector{Namespace: "other"})
 		if err != nil || len(pods) != 0 || time.Since(begun) != 0 {
 			t.Errorf("without pods: %+v %v after %s", pods, err, time.Since(begun))
 		}
@@ -76,7 +77,7 @@ func TestTopOfServe(t *testing.T) {
 	e := r.engine()
 	// Without this client, podrun can call only the supervisor.
 	e.Client = nil
-	pods, err := serve.Top(t.Context(), e, run.Selector{})
+	pods, err := serve.Top(t.Context(), e, lookup.Selector{})
 	if err != nil || len(pods) != 1 || pods[0].Window != 0 {
 		t.Fatalf("%+v %v", pods, err)
 	}
@@ -97,12 +98,12 @@ func TestTopBesideDeadSandbox(t *testing.T) {
 		r.rt.Fault("ListPodSandboxStats", critest.Fault{Err: unknown("failed to decode sandbox container metrics: sandbox container is not in ready state"), Times: 1})
 		r.rt.Fault("ListPodSandboxStats", critest.Fault{Err: status.Error(codes.NotFound, "failed to decode sandbox container metrics: container not created: not found")})
 		r.rt.Fault("ListContainerStats", critest.Fault{Err: unknown("failed to decode container metrics"), Times: 2})
-		pods, err := serve.Top(t.Context(), r.engine(), run.Selector{})
+		pods, err := serve.Top(t.Context(), r.engine(), lookup.Selector{})
 		if err != nil || len(pods) != 1 || *pods[0].NanoCores != 1e9 {
 			t.Errorf("%+v %v", pods, err)
 		}
 		r.rt.Fault("ListContainerStats", critest.Fault{Err: unknown("broken")})
-		_, err = serve.Top(t.Context(), r.engine(), run.Selector{})
+		_, err = serve.Top(t.Context(), r.engine(), lookup.Selector{})
 		wantErr(t, err, problem.Runtime, "statistics", "broken")
 		r.mustDelete()
 	})
@@ -119,7 +120,7 @@ func TestTopOnCRIO(t *testing.T) {
 			r := newRig(t, critest.As(profile), critest.UsesCPU(1))
 			r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}"), run.OutcomeCreated)
 			time.Sleep(time.Second)
-			pods, err := serve.Top(t.Context(), r.engine(), run.Selector{})
+			pods, err := serve.Top(t.Context(), r.engine(), lookup.Selector{})
 			if err != nil || len(pods) != 1 || *pods[0].NanoCores != 1e9 {
 				t.Errorf("%s: %+v %v", version, pods, err)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -156,7 +157,7 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 			r.legacyState(uid)
 			r.rt.ForgetCalls()
 			time.Sleep(time.Hour)
-			views, err := r.engine().Pods(t.Context(), run.Selector{})
+			views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
 			if err != nil || len(views) != 1 || views[0].KnownAt.Sub(probed).Abs() > time.Second || ready(r) != "True" {
 				t.Fatalf("get: %v, %+v; want Ready, known at %s", err, views, probed)
 			}

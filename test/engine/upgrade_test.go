@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -133,7 +134,7 @@ func TestUpgradeNewDefault(t *testing.T) {
 					return resultsOf(e.WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
 				},
 			} {
-				pods, err := r.engine().Find(t.Context(), run.Selector{})
+				pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -159,7 +160,7 @@ func TestUpgradeHostname(t *testing.T) {
 	if again := r.mustApply(everyDefault, run.OutcomeUnchanged); again.ID != first.ID {
 		t.Errorf("pod %v, want %v", again.ID, first.ID)
 	}
-	pods, err := r.engine().Find(t.Context(), run.Selector{})
+	pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{})
 	if err != nil || len(pods) != 1 {
 		t.Fatalf("%v, %v", pods, err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // settle is the time after the last acting call at which the test removes the pod, as in the
@@ -208,7 +209,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 		rec = recording{Files: r.files(), Cgroup: r.cgroup()}
 	}
 	e := r.engine()
-	known, ferr := e.Find(r.t.Context(), run.Selector{})
+	known, ferr := lookup.Find(r.t.Context(), &e.Node, lookup.Selector{})
 	if ferr != nil {
 		r.t.Fatal(ferr)
 	}

@@ -1,4 +1,4 @@
-package run
+package lookup
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
@@ -19,7 +20,7 @@ import (
 
 // View is the complete object of a pod, including its status, for `podrun get`.
 type View struct {
-	Known
+	observe.Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
 	// Stopped is true if a command has begun to stop the pod, or has stopped it.
@@ -34,34 +35,34 @@ const UpdatePending = store.UpdatePending
 
 // Pods reads the pods that match and computes their statuses. The error is of kind Runtime. If
 // a checkpoint cannot be read, Pods prints a warning, and the pod's status shows the error.
-func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
-	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+func Pods(ctx context.Context, n *node.Node, sel Selector) ([]View, error) {
+	facts, err := discover.ReadBasics(ctx, n.Client, n.Settings)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := e.Find(ctx, sel)
+	pods, err := Find(ctx, n, sel)
 	if err != nil {
 		return nil, err
 	}
 	pods = onePerName(pods)
-	first, longest := e.Settings.CrashLoopBackOff()
+	first, longest := n.Settings.CrashLoopBackOff()
 	out := make([]View, 0, len(pods))
 	for _, k := range pods {
-		obs, err := e.Observe(ctx, k.ID.UID)
+		obs, err := n.Observe(ctx, k.ID.UID)
 		if err != nil {
 			return nil, pod.RuntimeError(k.ID, err)
 		}
 		if k.Broken != nil {
-			e.WarnOnce(problem.WarningOf(k.Broken))
+			n.WarnOnce(problem.WarningOf(k.Broken))
 		}
 		// If the record cannot be read, the pod is shown anyway.
-		owner, _ := store.ReadOwner(e.Layout(), k.ID)
+		owner, _ := store.ReadOwner(n.Layout(), k.ID)
 		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
-		stopped := observe.IsStopped(e.Layout(), k.ID.UID)
-		out = append(out, View{Known: k, Stopped: stopped, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, stopped, started, ready)})
+		stopped := observe.IsStopped(n.Layout(), k.ID.UID)
+		out = append(out, View{Known: k, Stopped: stopped, Observed: obs, KnownAt: knownAt(n, k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, stopped, started, ready)})
 	}
-	pending, err := store.ReadPending(e.Layout())
+	pending, err := store.ReadPending(n.Layout())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		at := slices.IndexFunc(out, func(v View) bool { return v.ID.Namespace == id.Namespace && v.ID.Name == id.Name })
 		if at < 0 {
 			at = len(out)
-			out = append(out, View{Known: Known{ID: id}, Observed: &lifecycle.Observed{}, Object: unstartedPod(p)})
+			out = append(out, View{Known: observe.Known{ID: id}, Observed: &lifecycle.Observed{}, Object: unstartedPod(p)})
 		}
 		status := &out[at].Object.Status
 		status.Conditions = append(status.Conditions, p.Condition())
@@ -84,14 +85,14 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 // onePerName drops each pod that has no checkpoint if another pod has the same name, because `get` shows one pod
 // per name. An interrupted removal may leave such a pod behind. GC lists and removes the dropped pods, and `podrun
 // delete NAME` removes all pods of that name.
-func onePerName(pods []Known) []Known {
+func onePerName(pods []observe.Known) []observe.Known {
 	shown := map[string]bool{}
 	for _, k := range pods {
 		if !k.Leftover() {
 			shown[k.ID.String()] = true
 		}
 	}
-	return slices.DeleteFunc(pods, func(k Known) bool {
+	return slices.DeleteFunc(pods, func(k observe.Known) bool {
 		if !k.Leftover() {
 			return false
 		}
@@ -104,7 +105,7 @@ func onePerName(pods []Known) []Known {
 // knownAt returns the time of the last probe of a running pod that has probes and that no process supervises. For
 // other pods, it returns zero. It also returns zero until the shortest probe period has passed, because a kubelet
 // would have no newer results before then.
-func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
+func knownAt(n *node.Node, k observe.Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
 	period := lifecycle.ProbePeriod(k.Pod, obs)
 	if period == 0 {
 		return time.Time{}
@@ -118,7 +119,7 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 			}
 		}
 	}
-	if at.IsZero() || time.Since(at) <= period || owner.Live(e.Layout()) {
+	if at.IsZero() || time.Since(at) <= period || owner.Live(n.Layout()) {
 		return time.Time{}
 	}
 	return at

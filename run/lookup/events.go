@@ -1,4 +1,4 @@
-package run
+package lookup
 
 import (
 	"cmp"
@@ -9,14 +9,15 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
 // Events returns the aggregated events of a pod, ordered by last occurrence, or none if the
 // pod has no journal. Events of a replaced pod with another UID are not included.
-func (e *Engine) Events(uid string) ([]event.Event, error) {
-	all, err := store.ReadJournal(e.Layout(), uid)
-	return slices.DeleteFunc(all, func(e event.Event) bool { return e.UID != "" && e.UID != uid }), err
+func Events(n *node.Node, uid string) ([]event.Event, error) {
+	all, err := store.ReadJournal(n.Layout(), uid)
+	return slices.DeleteFunc(all, func(n event.Event) bool { return n.UID != "" && n.UID != uid }), err
 }
 
 // EventsOf returns the events of the selected pods of a root directory, ordered by last

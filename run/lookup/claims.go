@@ -1,8 +1,6 @@
-package run
+package lookup
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -10,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -68,31 +64,4 @@ func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 		return slices.Compare([]string{a.Object.Namespace, a.Object.Name}, []string{b.Object.Namespace, b.Object.Name})
 	})
 	return out, nil
-}
-
-// deletableClaims returns the directories of a pod's claims. It returns an error of kind Refused if
-// one of them is used by a pod that is not in deleting, or if the pod's claims are unknown. Pods of
-// other root directories are detected later, by their mounts (volume.DeleteClaims).
-func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {
-	refuse := func(err error, hint string) ([]string, error) {
-		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Err: err, Hint: hint}
-	}
-	mine, err := store.ProvisionedClaims(e.Layout(), id.UID)
-	if err != nil {
-		return refuse(errors.New("cannot determine its claims: its checkpoint cannot be read"), "omit --delete-volumes")
-	}
-	if len(mine) == 0 {
-		return nil, nil
-	}
-	used, err := store.ClaimsOfOthers(e.Layout(), id, deleting)
-	if err != nil {
-		return nil, err
-	}
-	paths := slices.Sorted(maps.Keys(mine))
-	for _, path := range paths {
-		if other, ok := used[path]; ok {
-			return refuse(fmt.Errorf("claim %s is used by pod %s", mine[path].Name, other), "delete pod "+other.String()+" first, or omit --delete-volumes")
-		}
-	}
-	return paths, nil
 }

@@ -1,4 +1,4 @@
-package run
+package lookup
 
 import (
 	"fmt"
@@ -73,7 +73,7 @@ func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err
 	}
 	if name := manifest.JobPodName(r.Kind, r.Name); err != nil && name != r.Name {
 		// Another object in the same file defines a pod with the Job's name.
-		if _, other := (Ref{Kind: r.Kind, Name: name}).definedIn(layout, namespace); other {
+		if _, other := (Ref{Kind: r.Kind, Name: name}).DefinedIn(layout, namespace); other {
 			return name, nil
 		}
 	}
@@ -121,9 +121,9 @@ func (r Ref) ResolveAll(layout identity.Layout, namespace string) ([]string, err
 	return []string{name}, nil
 }
 
-// definedIn reports whether a pod with the reference's name exists and is defined by an object of
+// DefinedIn reports whether a pod with the reference's name exists and is defined by an object of
 // the reference's kind.
-func (r Ref) definedIn(layout identity.Layout, namespace string) (identity.Pod, bool) {
+func (r Ref) DefinedIn(layout identity.Layout, namespace string) (identity.Pod, bool) {
 	stored, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: r.Name})
 	if err != nil {
 		return identity.Pod{}, false

@@ -1,4 +1,4 @@
-package run
+package lookup
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -38,10 +39,10 @@ func (sel Selector) Matches(id identity.Pod) bool {
 
 // Remaining returns the namespace/name of each of the given pods that is still on this host. It
 // does not call the runtime, which may hang.
-func (e *Engine) Remaining(pods []identity.Pod) []string {
+func Remaining(n *node.Node, pods []identity.Pod) []string {
 	var out []string
 	for _, id := range pods {
-		if r, err := store.ReadOwner(e.Layout(), id); r != nil || err != nil {
+		if r, err := store.ReadOwner(n.Layout(), id); r != nil || err != nil {
 			out = append(out, id.String())
 		}
 	}
@@ -55,7 +56,7 @@ func (e *Engine) Remaining(pods []identity.Pod) []string {
 //
 // The time to find pods with given names in one namespace does not depend on how many other pods
 // are on the host.
-func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
+func Find(ctx context.Context, n *node.Node, sel Selector) ([]observe.Known, error) {
 	searches := []Selector{sel}
 	if sel.Namespace != "" && len(sel.Names) > 0 {
 		searches = nil
@@ -63,24 +64,24 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 			searches = append(searches, Selector{Namespace: sel.Namespace, Names: []string{name}, UID: sel.UID})
 		}
 	}
-	f := finding{found: map[string]identity.Pod{}, running: map[string]bool{}, known: map[string]Known{}}
+	f := finding{found: map[string]identity.Pod{}, running: map[string]bool{}, known: map[string]observe.Known{}}
 	for _, one := range searches {
-		if err := e.search(ctx, one, f); err != nil {
+		if err := search(ctx, n, one, f); err != nil {
 			return nil, err
 		}
 	}
-	var out []Known
+	var out []observe.Known
 	for _, id := range f.found {
 		if !sel.Matches(id) {
 			continue
 		}
-		if !f.running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
+		if !f.running[id.UID] && !store.HasCheckpoint(n.Layout(), id.UID) {
 			// The pod was removed, or replaced by one with another UID, during the call to the runtime.
 			continue
 		}
 		k, read := f.known[id.UID]
 		if !read || k.ID != id || k.Pod == nil {
-			k = observe.ReadKnown(e.Layout(), id)
+			k = observe.ReadKnown(n.Layout(), id)
 		}
 		out = append(out, k)
 	}
@@ -90,31 +91,31 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 
 // finding holds the pods of a search, by UID.
 type finding struct {
-	found   map[string]identity.Pod // pods that may match
-	running map[string]bool         // pods that have a sandbox in the runtime
-	known   map[string]Known        // pods whose checkpoints search read during the call to the runtime
+	found   map[string]identity.Pod  // pods that may match
+	running map[string]bool          // pods that have a sandbox in the runtime
+	known   map[string]observe.Known // pods whose checkpoints search read during the call to the runtime
 }
 
 // search adds the pods that may match to f.
-func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
-	stored, labels, err := e.stored(sel)
+func search(ctx context.Context, n *node.Node, sel Selector, f finding) error {
+	stored, labels, err := stored(n, sel)
 	if err != nil {
 		return err
 	}
 	for _, id := range stored {
 		f.found[id.UID] = id
 	}
-	known := make(chan map[string]Known, 1)
+	known := make(chan map[string]observe.Known, 1)
 	go func() {
-		read := map[string]Known{}
+		read := map[string]observe.Known{}
 		for _, id := range stored {
 			if sel.Matches(id) {
-				read[id.UID] = observe.ReadKnown(e.Layout(), id)
+				read[id.UID] = observe.ReadKnown(n.Layout(), id)
 			}
 		}
 		known <- read
 	}()
-	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), labels)
+	sandboxes, err := observe.ReadSandboxes(ctx, n.Client, n.Layout(), labels)
 	if err != nil {
 		return reconcile.ReadHostError(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
 	}
@@ -130,13 +131,13 @@ func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 // stored lists the pods that have a directory and may match sel. The result may include other pods,
 // so the caller must filter it. It also returns the labels with which to list their sandboxes, or
 // nil to list all sandboxes.
-func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error) {
+func stored(n *node.Node, sel Selector) ([]identity.Pod, map[string]string, error) {
 	if sel.Namespace == "" || len(sel.Names) != 1 {
-		all, err := store.StoredPods(e.Layout())
+		all, err := store.StoredPods(n.Layout())
 		return all, nil, err
 	}
 	id := identity.Pod{Namespace: sel.Namespace, Name: sel.Names[0]}
-	named, err := store.StoredNamed(e.Layout(), id)
+	named, err := store.StoredNamed(n.Layout(), id)
 	for _, p := range named {
 		if p.Namespace == "" && sel.Matches(p) {
 			// The labels of the pod's sandbox may include the pod's name.
@@ -147,11 +148,11 @@ func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error)
 }
 
 // FindAll finds the pods of all selectors, each pod once. It calls missing for each selector without matches.
-func (e *Engine) FindAll(ctx context.Context, selectors []Selector, missing func(Selector)) ([]Known, error) {
-	var out []Known
+func FindAll(ctx context.Context, n *node.Node, selectors []Selector, missing func(Selector)) ([]observe.Known, error) {
+	var out []observe.Known
 	seen := map[string]bool{}
 	for _, sel := range selectors {
-		pods, err := e.Find(ctx, sel)
+		pods, err := Find(ctx, n, sel)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package run
+package lookup
 
 import (
 	"slices"
@@ -7,27 +7,30 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
 // Stored lists the pods that have a checkpoint, in no particular order. It is fast because
 // it does not call the runtime.
-func (e *Engine) Stored() ([]identity.Pod, error) { return store.StoredPods(e.Layout()) }
+func Stored(n *node.Node) ([]identity.Pod, error) { return store.StoredPods(n.Layout()) }
 
 // StoredPod reads a pod from its checkpoint; it returns nil if that fails.
-func (e *Engine) StoredPod(id identity.Pod) *corev1.Pod { return observe.ReadKnown(e.Layout(), id).Pod }
+func StoredPod(n *node.Node, id identity.Pod) *corev1.Pod {
+	return observe.ReadKnown(n.Layout(), id).Pod
+}
 
 // StoredCheckpoint reads a pod's checkpoint, which contains the objects from which the pod was
 // created. It returns nil if the pod has none.
-func (e *Engine) StoredCheckpoint(id identity.Pod) (*manifest.Checkpoint, error) {
-	return store.ViewCheckpoint(e.Layout(), id.UID)
+func StoredCheckpoint(n *node.Node, id identity.Pod) (*manifest.Checkpoint, error) {
+	return store.ViewCheckpoint(n.Layout(), id.UID)
 }
 
 // References returns the objects to which a pod refers, in the form that an API server accepts
 // (manifest.Checkpoint.References). It returns nil if the pod has no checkpoint.
-func (e *Engine) References(id identity.Pod) (*manifest.Objects, error) {
-	c, err := e.StoredCheckpoint(id)
+func References(n *node.Node, id identity.Pod) (*manifest.Objects, error) {
+	c, err := StoredCheckpoint(n, id)
 	if c == nil || err != nil {
 		return &manifest.Objects{}, err
 	}
@@ -44,8 +47,8 @@ func IsStored(layout identity.Layout, namespace, name string) bool {
 }
 
 // StoredServices returns the Services of a namespace as they were applied. It omits those whose record is unreadable.
-func (e *Engine) StoredServices(namespace string) (out []*corev1.Service) {
-	records, _, err := store.ReadServices(e.Layout())
+func StoredServices(n *node.Node, namespace string) (out []*corev1.Service) {
+	records, _, err := store.ReadServices(n.Layout())
 	if err != nil {
 		return nil
 	}
