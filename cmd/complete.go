@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/run/lookup"
 )
 
@@ -305,7 +306,7 @@ func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []s
 	}
 	defer client.Close()
 	e.Client = client
-	images, err := e.Images(ctx)
+	images, err := imagestore.List(ctx, &e.Node)
 	if err != nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 )
 
 func newImage(a *app) *cobra.Command {
@@ -86,7 +87,7 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 		}
 	}
 	return a.withEngine(c.Context(), run.RuntimeReads, func(ctx context.Context, e *run.Engine) error {
-		images, err := e.Images(ctx)
+		images, err := imagestore.List(ctx, &e.Node)
 		if err == nil && len(patterns) > 0 {
 			images, err = selectImages(images, patterns[0])
 		}
@@ -100,7 +101,7 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 	})
 }
 
-func (a *app) printImages(images []run.Image, f *imageListFlags) error {
+func (a *app) printImages(images []imagestore.Image, f *imageListFlags) error {
 	switch a.output {
 	case "json", "yaml":
 		return printData(a.raw.Out, a.output, images)
@@ -154,7 +155,7 @@ func newImagePull(a *app) *cobra.Command {
 			}
 			a.jsonMessages = a.output == "json"
 			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
-				pulled, err := e.PullImages(ctx, names, timeout)
+				pulled, err := imagestore.Pull(ctx, &e.Node, names, timeout)
 				return errors.Join(err, a.printPulled(pulled))
 			})
 		},
@@ -167,7 +168,7 @@ func newImagePull(a *app) *cobra.Command {
 
 // printPulled prints the pulled images to stdout if -o is set; otherwise they were
 // printed on stderr.
-func (a *app) printPulled(images []run.PulledImage) error {
+func (a *app) printPulled(images []imagestore.Pulled) error {
 	switch a.output {
 	case "json", "yaml":
 		return printData(a.raw.Out, a.output, images)
@@ -195,7 +196,7 @@ containerd can only remove an image with all its names, which also requires --fo
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
-				removed, err := e.RemoveImages(ctx, names, force)
+				removed, err := imagestore.Remove(ctx, &e.Node, names, force)
 				for _, r := range removed {
 					done := "untagged"
 					if r.Content {
@@ -253,7 +254,7 @@ before.`,
 				in = f
 			}
 			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
-				names, err := e.LoadImages(ctx, in)
+				names, err := imagestore.Load(ctx, &e.Node, in)
 				for _, name := range names {
 					if !a.quiet {
 						fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))

@@ -14,7 +14,7 @@ import (
 	"github.com/distribution/reference"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 )
 
 // imageRow is one name of an image, as the templates of `docker images --format` see it.
@@ -29,7 +29,7 @@ var imageHeadings = imageRow{"IMAGE ID", "REPOSITORY", "TAG", "DIGEST", "SIZE"}
 const noName = "<none>"
 
 // imageRows returns a row for each name of each image, and one for an image without names.
-func imageRows(images []run.Image, noTrunc bool) []imageRow {
+func imageRows(images []imagestore.Image, noTrunc bool) []imageRow {
 	var rows []imageRow
 	for _, i := range images {
 		digests := map[string]string{}
@@ -163,11 +163,11 @@ func (f *imageFormat) print(w io.Writer, rows []imageRow) error {
 
 // selectImages returns the images with a name that matches REPOSITORY[:TAG], and drops their
 // other names. As in docker, the pattern may contain wildcards.
-func selectImages(images []run.Image, pattern string) ([]run.Image, error) {
+func selectImages(images []imagestore.Image, pattern string) ([]imagestore.Image, error) {
 	if ref, err := reference.ParseNormalizedNamed(pattern); err == nil {
 		pattern = reference.FamiliarString(ref)
 	}
-	var out []run.Image
+	var out []imagestore.Image
 	for _, i := range images {
 		var names []string
 		for _, name := range i.Names {

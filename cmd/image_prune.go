@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 )
 
 type pruneFlags struct{ all, force, dryRun bool }
@@ -43,7 +44,7 @@ removes them.`,
 }
 
 func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) error {
-	unused, err := e.UnusedImages(ctx, f.all)
+	unused, err := imagestore.Unused(ctx, &e.Node, f.all)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) err
 	if confirmed, err := a.confirmPrune(ctx, unused, f.force); err != nil || !confirmed {
 		return err
 	}
-	gone, err := e.PruneImages(ctx, unused)
+	gone, err := imagestore.Prune(ctx, &e.Node, unused)
 	for _, i := range gone {
 		if a.quiet {
 			break
@@ -80,7 +81,7 @@ func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) err
 	return err
 }
 
-func sizeOfImages(images []run.Image) (total uint64) {
+func sizeOfImages(images []imagestore.Image) (total uint64) {
 	for _, i := range images {
 		total += i.Size
 	}
@@ -89,7 +90,7 @@ func sizeOfImages(images []run.Image) (total uint64) {
 
 // confirmPrune lists the images and asks whether to remove them. It returns true without
 // asking if force is set, or if stdin or stderr is not a terminal.
-func (a *app) confirmPrune(ctx context.Context, images []run.Image, force bool) (bool, error) {
+func (a *app) confirmPrune(ctx context.Context, images []imagestore.Image, force bool) (bool, error) {
 	in := a.stdinTerminal()
 	if force || in == nil || a.errTerminal == nil {
 		return true, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 )
 
 func newImageSave(a *app) *cobra.Command {
@@ -50,7 +51,7 @@ Without -o, podrun writes the archive to stdout, but not to a terminal.`,
 
 func (a *app) saveImages(c *cobra.Command, names []string, to io.Writer) error {
 	return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
-		return e.SaveImages(ctx, names, to)
+		return imagestore.Save(ctx, &e.Node, names, to)
 	})
 }
 

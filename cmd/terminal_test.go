@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 )
 
 // hostile has everything that a terminal would interpret: a title by OSC and BEL, a carriage
@@ -75,7 +76,9 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 			printDiagnosis(a.streams.Out, screen{}, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
 				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}}, false)
 		},
-		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}, &imageListFlags{}) },
+		"images": func(a *app) {
+			a.printImages([]imagestore.Image{{ID: hostile, Names: []string{hostile}}}, &imageListFlags{})
+		},
 		"JSON talk": func(a *app) {
 			a.output = "json"
 			r := a.messageRenderer()

@@ -118,7 +118,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Usable(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !last.Unrecorded() && !hasNewImages(r.layout) && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.hasLostImages(ctx))):
+	case running && (use < RuntimeStarts || !d.Record && !last.Unrecorded() && !embedded.HasNewImages(r.layout) && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.hasLostImages(ctx))):
 		trimLog(r.layout, r.Warn)
 		if use == RuntimeStarts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)

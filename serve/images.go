@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/serve/imagegc"
 	"github.com/podrun/podrun/serve/supervisor"
 )
@@ -20,7 +21,7 @@ type images struct{ engine *run.Engine }
 // List implements supervisor.Images. If the sandbox image is unknown, it returns all images as in
 // use, because any of them may be the sandbox image.
 func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
-	list, err := s.engine.Images(ctx)
+	list, err := imagestore.List(ctx, &s.engine.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, erro
 		}
 		wanted[found.GetId()] = true
 	}
-	known := slices.ContainsFunc(list, func(i run.Image) bool { return i.InUse })
+	known := slices.ContainsFunc(list, func(i imagestore.Image) bool { return i.InUse })
 	out := make([]imagegc.Image, 0, len(list))
 	for _, i := range list {
 		out = append(out, imagegc.Image{ID: i.ID, Name: i.Title(), Size: int64(i.Size), InUse: i.InUse || wanted[i.ID] || !known})
@@ -45,5 +46,5 @@ func (s images) Remove(ctx context.Context, id string) error {
 	if err := s.engine.Client.RemoveImage(ctx, id); err != nil {
 		return err
 	}
-	return s.engine.ForgetPulls(ctx)
+	return imagestore.ForgetPulls(ctx, &s.engine.Node)
 }

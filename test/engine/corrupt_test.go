@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
@@ -72,7 +73,7 @@ func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 			if v := views[1]; v.Broken != nil || v.Object.Status.Phase != corev1.PodRunning || v.Object.Status.Reason != "" {
 				t.Errorf("get shows %v: %v, %+v", v.ID, v.Broken, v.Object.Status)
 			}
-			if _, err := r.engine().Images(t.Context()); err != nil {
+			if _, err := imagestore.List(t.Context(), &r.engine().Node); err != nil {
 				t.Errorf("image ls: %v", err)
 			}
 			if _, _, err := r.engine().Prepare(t.Context(), load(t, podText("new", "Always", spec)), run.PrepareOptions{AllowKubelet: true}); err != nil {
@@ -238,7 +239,7 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 	if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 {
 		t.Errorf("get: %+v, %v", views, err)
 	}
-	if _, err := r.engine().Images(t.Context()); err != nil {
+	if _, err := imagestore.List(t.Context(), &r.engine().Node); err != nil {
 		t.Errorf("image ls: %v", err)
 	}
 	r.mustDelete()

@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 )
 
 // TestRemoveImages checks what `image rm` removes of an image with the names app:1, app:stable and other/app:1, and
@@ -48,7 +49,7 @@ func TestRemoveImages(t *testing.T) {
 				if profile.Name == critest.CRIO().Name && test.crio != "" {
 					refused, removes, left = test.crio, nil, []string{app, stable, other, single}
 				}
-				removed, err := r.engine().RemoveImages(t.Context(), test.args, test.force)
+				removed, err := imagestore.Remove(t.Context(), &r.engine().Node, test.args, test.force)
 				if refused != "" {
 					wantErr(t, err, problem.Refused, refused)
 				} else if err != nil {
@@ -62,7 +63,7 @@ func TestRemoveImages(t *testing.T) {
 						t.Errorf("removed %v, want %q", removed, removes)
 					}
 				}
-				images, err := r.engine().Images(t.Context())
+				images, err := imagestore.List(t.Context(), &r.engine().Node)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -51,9 +52,9 @@ func TestTheSandboxImageIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: embedded.PauseImage})
-	_, err := r.engine().RemoveImages(context.Background(), []string{embedded.PauseImage, "registry.example/db:2"}, true)
+	_, err := imagestore.Remove(context.Background(), &r.engine().Node, []string{embedded.PauseImage, "registry.example/db:2"}, true)
 	wantErr(t, err, problem.Refused, "sandbox image")
-	list, err := r.engine().Images(context.Background())
+	list, err := imagestore.List(context.Background(), &r.engine().Node)
 	if err != nil {
 		t.Fatal(err)
 	}

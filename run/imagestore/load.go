@@ -1,4 +1,4 @@
-package run
+package imagestore
 
 import (
 	"context"
@@ -19,22 +19,23 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/node"
 )
 
 // LoadImages loads the images of an archive into containerd and returns their names. The
 // error is of kind Refused if the runtime is not containerd, Image if the archive cannot be
 // read, and Runtime if the runtime does not respond. When ctx ends, LoadImages returns its
 // cause, even if it is blocked reading from a pipe.
-func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, error) {
-	version, err := e.Client.Version(ctx)
+func Load(ctx context.Context, n *node.Node, from io.Reader) ([]string, error) {
+	version, err := n.Client.Version(ctx)
 	if err != nil {
 		return nil, imageError("", "read the runtime's version", err)
 	}
-	conn := e.Client.ImageConn()
+	conn := n.Client.ImageConn()
 	if version.RuntimeName != "containerd" || conn == nil {
 		return nil, notContainerd(version.RuntimeName, "load images only into containerd", loadElsewhere)
 	}
-	file, done, err := tarWithin(ctx, e.Settings.RootDir, from)
+	file, done, err := tarWithin(ctx, n.Settings.RootDir, from)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the archive: %w", context.Cause(ctx))
 	}
@@ -46,7 +47,7 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 	if err != nil {
 		return nil, loadError(err)
 	}
-	if err := e.mayLoad(ctx, conn, images); err != nil {
+	if err := mayLoad(ctx, n, conn, images); err != nil {
 		return nil, err
 	}
 	loaded, err := images.Load(ctx, conn)
@@ -54,11 +55,11 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 	for i, l := range loaded {
 		names[i] = l.Name
 	}
-	e.SendWarnings(moved(loaded))
+	n.SendWarnings(moved(loaded))
 	if err != nil {
 		return names, loadError(err)
 	}
-	return names, e.seen(ctx, names)
+	return names, seen(ctx, n, names)
 }
 
 // loadError returns the error for an archive that could not be loaded.
@@ -76,12 +77,12 @@ func loadError(err error) error {
 // mayLoad refuses an archive with an image that would replace the sandbox image, because the
 // runtime runs the sandbox image for every pod. The author of an archive chooses the names in it.
 // The error is of kind Refused or Runtime.
-func (e *Engine) mayLoad(ctx context.Context, conn grpc.ClientConnInterface, a *archive.Archive) error {
-	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+func mayLoad(ctx context.Context, n *node.Node, conn grpc.ClientConnInterface, a *archive.Archive) error {
+	facts, err := discover.ReadBasics(ctx, n.Client, n.Settings)
 	if err != nil {
 		return err
 	}
-	sandbox, err := discover.SandboxNames(ctx, e.Client, facts.Runtime)
+	sandbox, err := discover.SandboxNames(ctx, n.Client, facts.Runtime)
 	if err != nil {
 		return imageError("", "list the images", err)
 	}
@@ -99,7 +100,7 @@ func (e *Engine) mayLoad(ctx context.Context, conn grpc.ClientConnInterface, a *
 				return imageError(name, "get its digest", err)
 			}
 			if present == "" {
-				e.WarnOnce(problem.Problem{Warning: true, Object: "image " + name,
+				n.WarnOnce(problem.Problem{Warning: true, Object: "image " + name,
 					Message: "is the sandbox (pause) image of the runtime, which every pod of this host runs: load it only from an archive that you trust"})
 			}
 			if present != "" && present != image.Digest {
@@ -128,17 +129,17 @@ const listedWithin = 10 * time.Second
 
 // seen waits until the CRI plugin lists the images that podrun loaded into containerd. Pods cannot
 // use them before that.
-func (e *Engine) seen(ctx context.Context, names []string) error {
+func seen(ctx context.Context, n *node.Node, names []string) error {
 	bounded, cancel := context.WithTimeout(ctx, listedWithin)
 	defer cancel()
 	for _, name := range names {
 		for {
-			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+			found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 			if err != nil {
 				return imageError(name, "get its status", err)
 			}
 			if found != nil {
-				if err := imagepull.Preloaded(e.Layout().ImageRecords(), name, found); err != nil {
+				if err := imagepull.Preloaded(n.Layout().ImageRecords(), name, found); err != nil {
 					return err
 				}
 				break

@@ -1,4 +1,4 @@
-package run
+package imagestore
 
 import (
 	"context"
@@ -13,23 +13,24 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
 )
 
 // SaveImages writes images of containerd to an archive (archive.Save). A name is a name with a tag or a digest, or
 // an ID, which stands for all names of the image. The error is of kind Refused if the runtime is not containerd,
 // Image if an image or a part of it is not found, and Runtime if the runtime does not respond.
-func (e *Engine) SaveImages(ctx context.Context, names []string, to io.Writer) error {
-	version, err := e.Client.Version(ctx)
+func Save(ctx context.Context, n *node.Node, names []string, to io.Writer) error {
+	version, err := n.Client.Version(ctx)
 	if err != nil {
 		return imageError("", "read the runtime's version", err)
 	}
-	conn := e.Client.ImageConn()
+	conn := n.Client.ImageConn()
 	if version.RuntimeName != "containerd" || conn == nil {
 		return notContainerd(version.RuntimeName, "save images only from containerd", saveElsewhere)
 	}
 	var full []string
 	for _, name := range names {
-		found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 		if err != nil {
 			return imageError(name, "get its status", err)
 		}

@@ -1,4 +1,4 @@
-package run
+package imagestore
 
 import (
 	"context"
@@ -17,10 +17,11 @@ import (
 	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/node"
 )
 
 // RemovedImage is a name that RemoveImages has removed, or the ID of an image without names.
-type RemovedImage struct {
+type Removed struct {
 	Name string
 	// Content reports whether the image was removed with its last name.
 	Content bool
@@ -33,28 +34,28 @@ type RemovedImage struct {
 // of kind Image if the image is not found. It is of kind Refused if the name, or an image with its last name, is in
 // use, if an ID stands for several tags, or if the runtime cannot remove the name alone, and force is false. It is
 // also of this kind if the image is the embedded runtime's sandbox image. Otherwise it is of kind Runtime.
-func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) (removed []RemovedImage, err error) {
-	used, err := e.usedImages(ctx)
+func Remove(ctx context.Context, n *node.Node, names []string, force bool) (removed []Removed, err error) {
+	used, err := usedImages(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, name := range names {
-		gone, err := e.removeImage(ctx, name, used, force)
+		gone, err := removeImage(ctx, n, name, used, force)
 		removed = append(removed, gone...)
 		errs = append(errs, err)
 	}
-	return removed, errors.Join(append(errs, e.ForgetPulls(ctx))...)
+	return removed, errors.Join(append(errs, ForgetPulls(ctx, n))...)
 }
 
 // removeImage removes one argument of RemoveImages.
-func (e *Engine) removeImage(ctx context.Context, name string, used map[string]bool, force bool) ([]RemovedImage, error) {
+func removeImage(ctx context.Context, n *node.Node, name string, used map[string]bool, force bool) ([]Removed, error) {
 	// An earlier argument may have removed other names of the image.
-	images, err := e.listImages(ctx, used)
+	images, err := list(ctx, n, used)
 	if err != nil {
 		return nil, err
 	}
-	found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+	found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 	if err != nil {
 		return nil, imageError(name, "get its status", err)
 	}
@@ -71,13 +72,13 @@ func (e *Engine) removeImage(ctx context.Context, name string, used map[string]b
 			Hint: "run 'podrun runtime down' to remove it with the runtime"}
 	case force:
 	case content && image.InUse, slices.ContainsFunc(chosen, func(n string) bool { return used[n] }):
-		return nil, e.imageInUse(ctx, name)
+		return nil, imageInUse(ctx, n, name)
 	case content && len(image.Names) > 1:
 		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("has several names: %s", strings.Join(image.Names, ", ")),
 			Hint: "remove it by one of its names, or use --force to remove all of them"}
 	}
 	if !content {
-		err = e.untag(ctx, image.ID, chosen)
+		err = untag(ctx, n, image.ID, chosen)
 		content = force && status.Code(err) == codes.Unimplemented
 		if status.Code(err) == codes.Unimplemented && !force {
 			return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("the runtime cannot remove only one of its names: %s", strings.Join(image.allNames(), ", ")),
@@ -89,8 +90,8 @@ func (e *Engine) removeImage(ctx context.Context, name string, used map[string]b
 	}
 	if content {
 		chosen = image.allNames()
-		if err := e.Client.RemoveImage(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
-			return nil, e.imageInUse(ctx, name)
+		if err := n.Client.RemoveImage(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
+			return nil, imageInUse(ctx, n, name)
 		} else if err != nil {
 			return nil, imageError(name, "remove", err)
 		}
@@ -98,9 +99,9 @@ func (e *Engine) removeImage(ctx context.Context, name string, used map[string]b
 	if len(chosen) == 0 {
 		chosen = []string{image.ID}
 	}
-	out := make([]RemovedImage, len(chosen))
+	out := make([]Removed, len(chosen))
 	for i, n := range chosen {
-		out[i] = RemovedImage{n, content}
+		out[i] = Removed{n, content}
 	}
 	return out, nil
 }
@@ -128,8 +129,8 @@ func namesToRemove(image Image, arg string) []string {
 
 // untag removes names of an image from containerd, and waits until the CRI plugin has noticed. The image keeps other
 // names. The code of the error is Unimplemented if the runtime is not containerd.
-func (e *Engine) untag(ctx context.Context, id string, names []string) error {
-	conn := e.Client.ImageConn()
+func untag(ctx context.Context, n *node.Node, id string, names []string) error {
+	conn := n.Client.ImageConn()
 	if conn == nil {
 		return status.Error(codes.Unimplemented, "the runtime has no service for images")
 	}
@@ -141,7 +142,7 @@ func (e *Engine) untag(ctx context.Context, id string, names []string) error {
 	ctx, cancel := wait.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id})
+		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id})
 		if err != nil {
 			return err
 		}
@@ -161,9 +162,9 @@ const imageHeld = "image is in use by a container"
 
 // imageInUse returns the error for an image in use. podrun removes such an image from containerd
 // only if force is set.
-func (e *Engine) imageInUse(ctx context.Context, name string) error {
+func imageInUse(ctx context.Context, n *node.Node, name string) error {
 	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
-	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
+	if v, err := n.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
 		out.Hint = "delete the pods that use it first: CRI-O does not remove an image that a container uses"
 	}
 	return out

@@ -1,4 +1,4 @@
-package run
+package imagestore
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 )
 
 // Image is an image that the runtime has.
@@ -31,17 +32,17 @@ type Image struct {
 }
 
 // Images lists the runtime's images, sorted by name. The error is of kind Runtime.
-func (e *Engine) Images(ctx context.Context) ([]Image, error) {
-	used, err := e.usedImages(ctx)
+func List(ctx context.Context, n *node.Node) ([]Image, error) {
+	used, err := usedImages(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return e.listImages(ctx, used)
+	return list(ctx, n, used)
 }
 
 // listImages is Images with the result of usedImages.
-func (e *Engine) listImages(ctx context.Context, used map[string]bool) ([]Image, error) {
-	list, err := e.Client.ListImages(ctx)
+func list(ctx context.Context, n *node.Node, used map[string]bool) ([]Image, error) {
+	list, err := n.Client.ListImages(ctx)
 	if err != nil {
 		return nil, imageError("", "list the images", err)
 	}
@@ -65,16 +66,16 @@ func (i Image) Title() string { return append(i.allNames(), i.ID)[0] }
 
 // usedImages returns the images that containers, podrun's pods and the runtime use, and those of archives. The
 // result contains their IDs, and every full name by which they refer to an image.
-func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
-	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
+	facts, err := discover.ReadBasics(ctx, n.Client, n.Settings)
 	if err != nil {
 		return nil, err
 	}
 	used := map[string]bool{facts.Runtime.SandboxImg: true, imagepull.FullName(facts.Runtime.SandboxImg): true}
-	for _, name := range e.archivedImages(ctx) {
+	for _, name := range archivedImages(ctx, n) {
 		used[name] = true
 	}
-	containers, err := e.Client.ListContainers(ctx, nil)
+	containers, err := n.Client.ListContainers(ctx, nil)
 	if err != nil {
 		return nil, imageError("", "list the containers", err)
 	}
@@ -82,7 +83,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 		used[c.ImageRef], used[c.ImageId], used[c.GetImage().GetImage()] = true, true, true
 		used[imagepull.FullName(c.GetImage().GetUserSpecifiedImage())] = true
 	}
-	pods, err := lookup.Find(ctx, &e.Node, lookup.Selector{})
+	pods, err := lookup.Find(ctx, n, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 		}
 		plan, _ := imagepull.New(k.Pod, k.ID, "")
 		for _, i := range plan.Images {
-			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
+			found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
 			if err != nil {
 				return nil, imageError(i.Name, "get its status", err)
 			}
@@ -104,7 +105,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 }
 
 // PulledImage describes an image that PullImages has pulled.
-type PulledImage struct {
+type Pulled struct {
 	Image string `json:"image"` // the name as requested
 	ID    string `json:"id"`
 	Size  uint64 `json:"size"` // bytes
@@ -114,7 +115,7 @@ type PulledImage struct {
 // images in the order of names, and an error that joins the errors of the other images. Each of
 // these is of kind Image, or is the cause that ended ctx. If a name is invalid, the error is of
 // kind Usage, and nothing is pulled. A timeout of 0 means no limit.
-func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
+func Pull(ctx context.Context, n *node.Node, names []string, timeout time.Duration) ([]Pulled, error) {
 	ctx, cancel := wait.WithTimeout(ctx, timeout)
 	defer cancel()
 	pod := &corev1.Pod{}
@@ -130,18 +131,18 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 			plan.Images[i].Containers[j].FieldPath = "" // the image belongs to no container
 		}
 	}
-	puller := e.NewPuller()
+	puller := n.NewPuller()
 	pulls := puller.Start(ctx, plan)
 	defer pulls.Stop()
 	var errs []error
-	out := []PulledImage{}
+	out := []Pulled{}
 	for _, name := range names {
 		got, err := pulls.Wait(ctx, name)
 		if err != nil {
 			errs = append(errs, imageOnly(ctx, err, name))
 			continue
 		}
-		out = append(out, PulledImage{Image: name, ID: got.ImageID, Size: got.Size})
+		out = append(out, Pulled{Image: name, ID: got.ImageID, Size: got.Size})
 	}
 	return out, errors.Join(errs...)
 }
@@ -161,8 +162,8 @@ func imageOnly(ctx context.Context, err error, name string) error {
 }
 
 // ForgetPulls removes the pull records of images that the runtime does not have.
-func (e *Engine) ForgetPulls(ctx context.Context) error {
-	list, err := e.Client.ListImages(ctx)
+func ForgetPulls(ctx context.Context, n *node.Node) error {
+	list, err := n.Client.ListImages(ctx)
 	if err != nil {
 		return imageError("", "list the images", err)
 	}
@@ -170,13 +171,13 @@ func (e *Engine) ForgetPulls(ctx context.Context) error {
 	for _, i := range list {
 		present = append(present, i.Id)
 	}
-	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
+	return imagepull.ForgetPulls(n.Layout().ImageRecords(), present)
 }
 
 // UnusedImages returns the images that are not in use. If all is false, it returns only images
 // whose names now refer to a newer image. The error is of kind Runtime.
-func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
-	images, err := e.Images(ctx)
+func Unused(ctx context.Context, n *node.Node, all bool) ([]Image, error) {
+	images, err := List(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +191,8 @@ func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
 // PruneImages removes those of the given images that are still unused, and returns the images that
 // it removed. On an error, which is of kind Runtime, it returns the images that it removed before
 // the error.
-func (e *Engine) PruneImages(ctx context.Context, chosen []Image) ([]Image, error) {
-	images, err := e.UnusedImages(ctx, true)
+func Prune(ctx context.Context, n *node.Node, chosen []Image) ([]Image, error) {
+	images, err := Unused(ctx, n, true)
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +201,12 @@ func (e *Engine) PruneImages(ctx context.Context, chosen []Image) ([]Image, erro
 		if !slices.ContainsFunc(chosen, func(c Image) bool { return c.ID == i.ID }) {
 			continue
 		}
-		if err := e.Client.RemoveImage(ctx, i.ID); err != nil {
+		if err := n.Client.RemoveImage(ctx, i.ID); err != nil {
 			return removed, imageError(i.Title(), "remove", err)
 		}
 		removed = append(removed, i)
 	}
-	return removed, e.ForgetPulls(ctx)
+	return removed, ForgetPulls(ctx, n)
 }
 
 func imageError(name, op string, err error) error {

@@ -1,0 +1,17 @@
+package imagestore
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/run/node"
+)
+
+func LoadFile(ctx context.Context, n *node.Node, path string) ([]string, error) {
+	file, err := hostfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return Load(ctx, n, file)
+}
