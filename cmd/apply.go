@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // defaultTimeout is the default of --timeout.
@@ -149,7 +150,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.prune {
 		in.Prune = &run.Prune{Namespace: a.namespaceOrDefault("default"), Match: match}
 	}
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeStarts)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Starts)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type attachFlags struct {
@@ -50,7 +50,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 	if len(named) != 1 {
 		return usageHint(errors.New("give one pod name"), "use 'podrun attach NAME'; run 'podrun get' to list the pods")
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // changeFlags are the flags of commands that change the definitions of pods on this host. Such a
@@ -109,9 +110,9 @@ func (f *changeFlags) checkFlags(a *app) error {
 // withPods calls do with the selected pods and an engine, within the time limit. It is an error if no pod is
 // selected, unless noneIsFine is set. Call checkFlags and check first.
 func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do func(context.Context, *renderer, *run.Engine, []run.Known) error) error {
-	use := run.RuntimeUse(run.RuntimeActs)
+	use := ownruntime.Use(ownruntime.Acts)
 	if f.dryRun != dryNone {
-		use = run.RuntimeReads
+		use = ownruntime.Reads
 	}
 	a.surviveBrokenPipes()
 	r := a.messageRenderer()

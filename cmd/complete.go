@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // completeWithin is the time limit of a completion, because the shell blocks during it. The
@@ -300,7 +301,7 @@ func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) (
 
 // imageWords returns the names of the runtime's images.
 func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []string {
-	client, err := a.dial(ctx, &renderer{w: io.Discard}, &e.Settings, run.RuntimeLooks)
+	client, err := a.dial(ctx, &renderer{w: io.Discard}, &e.Settings, ownruntime.Looks)
 	if err != nil {
 		return nil
 	}

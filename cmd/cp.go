@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type cpFlags struct {
@@ -92,7 +93,7 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	case to.remote():
 		remote = to
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

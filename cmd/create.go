@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // newCreate returns `podrun create`. It is apply for new pods, with kubectl's generators of manifests as subcommands.
@@ -208,7 +208,7 @@ func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from 
 		return err
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeReads)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type debugFlags struct {
@@ -77,7 +78,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	}
 	r := a.renderer()
 	r.quiet = f.quiet
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Acts)
 	if err != nil {
 		return err
 	}

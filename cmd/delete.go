@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -107,7 +108,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 			return err
 		}
 	}
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Acts)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type describeFlags struct {
@@ -61,7 +62,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		return usage(c, err)
 	}
 	r := &renderer{w: a.streams.Err}
-	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // describeObjects describes the selected objects.
@@ -26,7 +27,7 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 		return usage(c, err)
 	}
 	r := &renderer{w: a.streams.Err}
-	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

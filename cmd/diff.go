@@ -12,8 +12,8 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -44,7 +44,7 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

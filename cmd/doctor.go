@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newDoctor(a *app) *cobra.Command {
@@ -65,7 +66,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 		options.SettingsFault, options.SettingsFix = fault, "correct "+a.settings.config
 	}
 	before := settings
-	client, err := a.dial(c.Context(), r, &settings, run.RuntimeLooks)
+	client, err := a.dial(c.Context(), r, &settings, ownruntime.Looks)
 	if e, ok := err.(*problem.Error); ok && e.Kind == problem.Usage {
 		return err
 	} else if err != nil {

@@ -12,16 +12,17 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // runtime returns the container runtime that the settings specify.
-func (a *app) runtime(r *renderer, s nodeconfig.Settings) *run.Runtime {
-	return run.NewRuntime(s, run.RuntimeOptions{Command: a.holder, Note: r.note, Warn: r.warn})
+func (a *app) runtime(r *renderer, s nodeconfig.Settings) *ownruntime.Runtime {
+	return ownruntime.New(s, ownruntime.Options{Command: a.holder, Note: r.note, Warn: r.warn})
 }
 
 // dial connects to the runtime that the settings specify, and stores its endpoint in
 // them.
-func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use run.RuntimeUse) (*cri.Client, error) {
+func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use ownruntime.Use) (*cri.Client, error) {
 	endpoint, err := a.runtime(r, *s).Open(ctx, use)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use
 }
 
 // engine returns the engine for this command, and a function that closes its connection.
-func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
+func (a *app) engine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Engine, func(), error) {
 	settings, notes, err := a.settings.settings()
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +66,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 }
 
 // rootEngine is engine for commands that change something, which requires root.
-func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
+func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Engine, func(), error) {
 	if err := requireRoot(); err != nil {
 		return nil, nil, err
 	}

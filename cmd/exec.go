@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type execFlags struct {
@@ -80,7 +81,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	if a.dashAdded && !a.quiet { // kubectl's deprecation
 		a.printColored("warning: 'exec POD COMMAND' is deprecated, as in kubectl: use 'podrun " + shellWords(a.typed) + "'\n")
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newGC(a *app) *cobra.Command {
@@ -43,7 +44,7 @@ func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
 		return err
 	}
-	engine, closeAll, err := a.rootEngine(c.Context(), a.renderer(), run.RuntimeActs)
+	engine, closeAll, err := a.rootEngine(c.Context(), a.renderer(), ownruntime.Acts)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type getFlags struct {
@@ -129,7 +130,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return a.getSources(c.Context())
 	}
 	messages := &heldMessages{to: a.streams.Err}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // selection contains the objects that the arguments of get select: all objects of some kinds, or named objects.
@@ -162,7 +163,7 @@ func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // The paths in hints for a command line without settings.
@@ -53,7 +53,7 @@ func (a *app) settingsOf(ctx context.Context, root *cobra.Command, given []strin
 // runtimeSocket returns the socket of the runtime that podrun uses. If it is unknown, or that of CRI-O,
 // runtimeSocket returns containerd's default socket.
 func runtimeSocket(ctx context.Context, settings nodeconfig.Settings) string {
-	status, err := run.NewRuntime(settings, run.RuntimeOptions{}).Status(ctx)
+	status, err := ownruntime.New(settings, ownruntime.Options{}).Status(ctx)
 	if err != nil {
 		return usualSocket
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newImage(a *app) *cobra.Command {
@@ -29,7 +30,7 @@ func newImage(a *app) *cobra.Command {
 }
 
 // withEngine creates an engine and calls do with it.
-func (a *app) withEngine(ctx context.Context, use run.RuntimeUse, do func(context.Context, *run.Engine) error) error {
+func (a *app) withEngine(ctx context.Context, use ownruntime.Use, do func(context.Context, *run.Engine) error) error {
 	r := a.messageRenderer()
 	r.json = a.jsonMessages
 	engine, closeAll, err := a.engine(ctx, r, use)
@@ -86,7 +87,7 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 			return err
 		}
 	}
-	return a.withEngine(c.Context(), run.RuntimeReads, func(ctx context.Context, e *run.Engine) error {
+	return a.withEngine(c.Context(), ownruntime.Reads, func(ctx context.Context, e *run.Engine) error {
 		images, err := imagestore.List(ctx, &e.Node)
 		if err == nil && len(patterns) > 0 {
 			images, err = selectImages(images, patterns[0])
@@ -154,7 +155,7 @@ func newImagePull(a *app) *cobra.Command {
 				return err
 			}
 			a.jsonMessages = a.output == "json"
-			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Engine) error {
 				pulled, err := imagestore.Pull(ctx, &e.Node, names, timeout)
 				return errors.Join(err, a.printPulled(pulled))
 			})
@@ -195,7 +196,7 @@ containerd can only remove an image with all its names, which also requires --fo
   podrun image rm --force 6fd955f66c23`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), ownruntime.Acts, func(ctx context.Context, e *run.Engine) error {
 				removed, err := imagestore.Remove(ctx, &e.Node, names, force)
 				for _, r := range removed {
 					done := "untagged"
@@ -253,7 +254,7 @@ before.`,
 				defer f.Close()
 				in = f
 			}
-			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Engine) error {
 				names, err := imagestore.Load(ctx, &e.Node, in)
 				for _, name := range names {
 					if !a.quiet {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type pruneFlags struct{ all, force, dryRun bool }
@@ -29,9 +30,9 @@ removes them.`,
   podrun image prune --all --force`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			use := run.RuntimeActs
+			use := ownruntime.Acts
 			if f.dryRun {
-				use = run.RuntimeReads
+				use = ownruntime.Reads
 			}
 			return a.withEngine(c.Context(), use, func(ctx context.Context, e *run.Engine) error { return a.pruneImages(ctx, e, f) })
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newImageSave(a *app) *cobra.Command {
@@ -50,7 +51,7 @@ Without -o, podrun writes the archive to stdout, but not to a terminal.`,
 }
 
 func (a *app) saveImages(c *cobra.Command, names []string, to io.Writer) error {
-	return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
+	return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Engine) error {
 		return imagestore.Save(ctx, &e.Node, names, to)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type logsFlags struct {
@@ -86,7 +87,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	if err != nil {
 		return usage(c, err)
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -127,7 +128,7 @@ const planInvocation = "(invocation)"
 // a runtime.
 func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Engine, func(), error) {
 	if f.facts == "" {
-		engine, closeAll, err := a.engine(ctx, r, run.RuntimeReads)
+		engine, closeAll, err := a.engine(ctx, r, ownruntime.Reads)
 		if err == nil {
 			// A random ID would make the plan differ between invocations.
 			engine.Invocation = planInvocation

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newPortForward(a *app) *cobra.Command {
@@ -84,7 +85,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	o.Failed = func(local net.Addr, remote int, err error) {
 		fmt.Fprintf(a.streams.Err, "podrun: forward from %s to port %d: %s\n", local, remote, indented(err.Error()))
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

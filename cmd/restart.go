@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newRestart(a *app) *cobra.Command {
@@ -60,7 +61,7 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 		return err
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Acts)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // newRollout returns `podrun rollout`.
@@ -283,7 +284,7 @@ state.`,
 
 func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeout time.Duration) error {
 	r := a.messageRenderer()
-	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type runFlags struct {
@@ -248,7 +249,7 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	if interactive == "" {
 		r.warn(unconnectedInput(objects))
 	}
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeStarts)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Starts)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newRuntime(a *app) *cobra.Command {
@@ -33,7 +34,7 @@ which one it uses; --runtime can change the choice only while no pods exist.`,
 }
 
 // withRuntime calls do with the container runtime, without an engine.
-func (a *app) withRuntime(do func(*run.Runtime) error) error {
+func (a *app) withRuntime(do func(*ownruntime.Runtime) error) error {
 	settings, notes, err := a.settings.settings()
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func newRuntimeStatus(a *app) *cobra.Command {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
 				return err
 			}
-			return a.withRuntime(func(rt *run.Runtime) error {
+			return a.withRuntime(func(rt *ownruntime.Runtime) error {
 				s, err := rt.Status(c.Context())
 				if err != nil {
 					return err
@@ -66,7 +67,7 @@ func newRuntimeStatus(a *app) *cobra.Command {
 }
 
 // printRuntime prints one property per line.
-func (a *app) printRuntime(s run.RuntimeStatus) error {
+func (a *app) printRuntime(s ownruntime.Status) error {
 	if a.output != "" {
 		return printData(a.raw.Out, a.output, s)
 	}
@@ -96,7 +97,7 @@ func (a *app) printRuntime(s run.RuntimeStatus) error {
 }
 
 // replacedText describes a replaced store in one line; "" if there is none.
-func replacedText(r *run.Replacement) string {
+func replacedText(r *ownruntime.Replacement) string {
 	if r == nil {
 		return ""
 	}
@@ -112,7 +113,7 @@ func newRuntimeUp(a *app) *cobra.Command {
 			if err := requireRoot(); err != nil {
 				return err
 			}
-			return a.withRuntime(func(rt *run.Runtime) error {
+			return a.withRuntime(func(rt *ownruntime.Runtime) error {
 				endpoint, err := rt.Up(c.Context())
 				if err == nil {
 					fmt.Fprintln(a.streams.Out, endpoint)
@@ -142,7 +143,7 @@ start.`,
 			if err := requireRoot(); err != nil {
 				return err
 			}
-			return a.withRuntime(func(rt *run.Runtime) error { return a.runtimeDown(c.Context(), rt, force) })
+			return a.withRuntime(func(rt *ownruntime.Runtime) error { return a.runtimeDown(c.Context(), rt, force) })
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "kill and remove pods first")
@@ -150,7 +151,7 @@ start.`,
 	return c
 }
 
-func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) error {
+func (a *app) runtimeDown(ctx context.Context, rt *ownruntime.Runtime, force bool) error {
 	if err := rt.Removable(ctx, force); err != nil {
 		return err
 	}
@@ -173,12 +174,12 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 
 // removePods kills and removes all pods of the root directory; it starts the runtime if
 // necessary.
-func (a *app) removePods(ctx context.Context, rt *run.Runtime) error {
+func (a *app) removePods(ctx context.Context, rt *ownruntime.Runtime) error {
 	if used, err := rt.HasPods(ctx); err != nil || !used {
 		return err
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.rootEngine(ctx, r, run.RuntimeStarts)
+	engine, closeAll, err := a.rootEngine(ctx, r, ownruntime.Starts)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func newRuntimeLogs(a *app) *cobra.Command {
 		Short: "Print the log of the embedded runtime",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withRuntime(func(rt *run.Runtime) error {
+			return a.withRuntime(func(rt *ownruntime.Runtime) error {
 				err := rt.Logs(c.Context(), a.streams.Out, tail, follow)
 				if err == nil && follow {
 					err = context.Cause(c.Context())
@@ -237,7 +238,7 @@ the one in use, because the older one may not be able to read the data.`,
 			if err := requireRoot(); err != nil {
 				return err
 			}
-			return a.withRuntime(func(rt *run.Runtime) error {
+			return a.withRuntime(func(rt *ownruntime.Runtime) error {
 				changed, err := rt.Upgrade(c.Context(), force)
 				if err != nil {
 					return err

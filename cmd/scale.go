@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 type scaleFlags struct {
@@ -82,9 +83,9 @@ func (a *app) runScale(c *cobra.Command, f *scaleFlags, given []string) error {
 	f.claims = nil // -f names workloads; the claims are those of the pods that scale adds
 	r := a.messageRenderer()
 	r.severalPods = true
-	use := run.RuntimeUse(run.RuntimeStarts)
+	use := ownruntime.Use(ownruntime.Starts)
 	if f.dryRun != dryNone {
-		use = run.RuntimeReads
+		use = ownruntime.Reads
 	}
 	var targets []target
 	if f.hasFiles() {

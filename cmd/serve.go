@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/systemd"
 )
@@ -196,7 +197,7 @@ type server struct {
 	notifier *systemd.Notifier
 	client   *cri.Client
 	shutdown shutdownFlags
-	runtime  *run.Runtime
+	runtime  *ownruntime.Runtime
 	fault    atomic.Pointer[string] // serve.Options.SettingsFault
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -35,7 +35,7 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings, api
 	for {
 		result := make(chan opened, 1)
 		go func() {
-			endpoint, err := s.runtime.Open(ctx, run.RuntimeStarts)
+			endpoint, err := s.runtime.Open(ctx, ownruntime.Starts)
 			result <- opened{endpoint, err}
 		}()
 		var o opened

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -72,7 +73,7 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		return usage(c, err)
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Acts)
 	if err != nil {
 		return err
 	}

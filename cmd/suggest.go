@@ -11,7 +11,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // suggestLimit is the time for which suggest waits for the runtime.
@@ -135,7 +135,7 @@ func (a *app) podOfContainer(id string) string {
 		`'podrun get -A -o custom-columns="POD:.metadata.name,ID:.status.containerStatuses[*].containerID"'`
 	ctx, cancel := context.WithTimeout(a.settings.ctx, suggestLimit)
 	defer cancel()
-	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, ownruntime.Reads)
 	if err != nil {
 		return list
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -87,7 +88,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return usage(c, errors.New("--watch prints a table and cannot be used with -o"))
 	}
 	messages := &heldMessages{to: a.streams.Err}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, ownruntime.Reads)
 	if err != nil {
 		return err
 	}

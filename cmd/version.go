@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // kubernetesVersion is the version of the kubelet that podrun reproduces, and of the
@@ -83,7 +83,7 @@ func (a *app) versionInfo() versionInfo {
 }
 
 func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 )
 
 func newWait(a *app) *cobra.Command {
@@ -77,7 +78,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 		return err
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (a *app) waitCreated(c *cobra.Command, pick *pickFlags, given []string, o r
 	}
 	ctx, cancel := wait.WithTimeout(c.Context(), o.Timeout)
 	defer cancel()
-	engine, closeAll, err := a.engine(ctx, a.renderer(), run.RuntimeReads)
+	engine, closeAll, err := a.engine(ctx, a.renderer(), ownruntime.Reads)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -46,7 +47,7 @@ type DoctorOptions struct {
 	// SettingsFault describes a settings file that podrun cannot use; empty if it can.
 	SettingsFault, SettingsFix string
 	// Embedded is the state of the embedded runtime; empty if another one is used.
-	Embedded EmbeddedState
+	Embedded ownruntime.State
 }
 
 // Doctor examines this host and checks whether it can run the pods; objects may be nil. It changes
@@ -79,7 +80,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 		in.Checkup.SandboxImage.Name = o.Embedded.SandboxName
 	}
 	in.EmbeddedSandbox, in.EmbeddedLost = o.Embedded.Sandbox, o.Embedded.Lost
-	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped))
+	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, ownruntime.ErrNotUsed) || errors.Is(o.NoRuntime, ownruntime.ErrStopped))
 	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
 	in.StateFiles = statefile.Scan(ctx, e.Layout(), func(statefile.Scope) bool { return true })
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
@@ -242,11 +243,11 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 // network, but that the runtime does not have. It skips the sandboxes in found.
 func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, found []Leftover) ([]Leftover, error) {
 	layout := embedded.ReadLayout(e.Settings.RootDir)
-	network, ok := ownNetwork(ctx, layout)
+	network, ok := ownruntime.Network(ctx, layout)
 	if !ok || e.Client.Endpoint() != layout.Endpoint() {
 		return nil, nil
 	}
-	valid, err := sandboxIDs(ctx, e.Client) // sandboxes does not contain the sandboxes of other programs
+	valid, err := ownruntime.SandboxIDs(ctx, e.Client) // sandboxes does not contain the sandboxes of other programs
 	if err != nil {
 		return nil, err
 	}

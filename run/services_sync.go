@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
 	"github.com/podrun/podrun/service"
@@ -313,7 +314,7 @@ func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods
 		return nil
 	}
 	layout := e.runtimeLayout()
-	network, ok := ownNetwork(ctx, layout)
+	network, ok := ownruntime.Network(ctx, layout)
 	if !ok {
 		if len(services) == 0 {
 			return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -39,10 +40,10 @@ func newLostChoice(t *testing.T) *lostChoice {
 }
 
 // runtime returns the Runtime of a command with the given --runtime; "" means auto.
-func (l *lostChoice) runtime(wanted string) *run.Runtime {
+func (l *lostChoice) runtime(wanted string) *ownruntime.Runtime {
 	s := l.settings
 	s.ContainerRuntimeEndpoint, s.Runtime = "", wanted
-	return run.NewRuntime(s, run.RuntimeOptions{Command: "podrun test", Note: func(s string) { l.notes = append(l.notes, s) }, Warn: func(problem.List) {}})
+	return ownruntime.New(s, ownruntime.Options{Command: "podrun test", Note: func(s string) { l.notes = append(l.notes, s) }, Warn: func(problem.List) {}})
 }
 
 // spoilChoice corrupts the record.
@@ -79,7 +80,7 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 			l := newLostChoice(t)
 			defer l.mustDelete()
 			l.spoilChoice(t, how)
-			for _, use := range []run.RuntimeUse{run.RuntimeLooks, run.RuntimeReads} {
+			for _, use := range []ownruntime.Use{ownruntime.Looks, ownruntime.Reads} {
 				if got, err := l.runtime("").Open(t.Context(), use); got != l.endpoint || err != nil {
 					t.Fatalf("to read: %q, %v", got, err)
 				}
@@ -87,7 +88,7 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 			if len(l.notes) > 0 {
 				t.Errorf("a command that reads wrote the record: %q", l.notes)
 			}
-			if got, err := l.runtime("").Open(t.Context(), run.RuntimeActs); got != l.endpoint || err != nil {
+			if got, err := l.runtime("").Open(t.Context(), ownruntime.Acts); got != l.endpoint || err != nil {
 				t.Fatalf("to act: %q, %v", got, err)
 			}
 			if len(l.notes) != 1 || !strings.Contains(l.notes[0], "wrote the record again") {
@@ -107,7 +108,7 @@ func TestLostChoiceWithAnEndpoint(t *testing.T) {
 			l := newLostChoice(t)
 			defer l.mustDelete()
 			l.spoilChoice(t, how)
-			for _, use := range []run.RuntimeUse{run.RuntimeLooks, run.RuntimeReads, run.RuntimeActs, run.RuntimeStarts} {
+			for _, use := range []ownruntime.Use{ownruntime.Looks, ownruntime.Reads, ownruntime.Acts, ownruntime.Starts} {
 				if got, err := l.runtime(l.endpoint).Open(t.Context(), use); got != l.endpoint || err != nil {
 					t.Fatalf("%q, %v", got, err)
 				}
@@ -125,7 +126,7 @@ func TestLostChoiceUndecided(t *testing.T) {
 	defer l.mustDelete()
 	l.spoilChoice(t, "cut short")
 	l.stop()
-	_, err := l.runtime("").Open(t.Context(), run.RuntimeReads)
+	_, err := l.runtime("").Open(t.Context(), ownruntime.Reads)
 	wantErr(t, err, problem.Runtime, "choice.json")
 	if hint := problem.WithHint(err); !strings.Contains(hint, "podrun runtime up --runtime=RUNTIME") {
 		t.Errorf("hint %q", hint)
@@ -135,7 +136,7 @@ func TestLostChoiceUndecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if _, err := l.runtime(l.endpoint).Open(t.Context(), run.RuntimeStarts); err != nil {
+	if _, err := l.runtime(l.endpoint).Open(t.Context(), ownruntime.Starts); err != nil {
 		t.Fatal(err)
 	}
 	l.wantRecord(t, l.endpoint)
@@ -157,13 +158,13 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := l.runtime("").Open(t.Context(), run.RuntimeReads); got != l.endpoint || err != nil {
+	if got, err := l.runtime("").Open(t.Context(), ownruntime.Reads); got != l.endpoint || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if err := os.Mkdir(filepath.Join(embeddedLayout(l.settings).Dir(), strings.Repeat("a", 64)), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	_, err = l.runtime("").Open(t.Context(), run.RuntimeReads)
+	_, err = l.runtime("").Open(t.Context(), ownruntime.Reads)
 	wantErr(t, err, problem.Runtime, "choice.json")
 	if hint := problem.WithHint(err); !strings.Contains(hint, l.endpoint+", embedded") {
 		t.Errorf("hint %q", hint)
@@ -185,12 +186,12 @@ func TestChoiceOfANewerPodrun(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, use := range []run.RuntimeUse{run.RuntimeReads, run.RuntimeStarts} {
+	for _, use := range []ownruntime.Use{ownruntime.Reads, ownruntime.Starts} {
 		if got, err := l.runtime("").Open(t.Context(), use); got != l.endpoint || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	if got, err := l.runtime(l.endpoint).Open(t.Context(), run.RuntimeStarts); got != l.endpoint || err != nil {
+	if got, err := l.runtime(l.endpoint).Open(t.Context(), ownruntime.Starts); got != l.endpoint || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
@@ -209,7 +210,7 @@ func TestUnusableChoiceIsRecovered(t *testing.T) {
 			path := embeddedLayout(l.settings).Choice()
 			l.spoilChoice(t, "empty")
 			damage(t, path, how)
-			for _, use := range []run.RuntimeUse{run.RuntimeReads, run.RuntimeActs, run.RuntimeActs} {
+			for _, use := range []ownruntime.Use{ownruntime.Reads, ownruntime.Acts, ownruntime.Acts} {
 				if got, err := l.runtime("").Open(t.Context(), use); got != l.endpoint || err != nil {
 					t.Fatalf("%q, %v", got, err)
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -24,7 +24,7 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 		t.Fatal(result.Err)
 	}
 	r.rt.Close()
-	runtime := run.NewRuntime(r.settings, run.RuntimeOptions{Command: "podrun test"})
+	runtime := ownruntime.New(r.settings, ownruntime.Options{Command: "podrun test"})
 	if err := embedded.MakeDirs(embeddedLayout(r.settings)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // RemoveStored stops the embedded runtime with all its containers, and removes the pods of
 // the root directory. It does not call containerd. The layout's lock must be held.
 func (r *Runtime) RemoveStored(ctx context.Context) error {
-	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: NewInvocation()}
+	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: store.RandomHex(8)}
 	stored, err := store.StoredPods(n.Layout())
 	if err != nil || len(stored) == 0 {
 		return err

@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const slowestStart = 30 * time.Second
 // OwnEndpoint returns the endpoint of the embedded runtime if commands with these settings use it, even
 // if it cannot be started. Otherwise, it returns "".
 func (r *Runtime) OwnEndpoint(ctx context.Context) string {
-	if _, d, err := r.choose(ctx, RuntimeStarts); err != nil || d.Kind != embedded.Own {
+	if _, d, err := r.choose(ctx, Starts); err != nil || d.Kind != embedded.Own {
 		return ""
 	}
 	return r.layout.Endpoint()

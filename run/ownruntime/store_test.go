@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 
 // damagedRuntime returns a runtime that is not running and that has failed to start often enough
 // because of its store.
-func damagedRuntime(t *testing.T, o RuntimeOptions) *Runtime {
+func damagedRuntime(t *testing.T, o Options) *Runtime {
 	t.Helper()
 	s := nodeconfig.Default()
 	s.RootDir, s.RuntimeRecover = filepath.Join(t.TempDir(), "root"), true
 	o.Warn, o.Note = func(problem.List) {}, func(string) {}
-	r := NewRuntime(s, o)
+	r := New(s, o)
 	r.layout.RunDir = t.TempDir()
 	for _, dir := range []string{r.layout.Containerd(), r.layout.Replaced(), r.layout.State()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -62,7 +62,7 @@ func TestReplacementsPerHour(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := damagedRuntime(t, RuntimeOptions{Replaces: true, Attended: c.attended})
+				r := damagedRuntime(t, Options{Replaces: true, Attended: c.attended})
 				if err := embedded.NoteAnnounced(r.layout, embedded.DamagedStore{Why: "x", At: time.Now().Add(-c.ago)}); err != nil {
 					t.Fatal(err)
 				}
@@ -104,7 +104,7 @@ func TestWhoReplaces(t *testing.T) {
 			}
 		}, false},
 	} {
-		r := damagedRuntime(t, RuntimeOptions{Replaces: true})
+		r := damagedRuntime(t, Options{Replaces: true})
 		c.change(r)
 		decide := ownStore{r}.prepare
 		if c.want {
@@ -124,7 +124,7 @@ func TestKeepBacksOff(t *testing.T) {
 		s := nodeconfig.Default()
 		s.RootDir = filepath.Join(t.TempDir(), "root")
 		var warnings []string
-		r := NewRuntime(s, RuntimeOptions{Note: func(string) {}, Warn: func(l problem.List) {
+		r := New(s, Options{Note: func(string) {}, Warn: func(l problem.List) {
 			for _, p := range l {
 				warnings = append(warnings, p.Message)
 			}

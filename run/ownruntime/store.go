@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -111,7 +111,7 @@ func (s ownStore) replace(ctx context.Context) error {
 // cgroups with the mark of this root directory, because a podrun in a container may use a root
 // directory with the same path.
 func (s ownStore) endPods(ctx context.Context) error {
-	n := &node.Node{Settings: s.runtime.settings, Warn: s.runtime.Warn, Command: s.runtime.Command, Invocation: NewInvocation()}
+	n := &node.Node{Settings: s.runtime.settings, Warn: s.runtime.Warn, Command: s.runtime.Command, Invocation: store.RandomHex(8)}
 	facts, err := discover.ReadCgroup(ctx, s.runtime.settings)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s ownStore) replacement(ctx context.Context) *Replacement {
 func (r *Runtime) Up(ctx context.Context) (string, error) {
 	r.Replaces, r.Attended = true, true
 	for try := 0; ; try++ {
-		endpoint, err := r.Open(ctx, RuntimeStarts)
+		endpoint, err := r.Open(ctx, Starts)
 		_, stalled := errors.AsType[embedded.Stalled](err)
 		again := isDamage(err) && r.settings.RuntimeRecover && try < embedded.DamagedStarts || stalled && try == 0
 		if !again {

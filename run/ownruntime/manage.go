@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
 )
 
 // RuntimeStatus describes which runtime a root directory uses, and the runtime's state. It
 // marshals to stable JSON.
-type RuntimeStatus struct {
+type Status struct {
 	Kind     string `json:"kind"`           // embedded or external
 	Recorded bool   `json:"recorded"`       // false if the choice is not recorded, and the next command would choose this runtime
 	Endpoint string `json:"endpoint"`       // unix:///…
@@ -34,17 +35,17 @@ type RuntimeStatus struct {
 }
 
 // Upgradable reports whether `podrun runtime upgrade` would change anything.
-func (s RuntimeStatus) Upgradable() bool {
+func (s Status) Upgradable() bool {
 	return s.Kind == string(embedded.Own) && s.Archive != "" && s.Digest != "" && s.Digest != s.Archive
 }
 
 // Status examines the runtime. It changes nothing.
-func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
-	record, d, err := r.choose(ctx, RuntimeLooks)
+func (r *Runtime) Status(ctx context.Context) (Status, error) {
+	record, d, err := r.choose(ctx, Looks)
 	if err != nil {
-		return RuntimeStatus{}, err
+		return Status{}, err
 	}
-	s := RuntimeStatus{Kind: string(d.Kind), Endpoint: d.Endpoint, Recorded: record != nil && record.Kind == d.Kind && record.Endpoint == d.Endpoint}
+	s := Status{Kind: string(d.Kind), Endpoint: d.Endpoint, Recorded: record != nil && record.Kind == d.Kind && record.Endpoint == d.Endpoint}
 	if r.archive != nil {
 		s.Archive = r.archive.Digest
 	}
@@ -75,7 +76,7 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 
 // EmbeddedState describes the state of the embedded runtime for a report. It is empty if another
 // runtime is used, or none is found.
-type EmbeddedState struct {
+type State struct {
 	State     string // "is running"
 	Collision string // the networks of this host that overlap the subnet of the pods; "" if none do
 	Problem   string // why containerd does not start; "" if it runs or no start has failed
@@ -107,7 +108,7 @@ func imageFaults(ctx context.Context, r *Runtime) (lost, sandbox string) {
 }
 
 // Embedded examines the embedded runtime. It changes nothing.
-func (r *Runtime) Embedded(ctx context.Context) (e EmbeddedState) {
+func (r *Runtime) Embedded(ctx context.Context) (e State) {
 	s, err := r.Status(ctx)
 	if err != nil || s.Kind != string(embedded.Own) {
 		return e
@@ -183,7 +184,7 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	if last == nil || embedded.Verify(ctx, r.layout, last.Digest) != nil {
 		return nil
 	}
-	ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
+	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout)
 	defer cancel()
 	if err := embedded.Stop(ctx, r.layout, embedded.ReadDaemon(ctx, r.layout)); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -21,18 +21,18 @@ import (
 )
 
 // RuntimeUse states what a command requires of the runtime.
-type RuntimeUse = embedded.Use
+type Use = embedded.Use
 
 // The values of RuntimeUse. Each value includes the requirements of the previous ones.
 const (
-	RuntimeLooks  = embedded.Looks  // examines the host; starts nothing
-	RuntimeReads  = embedded.Reads  // reads and shows state
-	RuntimeActs   = embedded.Acts   // changes pods
-	RuntimeStarts = embedded.Starts // starts an embedded runtime, and records the choice of the runtime
+	Looks  = embedded.Looks  // examines the host; starts nothing
+	Reads  = embedded.Reads  // reads and shows state
+	Acts   = embedded.Acts   // changes pods
+	Starts = embedded.Starts // starts an embedded runtime, and records the choice of the runtime
 )
 
 // RuntimeOptions are the options of NewRuntime.
-type RuntimeOptions struct {
+type Options struct {
 	Command string             // names this invocation in the messages of processes that wait for it
 	Note    func(string)       // receives a line for the user
 	Warn    func(problem.List) // receives warnings
@@ -47,14 +47,14 @@ type Runtime struct {
 	settings nodeconfig.Settings
 	layout   embedded.Layout
 	archive  *embedded.Archive // nil if this binary contains no embedded runtime
-	RuntimeOptions
+	Options
 
 	problem atomic.Pointer[string] // see Condition; nil if there is no problem
 }
 
 // NewRuntime returns the runtime of the settings.
-func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
-	r := &Runtime{settings: s, layout: embedded.ReadLayout(s.RootDir), RuntimeOptions: o}
+func New(s nodeconfig.Settings, o Options) *Runtime {
+	r := &Runtime{settings: s, layout: embedded.ReadLayout(s.RootDir), Options: o}
 	if a, ok := archive.Open(); ok {
 		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar, File: a.File}
 	}
@@ -63,8 +63,8 @@ func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 
 // Reasons, other than failures, why the embedded runtime is not running.
 var (
-	errNotUsed = errors.New("has not been used yet")
-	errStopped = errors.New("has not been started since this host booted")
+	ErrNotUsed = errors.New("has not been used yet")
+	ErrStopped = errors.New("has not been started since this host booted")
 )
 
 // wanted returns the value of --runtime: auto, embedded or an endpoint.
@@ -97,17 +97,17 @@ func (r *Runtime) External(ctx context.Context) string {
 // the choice and, if the choice is the embedded runtime, starts that runtime. If the embedded
 // runtime was started since the last boot but has exited, Open restarts it for any use except
 // RuntimeLooks. The error is of kind Runtime or Refused.
-func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
+func (r *Runtime) Open(ctx context.Context, use Use) (string, error) {
 	record, d, err := r.choose(ctx, use)
 	if err != nil {
 		return "", err
 	}
-	if use >= RuntimeReads && os.Geteuid() == 0 {
+	if use >= Reads && os.Geteuid() == 0 {
 		if err := store.RewriteHolders(r.settings.Layout(), r.layout.Lock()); err != nil && !store.CannotWrite(err) {
 			r.Warn(problem.List{problem.WarningOf(fmt.Errorf("remove the arguments of earlier commands from lock files: %w", err))})
 		}
 	}
-	if record != nil && use >= RuntimeActs {
+	if record != nil && use >= Acts {
 		if err := r.recordRecovered(ctx, *record); err != nil {
 			return "", err
 		}
@@ -118,15 +118,15 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	running := last.Usable(ctx, r.layout)
 	switch {
-	case running && (use < RuntimeStarts || !d.Record && !last.Unrecorded() && !embedded.HasNewImages(r.layout) && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.hasLostImages(ctx))):
+	case running && (use < Starts || !d.Record && !last.Unrecorded() && !embedded.HasNewImages(r.layout) && !(ownStore{r}).unannounced(ctx) && !reconfigures(ctx, r) && !(r.Attended && r.hasLostImages(ctx))):
 		trimLog(r.layout, r.Warn)
-		if use == RuntimeStarts && os.Geteuid() == 0 {
+		if use == Starts && os.Geteuid() == 0 {
 			r.warnOfSubnets(ctx)
 			r.restoreNetwork(ctx)
 		}
-	case use == RuntimeLooks && last.Alive():
+	case use == Looks && last.Alive():
 		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New(startingText(last.PID)), Hint: "'podrun runtime logs' shows its log"}
-	case use == RuntimeStarts || last != nil && use > RuntimeLooks:
+	case use == Starts || last != nil && use > Looks:
 		if os.Geteuid() != 0 {
 			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and only root can start it"), Hint: "run as root"}
 		}
@@ -134,15 +134,15 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 			return "", err
 		}
 	case record == nil:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errNotUsed, Hint: "run 'podrun apply' or 'podrun runtime up' to start it"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: ErrNotUsed, Hint: "run 'podrun apply' or 'podrun runtime up' to start it"}
 	default:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errStopped, Hint: "run 'podrun runtime up', 'podrun apply', 'podrun run' or 'podrun serve' to start it"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: ErrStopped, Hint: "run 'podrun runtime up', 'podrun apply', 'podrun run' or 'podrun serve' to start it"}
 	}
 	return r.layout.Endpoint(), nil
 }
 
 // choose decides which runtime is used.
-func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice, embedded.Decision, error) {
+func (r *Runtime) choose(ctx context.Context, use Use) (*embedded.Choice, embedded.Decision, error) {
 	in := embedded.ChooseInput{Wanted: r.wanted(), Use: use, Archive: r.archive != nil}
 	var err error
 	if in.Record, err = r.readChoice(ctx); err != nil {
@@ -156,7 +156,7 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	if embedded.NeedsSurvey(in.Wanted, in.Record) {
 		in.Survey = embedded.ReadSurvey(ctx)
 	}
-	if in.Survey != nil || embedded.Changes(in.Wanted, in.Record) && use >= RuntimeActs {
+	if in.Survey != nil || embedded.Changes(in.Wanted, in.Record) && use >= Acts {
 		stored, err := store.StoredPods(r.settings.Layout())
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, embedded.Decision{}, err
@@ -217,7 +217,7 @@ func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 	if err := embedded.MakeDirs(r.layout); err != nil {
 		return nil, err
 	}
-	return store.Lock(ctx, r.layout.Lock(), store.NewHolder(r.Command, NewInvocation()), func(holder string) { r.Note("waiting for " + holder) })
+	return store.Lock(ctx, r.layout.Lock(), store.NewHolder(r.Command, store.RandomHex(8)), func(holder string) { r.Note("waiting for " + holder) })
 }
 
 // client connects to the embedded runtime.

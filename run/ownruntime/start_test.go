@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func startingRuntime(t *testing.T) (*Runtime, func() string) {
 	var notes []string
 	s := nodeconfig.Default()
 	s.RootDir = filepath.Join(t.TempDir(), "root")
-	r := NewRuntime(s, RuntimeOptions{Command: "podrun get", Warn: func(problem.List) {}, Note: func(n string) { notes = append(notes, n) }})
+	r := New(s, Options{Command: "podrun get", Warn: func(problem.List) {}, Note: func(n string) { notes = append(notes, n) }})
 	r.layout.RunDir = t.TempDir()
 	digest := strings.Repeat("0", 64)
 	for _, dir := range []string{r.layout.State(), r.layout.Containerd()} {
@@ -74,16 +74,16 @@ func TestStartThatDoesNotEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit time.Duration
 		queue bool // another podrun process waits for containerd
-		use   RuntimeUse
+		use   Use
 		after time.Duration
 		kind  problem.Kind
 		texts []string
 	}{
-		"limit":           {limit: 5 * time.Second, use: RuntimeStarts, after: 5 * time.Second, kind: problem.Deadline, texts: []string{"timed out after 5s", "does not answer yet"}},
-		"limit, reads":    {limit: 5 * time.Second, use: RuntimeReads, after: 5 * time.Second, kind: problem.Deadline, texts: []string{"timed out after 5s"}},
-		"limit, queue":    {limit: 5 * time.Second, queue: true, use: RuntimeStarts, after: 5 * time.Second, kind: problem.Deadline, texts: []string{"timed out after 5s", "podrun apply"}},
-		"no limit":        {use: RuntimeStarts, after: time.Minute, kind: problem.Runtime, texts: []string{"has made no progress for 1m0s"}},
-		"no limit, queue": {queue: true, use: RuntimeReads, after: time.Minute, kind: problem.Runtime, texts: []string{"has made no progress for 1m0s"}},
+		"limit":           {limit: 5 * time.Second, use: Starts, after: 5 * time.Second, kind: problem.Deadline, texts: []string{"timed out after 5s", "does not answer yet"}},
+		"limit, reads":    {limit: 5 * time.Second, use: Reads, after: 5 * time.Second, kind: problem.Deadline, texts: []string{"timed out after 5s"}},
+		"limit, queue":    {limit: 5 * time.Second, queue: true, use: Starts, after: 5 * time.Second, kind: problem.Deadline, texts: []string{"timed out after 5s", "podrun apply"}},
+		"no limit":        {use: Starts, after: time.Minute, kind: problem.Runtime, texts: []string{"has made no progress for 1m0s"}},
+		"no limit, queue": {queue: true, use: Reads, after: time.Minute, kind: problem.Runtime, texts: []string{"has made no progress for 1m0s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, notes := startingRuntime(t)
@@ -124,7 +124,7 @@ func TestStalledStartOfOwner(t *testing.T) {
 	r, _ := startingRuntime(t)
 	r.Replaces = true
 	synctest.Test(t, func(t *testing.T) {
-		_, err := r.Open(t.Context(), RuntimeStarts)
+		_, err := r.Open(t.Context(), Starts)
 		if err == nil || !strings.Contains(err.Error(), "has made no progress") {
 			t.Fatalf("error %v", err)
 		}
@@ -140,7 +140,7 @@ func TestStalledStartOfOwner(t *testing.T) {
 // TestStartingRuntimeIsReported checks what commands that start nothing report.
 func TestStartingRuntimeIsReported(t *testing.T) {
 	r, _ := startingRuntime(t)
-	if _, err := r.Open(t.Context(), RuntimeLooks); err == nil || !strings.Contains(err.Error(), "is starting and does not answer yet") {
+	if _, err := r.Open(t.Context(), Looks); err == nil || !strings.Contains(err.Error(), "is starting and does not answer yet") {
 		t.Errorf("error %v", err)
 	}
 	s, err := r.Status(t.Context())

@@ -1,4 +1,4 @@
-package run
+package ownruntime
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 
 // ownNetwork returns the network of the running embedded runtime; The result ok is false if the network is a chain
 // of plugins, as in earlier releases, or if the embedded runtime is not running.
-func ownNetwork(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bool) {
+func Network(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bool) {
 	d := embedded.ReadDaemon(ctx, l)
 	if !d.Alive() {
 		return n, false
@@ -41,7 +41,7 @@ func ownNetwork(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bo
 // collectNetwork removes addresses and firewall rules of sandboxes that the runtime does not have.
 // If it cannot list the sandboxes, it removes nothing.
 func (r *Runtime) collectNetwork(ctx context.Context) {
-	network, ok := ownNetwork(ctx, r.layout)
+	network, ok := Network(ctx, r.layout)
 	if !ok {
 		return
 	}
@@ -51,7 +51,7 @@ func (r *Runtime) collectNetwork(ctx context.Context) {
 			return err
 		}
 		defer client.Close()
-		ids, err := sandboxIDs(ctx, client)
+		ids, err := SandboxIDs(ctx, client)
 		if err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func (r *Runtime) collectNetwork(ctx context.Context) {
 	}
 }
 
-// sandboxIDs lists the IDs of all sandboxes of a runtime.
-func sandboxIDs(ctx context.Context, client *cri.Client) ([]string, error) {
+// SandboxIDs lists the IDs of all sandboxes of a runtime.
+func SandboxIDs(ctx context.Context, client *cri.Client) ([]string, error) {
 	sandboxes, err := client.ListPodSandbox(ctx, nil)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list sandboxes", Err: err}
