@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -84,5 +85,5 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	defer restore()
-	return engine.Attach(c.Context(), target, streams)
+	return access.Attach(c.Context(), &engine.Node, target, streams)
 }

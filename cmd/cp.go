@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -110,17 +110,17 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	if err != nil {
 		return err
 	}
-	o := run.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", oneLine(text)) }}
+	o := access.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", oneLine(text)) }}
 	if from.remote() {
 		var archive io.Writer
 		if to.path == "-" {
 			archive = a.raw.Out
 		}
-		return engine.CopyFrom(c.Context(), target, from.path, to.path, archive, o)
+		return access.CopyFrom(c.Context(), &engine.Node, target, from.path, to.path, archive, o)
 	}
 	var archive io.Reader
 	if from.path == "-" {
 		archive = a.raw.In
 	}
-	return engine.CopyTo(c.Context(), target, from.path, to.path, archive, o)
+	return access.CopyTo(c.Context(), &engine.Node, target, from.path, to.path, archive, o)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -105,7 +106,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		if err = a.attachTerminal(c, engine, target, f); err == nil || c.Context().Err() != nil {
 			return err
 		}
-		if alive, aliveErr := engine.Alive(c.Context(), target.ID); alive || aliveErr != nil {
+		if alive, aliveErr := access.Alive(c.Context(), &engine.Node, target.ID); alive || aliveErr != nil {
 			return err
 		}
 	}
@@ -182,7 +183,7 @@ func (f *debugFlags) printf(a *app, format string, values ...any) {
 }
 
 // attachTerminal attaches to a container with a terminal until the container exits.
-func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
+func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target access.Target, f *debugFlags) error {
 	if f.stdin {
 		f.printf(a, promptHint)
 	}
@@ -191,14 +192,14 @@ func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.Ex
 		return err
 	}
 	defer restore()
-	return engine.Attach(c.Context(), target, streams)
+	return access.Attach(c.Context(), &engine.Node, target, streams)
 }
 
 // followDebug prints the container's log until the container exits. Unlike the attached
 // streams, the log also has the output from before podrun attached. followDebug passes on
 // standard input if the container has one.
-func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target run.ExecTarget) error {
-	logs, err := engine.Logs(c.Context(), run.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
+func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target access.Target) error {
+	logs, err := access.Logs(c.Context(), &engine.Node, access.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
 	if err != nil {
 		return err
 	}
@@ -208,8 +209,8 @@ func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target run.ExecT
 	defer cancel()
 	if target.Stdin && !target.TTY {
 		attached.Go(func() {
-			err := engine.Attach(ctx, target, run.Streams{In: a.raw.In, Out: io.Discard, Err: io.Discard})
-			if alive, _ := engine.Alive(ctx, target.ID); err != nil && alive && ctx.Err() == nil {
+			err := access.Attach(ctx, &engine.Node, target, access.Streams{In: a.raw.In, Out: io.Discard, Err: io.Discard})
+			if alive, _ := access.Alive(ctx, &engine.Node, target.ID); err != nil && alive && ctx.Err() == nil {
 				fmt.Fprintln(a.streams.Err, "warning: standard input does not reach the container:", err)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -104,16 +105,16 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return err
 	}
 	// The limit of the command in the container is in whole seconds, and a part of it may have passed.
-	code, err := engine.Exec(a.deadline.unlimited, target, run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
+	code, err := access.Exec(a.deadline.unlimited, &engine.Node, target, access.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
 	restore()
-	if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint == "" && code == run.ExecNotFound {
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint == "" && code == access.ExecNotFound {
 		e.Hint = missingCommandHint(target, given[dash], f.stdin && f.tty)
 	}
 	return a.execCode(code, err)
 }
 
 // missingCommandHint returns the hint for a command that is not in the container.
-func missingCommandHint(t run.ExecTarget, command string, interactive bool) string {
+func missingCommandHint(t access.Target, command string, interactive bool) string {
 	flags := ""
 	if interactive {
 		flags = "-it "
@@ -130,14 +131,14 @@ func missingCommandHint(t run.ExecTarget, command string, interactive bool) stri
 
 // execTarget finds a container of a pod; if the pod has several, execTarget reports which one
 // it chose.
-func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (run.ExecTarget, error) {
-	target, err := engine.ExecTarget(ctx, namespace, pod, container)
+func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (access.Target, error) {
+	target, err := access.Find(ctx, &engine.Node, namespace, pod, container)
 	if err != nil {
 		c, failed := a.byContainerID(ctx, engine, err, namespace, pod, container)
 		if failed != nil || c == nil {
 			return target, cmp.Or(failed, err)
 		}
-		target, err = engine.ExecTarget(ctx, c.namespace, c.pod, c.container)
+		target, err = access.Find(ctx, &engine.Node, c.namespace, c.pod, c.container)
 	}
 	if err == nil && len(target.Among) > 0 && !a.quiet {
 		fmt.Fprintf(say, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -92,7 +93,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	request := run.LogsRequest{Namespace: a.namespaceOrDefault("default"), Container: f.container,
+	request := access.LogsRequest{Namespace: a.namespaceOrDefault("default"), Container: f.container,
 		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers}
 	var logs []run.Log
 	if named.Name != "" {
@@ -132,7 +133,7 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 }
 
 // namedLogs finds the logs of a pod, or of the first pod of a workload; with --all-pods, of all its pods.
-func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named lookup.Ref, r run.LogsRequest) (logs []run.Log, err error) {
+func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named lookup.Ref, r access.LogsRequest) (logs []run.Log, err error) {
 	replicas, err := named.Replicas(e.Layout(), r.Namespace)
 	switch {
 	case err != nil:
@@ -164,8 +165,8 @@ func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named 
 
 // podLogs finds the logs of a pod, or of a container whose ID the user typed instead of the
 // pod's name.
-func (a *app) podLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest) ([]run.Log, error) {
-	logs, err := engine.Logs(ctx, r)
+func (a *app) podLogs(ctx context.Context, engine *run.Engine, r access.LogsRequest) ([]run.Log, error) {
+	logs, err := access.Logs(ctx, &engine.Node, r)
 	if err == nil {
 		return logs, nil
 	}
@@ -177,12 +178,12 @@ func (a *app) podLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest
 	if !r.Init { // without --all-containers
 		r.Container, r.All = c.container, false
 	}
-	return engine.Logs(ctx, r)
+	return access.Logs(ctx, &engine.Node, r)
 }
 
 // selectedLogs finds the logs of the matching pods. It prints a warning for each pod without a
 // log; if no pod has a log, it returns an error.
-func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
+func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r access.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
 	known, err := lookup.Find(ctx, &engine.Node, lookup.Selector{Namespace: r.Namespace})
 	if err != nil {
 		return nil, err
@@ -196,7 +197,7 @@ func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRe
 		}
 		matched++
 		r.Name = k.ID.Name
-		logs, err := engine.Logs(ctx, r)
+		logs, err := access.Logs(ctx, &engine.Node, r)
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed {
 			without = append(without, err)
 			continue
@@ -280,8 +281,8 @@ func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, log
 	for _, l := range logs {
 		s := podlog.Source{
 			Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
-			Alive:   func(ctx context.Context) (bool, error) { return engine.Alive(ctx, l.ID) },
-			Missing: func(ctx context.Context, err error) error { return engine.ExplainLog(ctx, l, err) },
+			Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, &engine.Node, l.ID) },
+			Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, &engine.Node, l, err) },
 			Warn:    func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
 		}
 		switch {

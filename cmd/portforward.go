@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -63,7 +63,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 			return err
 		}
 	}
-	o := run.ForwardOptions{Addresses: addresses}
+	o := access.ForwardOptions{Addresses: addresses}
 	for _, spec := range given[1:] {
 		port, err := parseForward(spec)
 		if err != nil {
@@ -95,7 +95,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		if o.Name, o.Ports, err = engine.ServiceTarget(c.Context(), o.Namespace, service[0], o.Ports); err != nil {
 			return err
 		}
-		return engine.Forward(c.Context(), o)
+		return access.Forward(c.Context(), &engine.Node, o)
 	}
 	refs, err := a.podsOfIDs(c.Context(), engine, []lookup.Ref{named}, anyID)
 	if err != nil {
@@ -104,17 +104,17 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	if o.Name, err = refs[0].Resolve(engine.Layout(), o.Namespace); err != nil {
 		return err
 	}
-	return engine.Forward(c.Context(), o)
+	return access.Forward(c.Context(), &engine.Node, o)
 }
 
 // parseForward parses [LOCAL:]REMOTE. A REMOTE that is not a number is the name of a
 // port; LOCAL then defaults to any free port.
-func parseForward(spec string) (run.ForwardPort, error) {
+func parseForward(spec string) (access.ForwardPort, error) {
 	local, remote, both := strings.Cut(spec, ":")
 	if !both {
 		remote = local
 	}
-	port := run.ForwardPort{Remote: remote}
+	port := access.ForwardPort{Remote: remote}
 	if n, err := strconv.Atoi(remote); err == nil {
 		if n < 1 || n > 65535 {
 			return port, fmt.Errorf("%s: port %d is not between 1 and 65535", spec, n)

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 )
 
 // interact changes the pod for -i and -t like `kubectl run`. It returns the name of the
@@ -33,7 +34,7 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 	}
 	pod := objects.Pods[0].Object.DeepCopy()
 	objects.Pods[0].Object = pod
-	name, err := run.DefaultContainer(pod)
+	name, err := access.DefaultContainer(pod)
 	if err != nil {
 		return "", usage(c, errors.Join(errors.New("-i"), err))
 	}
@@ -127,13 +128,13 @@ func (i *attacher) exactOutput(log run.Log, exited <-chan struct{}) *exactOutput
 // attach attaches until the container exits.
 func (i *attacher) attach(ctx context.Context, log run.Log, exact *exactOutput) {
 	out := exact.attachedOutput()
-	streams := run.Streams{Out: out.Stdout, Err: out.Stderr}
+	streams := access.Streams{Out: out.Stdout, Err: out.Stderr}
 	if i.stdin {
 		// The first read shows that podrun is attached.
 		decide := sync.OnceFunc(exact.decide)
 		streams.In = readerFunc(func(p []byte) (int, error) { decide(); return i.app.raw.In.Read(p) })
 	}
-	if err := i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams); err != nil {
+	if err := access.Attach(ctx, &i.engine.Node, access.Target{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams); err != nil {
 		exact.useLog()
 		i.reportAttach(ctx, log, err)
 	}
@@ -141,7 +142,7 @@ func (i *attacher) attach(ctx context.Context, log run.Log, exact *exactOutput) 
 
 // reportAttach sends a warning if podrun could not attach, or the connection failed.
 func (i *attacher) reportAttach(ctx context.Context, log run.Log, err error) (failed bool) {
-	if ctx.Err() != nil || errors.Is(err, run.ErrEnded) || errors.Is(err, run.ErrRemoved) {
+	if ctx.Err() != nil || errors.Is(err, access.ErrEnded) || errors.Is(err, access.ErrRemoved) {
 		return false
 	}
 	i.warn(fmt.Errorf("attach to container %s: %w", log.Container, err))
@@ -178,7 +179,7 @@ func (i *attacher) untilStopped(log run.Log, exited <-chan struct{}, to io.Write
 			case <-exited:
 				return len(p), <-written
 			case <-check.C:
-				if discard = i.engine.Ending(log.Pod); discard {
+				if discard = access.Ending(&i.engine.Node, log.Pod); discard {
 					return len(p), nil
 				}
 			}
@@ -197,7 +198,7 @@ func (i *attacher) attachTerminal(ctx context.Context, log run.Log) (missed bool
 		fmt.Fprintln(i.app.streams.Err, promptHint)
 	}
 	if err == nil {
-		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
+		err = access.Attach(ctx, &i.engine.Node, access.Target{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
 	}
 	joined.join()
 	if err != nil && i.reportAttach(ctx, log, err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 )
 
 // logReader prints the logs of containers as they start.
@@ -45,7 +46,7 @@ func (l *logReader) also(copies func(log run.Log, prefix string) podlog.Output) 
 // newLogReader returns a reader of the logs of a run's pods. If podrun removes the pods at the end, it
 // removes the rotated files as soon as it has printed them.
 func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects, keep bool) (*logReader, error) {
-	rotation, err := e.LogRotator()
+	rotation, err := access.LogRotator(&e.Node)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Err: err}
 	}

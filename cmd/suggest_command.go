@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 )
 
@@ -36,7 +36,7 @@ func (a *app) suggestCommand(e *problem.Error) {
 		if cause.name != "" && instead(cause.kind) == useServices && slices.ContainsFunc(a.typed, isServiceCommand) {
 			e.Hint = "name a pod of the Service: " + a.withName(cause.kind+"/"+cause.name, cause.name)
 		}
-	case *run.UnknownContainer:
+	case *access.UnknownContainer:
 		if hint := a.likelyContainer(cause); hint != "" {
 			e.Hint = hint
 		}
@@ -63,7 +63,7 @@ func (a *app) withWords(i, j int, words ...string) string {
 
 // likelyContainer returns the hint for a container that the pod does not have. It returns "" if the
 // command line does not name the container.
-func (a *app) likelyContainer(e *run.UnknownContainer) string {
+func (a *app) likelyContainer(e *access.UnknownContainer) string {
 	var names []string
 	for _, shown := range e.Has {
 		name, _, _ := strings.Cut(shown, " ")

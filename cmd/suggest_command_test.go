@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 )
 
 func TestSuggestCommand(t *testing.T) {
 	unknown := func(name string, has ...string) error {
-		return &run.UnknownContainer{Asked: "container", Name: name, Has: has}
+		return &access.UnknownContainer{Asked: "container", Name: name, Has: has}
 	}
 	other := &lookup.OtherDefinition{Named: lookup.Ref{Kind: "Deployment", Name: "web"}, Defined: lookup.Ref{Kind: "Pod", Name: "web"}}
 	const unchanged = "unchanged"

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 )
 
 // Messages about -t.
@@ -44,8 +44,8 @@ func inForeground() bool {
 // streamsOf returns the streams for a process in a container, with standard input and a terminal
 // if requested. If standard input is not a terminal, podrun does not use the local terminal at
 // all, like kubectl. The caller must call restore at the end to restore the terminal.
-func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Streams, restore func(), err error) {
-	streams, restore = run.Streams{Out: a.raw.Out, Err: a.raw.Err, TTY: tty}, func() {}
+func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams access.Streams, restore func(), err error) {
+	streams, restore = access.Streams{Out: a.raw.Out, Err: a.raw.Err, TTY: tty}, func() {}
 	if stdin {
 		streams.In = a.raw.In
 	}
@@ -72,8 +72,8 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 // terminalSizes sends the size of a terminal immediately and after each change until ctx ends.
 // The first size is one character too large, and the correct size follows it: the change makes
 // programs in the container redraw their screen.
-func terminalSizes(ctx context.Context, terminal *os.File) <-chan run.TerminalSize {
-	sizes := make(chan run.TerminalSize)
+func terminalSizes(ctx context.Context, terminal *os.File) <-chan access.TerminalSize {
+	sizes := make(chan access.TerminalSize)
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGWINCH)
 	go func() {
@@ -82,7 +82,7 @@ func terminalSizes(ctx context.Context, terminal *os.File) <-chan run.TerminalSi
 			width, height, err := term.GetSize(int(terminal.Fd()))
 			if err == nil {
 				select {
-				case sizes <- run.TerminalSize{Width: uint16(width) + extra, Height: uint16(height) + extra}:
+				case sizes <- access.TerminalSize{Width: uint16(width) + extra, Height: uint16(height) + extra}:
 				case <-ctx.Done():
 					return
 				}

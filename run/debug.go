@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/observe"
@@ -61,9 +62,9 @@ func (t DebugTarget) Name() string {
 // already in use or its target container does not exist. It is not an error if the container has
 // already exited: the returned target has its ID, and running is false. If the container could not
 // be started, Debug removes it from the pod again.
-func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
+func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target access.Target, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
-		return ExecTarget{}, false, err
+		return access.Target{}, false, err
 	}
 	results, err := e.applyStored(ctx, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
 		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
@@ -71,16 +72,16 @@ func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (targ
 		err = results[0].Err
 	}
 	if err != nil {
-		return ExecTarget{}, false, err
+		return access.Target{}, false, err
 	}
-	target = ExecTarget{Pod: t.known.ID, Container: o.Container.Name, Stdin: o.Container.Stdin, TTY: o.Container.TTY}
+	target = access.Target{Pod: t.known.ID, Container: o.Container.Name, Stdin: o.Container.Stdin, TTY: o.Container.TTY}
 	obs, err := e.Observe(ctx, t.known.ID.UID)
 	if err != nil {
 		return target, false, err
 	}
 	c := obs.Newest(o.Container.Name)
 	if c == nil {
-		return target, false, target.notRunning(nil)
+		return target, false, target.NotRunning(nil)
 	}
 	target.ID = c.ID
 	return target, c.State == lifecycle.Running, nil
@@ -110,7 +111,7 @@ func (t DebugTarget) check(c *corev1.EphemeralContainer) error {
 		return wrong("it has no container %q for --target; it has %s", c.TargetContainerName, strings.Join(names, ", "))
 	}
 	if have := t.obs.Container(c.TargetContainerName); have == nil || have.State != lifecycle.Running {
-		return ExecTarget{Pod: t.known.ID, Container: c.TargetContainerName}.notRunning(have)
+		return access.Target{Pod: t.known.ID, Container: c.TargetContainerName}.NotRunning(have)
 	}
 	return nil
 }

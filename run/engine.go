@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"crypto/rand"
-	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/podrun/podrun/cri"
@@ -23,23 +21,6 @@ type Engine struct {
 	node.Node
 	// servicesSynced is set when an operation has brought the names and rules of Services up to date.
 	servicesSynced atomic.Bool
-}
-
-// Supervised reports whether `podrun serve` supervises the pods of this root
-// directory.
-func (e *Engine) Supervised() bool { return store.Supervised(e.Layout()) }
-
-// NodeName returns the node name for pods: the machine's host name in the kubelet's normalized
-// form, unless a setting overrides it. It returns "" if the machine has no host name.
-func (e *Engine) NodeName() string {
-	if e.Settings.HostnameOverride != "" {
-		return e.Settings.HostnameOverride
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(strings.TrimSpace(name))
 }
 
 // NewInvocation returns a random ID for a process: 16 hex digits.

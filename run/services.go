@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/service"
@@ -346,7 +347,7 @@ func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView,
 
 // ServiceTarget selects a pod of a Service, preferably a ready one, and replaces the ports of the Service
 // with those of the pod.
-func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, ports []ForwardPort) (pod string, out []ForwardPort, err error) {
+func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, ports []access.ForwardPort) (pod string, out []access.ForwardPort, err error) {
 	records, _, err := store.ReadServices(e.Layout())
 	if err != nil {
 		return "", nil, serviceError("", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
@@ -234,14 +234,14 @@ func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event,
 
 // logs writes the log of a container.
 func (a *api) logs(ctx context.Context, r nodeapi.LogRequest, w io.Writer) error {
-	found, err := a.engine.Logs(ctx, run.LogsRequest{Namespace: r.Namespace, Name: r.Pod, Container: r.Container, Previous: r.Previous})
+	found, err := access.Logs(ctx, &a.engine.Node, access.LogsRequest{Namespace: r.Namespace, Name: r.Pod, Container: r.Container, Previous: r.Previous})
 	if err != nil {
 		return err
 	}
 	l := found[0]
 	src := podlog.Source{Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
-		Alive:   func(ctx context.Context) (bool, error) { return a.engine.Alive(ctx, l.ID) },
-		Missing: func(ctx context.Context, err error) error { return a.engine.ExplainLog(ctx, l, err) }}
+		Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, &a.engine.Node, l.ID) },
+		Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, &a.engine.Node, l, err) }}
 	return podlog.Stream(ctx, src, podlog.Output{Stdout: w, Stderr: w},
 		podlog.Options{Follow: r.Follow, Tail: r.Tail, Since: r.Since, Timestamps: r.Timestamps, LimitBytes: r.LimitBytes})
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
 // rotateLogs rotates the logs of podrun's running containers that have become too large.
 func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
-	r, err := e.LogRotator()
+	r, err := access.LogRotator(&e.Node)
 	if err != nil {
 		e.WarnOnce(problem.WarningOf(err))
 		return

@@ -15,19 +15,20 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 )
 
 // execIn runs a command in the pod's only container.
-func (r *rig) execIn(ctx context.Context, o run.ExecOptions) (stdout, stderr string, code int, err error) {
+func (r *rig) execIn(ctx context.Context, o access.ExecOptions) (stdout, stderr string, code int, err error) {
 	r.t.Helper()
 	e := r.engine()
-	target, err := e.ExecTarget(r.t.Context(), "default", "web", "")
+	target, err := access.Find(r.t.Context(), &e.Node, "default", "web", "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	var out, errs strings.Builder
 	o.Out, o.Err = &out, &errs
-	code, err = e.Exec(ctx, target, o)
+	code, err = access.Exec(ctx, &e.Node, target, o)
 	return out.String(), errs.String(), code, err
 }
 
@@ -47,7 +48,7 @@ func TestExecWithoutStreams(t *testing.T) {
 	defer r.mustDelete()
 	unimplemented := critest.Fault{When: critest.Before, Times: 1, Err: status.Error(codes.Unimplemented, "unknown method Exec")}
 	r.rt.Fault("Exec", unimplemented)
-	if out, errs, code, err := r.execIn(t.Context(), run.ExecOptions{Command: talk}); out != "out\n" || errs != "err\n" || code != 7 || err != nil {
+	if out, errs, code, err := r.execIn(t.Context(), access.ExecOptions{Command: talk}); out != "out\n" || errs != "err\n" || code != 7 || err != nil {
 		t.Errorf("%q, %q, %d, %v", out, errs, code, err)
 	}
 	if got := r.rt.CallNames("Exec", "ExecSync"); !slices.Equal(got, []string{"Exec app", "ExecSync app"}) {
@@ -55,14 +56,14 @@ func TestExecWithoutStreams(t *testing.T) {
 	}
 	r.rt.ForgetCalls()
 	r.rt.Fault("Exec", unimplemented)
-	_, _, _, err := r.execIn(t.Context(), run.ExecOptions{Command: talk, Streams: run.Streams{In: strings.NewReader("in")}})
+	_, _, _, err := r.execIn(t.Context(), access.ExecOptions{Command: talk, Streams: access.Streams{In: strings.NewReader("in")}})
 	wantErr(t, err, problem.Runtime, "pod default/web: container app: exec: ", "unknown method Exec")
 	if got := r.rt.CallNames("ExecSync"); len(got) != 0 {
 		t.Errorf("calls: %q", got)
 	}
 	// Exec must never repeat a call that may have run the command.
 	r.rt.Fault("Exec", critest.Fault{When: critest.After, Times: 1})
-	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk})
+	_, _, _, err = r.execIn(t.Context(), access.ExecOptions{Command: talk})
 	wantErr(t, err, problem.Runtime)
 	if got := r.rt.CallNames("ExecSync"); len(got) != 0 {
 		t.Errorf("calls: %q", got)
@@ -76,17 +77,17 @@ func TestExecTimeout(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
 	defer r.mustDelete()
-	if out, errs, code, err := r.execIn(t.Context(), run.ExecOptions{Command: talk, Timeout: time.Millisecond}); out != "out\n" || errs != "err\n" || code != 7 || err != nil {
+	if out, errs, code, err := r.execIn(t.Context(), access.ExecOptions{Command: talk, Timeout: time.Millisecond}); out != "out\n" || errs != "err\n" || code != 7 || err != nil {
 		t.Errorf("%q, %q, %d, %v", out, errs, code, err)
 	}
-	_, _, code, err := r.execIn(t.Context(), run.ExecOptions{Command: []string{"sleep", "60"}, Timeout: 100 * time.Millisecond})
+	_, _, code, err := r.execIn(t.Context(), access.ExecOptions{Command: []string{"sleep", "60"}, Timeout: 100 * time.Millisecond})
 	wantErr(t, err, problem.Deadline, "timed out after 1s; the command was killed")
 	if code != 0 {
 		t.Errorf("code %d", code)
 	}
 	// This is CRI-O's result.
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: -1, Stderr: "command timed out"} })
-	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk, Timeout: time.Second})
+	_, _, _, err = r.execIn(t.Context(), access.ExecOptions{Command: talk, Timeout: time.Second})
 	wantErr(t, err, problem.Deadline, "timed out after 1s; the command was killed")
 }
 
@@ -98,23 +99,23 @@ func TestExecContainerEnds(t *testing.T) {
 	r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
 	defer r.mustDelete()
 	e := r.engine()
-	target, err := e.ExecTarget(t.Context(), "default", "web", "app")
+	target, err := access.Find(t.Context(), &e.Node, "default", "web", "app")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := writerFunc(func([]byte) error { return r.rt.Client().StopContainer(context.Background(), target.ID, 0) })
 	var out strings.Builder
-	o := run.ExecOptions{Command: []string{"sh", "-c", "echo up; sleep 1000"}, Streams: run.Streams{Out: stop, Err: &out}}
-	if code, err := e.Exec(t.Context(), target, o); err != nil || code != 137 {
+	o := access.ExecOptions{Command: []string{"sh", "-c", "echo up; sleep 1000"}, Streams: access.Streams{Out: stop, Err: &out}}
+	if code, err := access.Exec(t.Context(), &e.Node, target, o); err != nil || code != 137 {
 		t.Errorf("code %d, %v", code, err)
 	}
 	for _, limit := range []time.Duration{0, time.Second} {
 		o.Timeout = limit
-		_, err = e.Exec(t.Context(), target, o)
+		_, err = access.Exec(t.Context(), &e.Node, target, o)
 		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has just exited with 137")
 		wantHint(t, err, "run 'podrun logs web -c app' to show its output, or 'podrun restart web' to restart the pod")
 	}
-	_, err = e.ExecTarget(t.Context(), "default", "web", "app")
+	_, err = access.Find(t.Context(), &e.Node, "default", "web", "app")
 	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it exited with 137")
 	wantHint(t, err, "'podrun restart web' to restart the pod")
 }
@@ -137,14 +138,14 @@ func TestExecDuringAReplacement(t *testing.T) {
 		for r.callsTo("CreateContainer") < 2 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		_, err := r.engine().ExecTarget(t.Context(), "default", "web", "")
+		_, err := access.Find(t.Context(), &r.engine().Node, "default", "web", "")
 		if e, ok := errors.AsType[*problem.Error](err); !ok || !strings.Contains(e.Hint, "run 'podrun wait web --for=started', then repeat the command") {
 			t.Errorf("the error is %v", err)
 		}
 		if result := <-done; result.Err != nil {
 			t.Error(result.Err)
 		}
-		if _, err := r.engine().ExecTarget(t.Context(), "default", "web", ""); err != nil {
+		if _, err := access.Find(t.Context(), &r.engine().Node, "default", "web", ""); err != nil {
 			t.Error(err)
 		}
 		r.mustDelete()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/access"
 )
 
 // TestLogsOfExitedContainers checks that Logs returns the time of the exit, also of a previous instance. podrun
@@ -20,7 +21,7 @@ func TestLogsOfExitedContainers(t *testing.T) {
 		time.Sleep(time.Minute)
 		finished := func(previous bool) time.Time {
 			t.Helper()
-			logs, err := r.engine().Logs(t.Context(), run.LogsRequest{Namespace: "default", Name: "web", Container: "app", Previous: previous})
+			logs, err := access.Logs(t.Context(), &r.engine().Node, access.LogsRequest{Namespace: "default", Name: "web", Container: "app", Previous: previous})
 			if err != nil || len(logs) != 1 {
 				t.Fatalf("%v, %v", logs, err)
 			}

@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"errors"
@@ -25,9 +25,9 @@ func (e *UnknownContainer) Error() string {
 	return fmt.Sprintf("it has no %s %q; it has %s", e.Asked, e.Name, strings.Join(e.Has, ", "))
 }
 
-// chooseContainer returns the container with this name, or the default container if the name is
+// ChooseContainer returns the container with this name, or the default container if the name is
 // empty. If the pod does not name a default container either, among lists the pod's containers.
-func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
+func ChooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
 	asked := "container"
 	if name == "" {
 		name, asked = pod.Annotations[annotationDefaultContainer], "container (from its default-container annotation)"
@@ -66,6 +66,6 @@ func listContainers(pod *corev1.Pod) (names []string) {
 // It returns an error if the pod has no container, or its default-container
 // annotation is invalid.
 func DefaultContainer(pod *corev1.Pod) (string, error) {
-	name, _, err := chooseContainer(pod, "")
+	name, _, err := ChooseContainer(pod, "")
 	return name, err
 }

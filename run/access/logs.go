@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
 // LogsRequest selects the containers whose logs are read.
@@ -30,8 +32,8 @@ type LogsRequest struct {
 // kind Failed if the pod, or the requested instance of the container, is not found. It is of
 // kind Usage if the pod has no such container, and of kind Runtime if the runtime does not
 // respond.
-func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
-	seen, err := lookup.ObservePod(ctx, &e.Node, r.Namespace, r.Name)
+func Logs(ctx context.Context, n *node.Node, r LogsRequest) ([]reconcile.Log, error) {
+	seen, err := lookup.ObservePod(ctx, n, r.Namespace, r.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: "name one of them with -c, or omit -c for the logs of all"}
 	}
-	var out []Log
+	var out []reconcile.Log
 	for _, name := range names {
 		c := obs.Newest(name)
 		if c != nil && r.Previous {
@@ -53,7 +55,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		case c == nil:
 			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has not been created yet")}
 		default:
-			out = append(out, Log{Pod: seen.ID, Container: name, ID: c.ID, Path: c.LogPath, State: c.State, FinishedAt: c.FinishedAt})
+			out = append(out, reconcile.Log{Pod: seen.ID, Container: name, ID: c.ID, Path: c.LogPath, State: c.State, FinishedAt: c.FinishedAt})
 		}
 	}
 	if len(out) == 0 {
@@ -92,8 +94,8 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 
 // Alive reports whether a container runs. While the runtime is unavailable, it returns
 // true: containers survive a restart of the runtime.
-func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
-	c, err := observe.ReadContainer(ctx, e.Client, containerID, "", false)
+func Alive(ctx context.Context, n *node.Node, containerID string) (bool, error) {
+	c, err := observe.ReadContainer(ctx, n.Client, containerID, "", false)
 	switch status.Code(errors.Unwrap(err)) {
 	case codes.NotFound:
 		return false, nil
@@ -105,19 +107,19 @@ func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
 
 // LogRotator returns a rotator with the limits that the settings specify. The error concerns the
 // settings.
-func (e *Engine) LogRotator() (*podlog.Rotator, error) {
-	size, err := e.Settings.LogMaxSize()
+func LogRotator(n *node.Node) (*podlog.Rotator, error) {
+	size, err := n.Settings.LogMaxSize()
 	if err != nil {
 		return nil, err
 	}
 	// A container may have ended since the list of running containers was read. A container that was
 	// removed with its log has ended too.
 	ended := func(ctx context.Context, id string) bool {
-		c, err := e.Client.ContainerStatus(ctx, id, false)
+		c, err := n.Client.ContainerStatus(ctx, id, false)
 		if err != nil {
 			return status.Code(err) == codes.NotFound
 		}
 		return c.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
-	return &podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers), Ended: ended}, nil
+	return &podlog.Rotator{MaxSize: size, MaxFiles: int(n.Settings.ContainerLogMaxFiles), Workers: int(n.Settings.ContainerLogMaxWorkers), Ended: ended}, nil
 }

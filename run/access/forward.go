@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 )
 
@@ -59,8 +60,8 @@ type ForwardOptions struct {
 // or if podrun must reconnect to the runtime. An error is of kind Usage if the pod has no such
 // port, Failed if podrun cannot listen on a port or the pod does not run, and Runtime if the
 // runtime does not respond.
-func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
-	seen, err := lookup.ObservePod(ctx, &e.Node, o.Namespace, o.Name)
+func Forward(ctx context.Context, n *node.Node, o ForwardOptions) error {
+	seen, err := lookup.ObservePod(ctx, n, o.Namespace, o.Name)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 			return err
 		}
 	}
-	f := &forwarder{engine: e, id: seen.ID, options: o, slots: make(chan struct{}, maxForwarded)}
+	f := &forwarder{node: n, id: seen.ID, options: o, slots: make(chan struct{}, maxForwarded)}
 	if err := f.find(ctx); err != nil { // before podrun listens on any port
 		return err
 	}
@@ -84,7 +85,7 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 	}
 	for wait.Sleep(ctx, findForwardEvery) == nil {
 		err := f.find(ctx)
-		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed && !errors.Is(err, errNoSandbox) {
+		if n, ok := errors.AsType[*problem.Error](err); ok && n.Kind == problem.Failed && !errors.Is(err, errNoSandbox) {
 			return err // the pod was deleted
 		}
 	}
@@ -108,7 +109,7 @@ func remotePort(s lookup.Seen, name string) (int, error) {
 
 // forwarder forwards the connections of one command.
 type forwarder struct {
-	engine  *Engine
+	node    *node.Node
 	id      identity.Pod
 	options ForwardOptions
 	slots   chan struct{}
@@ -230,13 +231,13 @@ type link interface {
 func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 	for {
 		id := *f.sandbox.Load()
-		to, err := f.engine.Client.PortForward(ctx, id, remote)
+		to, err := f.node.Client.PortForward(ctx, id, remote)
 		if err == nil {
 			return to, nil
 		}
 		_, unreachable := errors.AsType[*cri.NotStreamedError](err)
 		if ctx.Err() == nil && (unreachable || status.Code(err) == codes.Unimplemented) {
-			pid, otherwise := observe.SandboxPID(ctx, f.engine.Client, id)
+			pid, otherwise := observe.SandboxPID(ctx, f.node.Client, id)
 			if otherwise == nil {
 				return cri.DialPort(ctx, pid, remote)
 			}
@@ -254,7 +255,7 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 
 // find finds the pod's sandbox. It returns errNoSandbox if the pod has no sandbox at the moment.
 func (f *forwarder) find(ctx context.Context) error {
-	seen, err := lookup.ObservePod(ctx, &f.engine.Node, f.id.Namespace, f.id.Name)
+	seen, err := lookup.ObservePod(ctx, f.node, f.id.Namespace, f.id.Name)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -35,15 +38,15 @@ const (
 )
 
 // fault is like ExecTarget.fault, and explains the error with explainGone.
-func (e *Engine) fault(ctx context.Context, t ExecTarget, op string, err error) (int, error) {
-	code, err := t.fault(op, err)
-	return e.explainGone(ctx, t, code, err)
+func fault(ctx context.Context, n *node.Node, t Target, op string, err error) (int, error) {
+	code, err := t.Fault(op, err)
+	return explainGone(ctx, n, t, code, err)
 }
 
 // explainGone returns the exit code and the error of an operation on a container that podrun has observed. If the
 // container has exited or was removed since then, the error states this instead of the runtime's text. The state of
 // the container decides, because runtimes have many texts for this, and some of them have other causes, too.
-func (e *Engine) explainGone(ctx context.Context, t ExecTarget, code int, err error) (int, error) {
+func explainGone(ctx context.Context, n *node.Node, t Target, code int, err error) (int, error) {
 	fault, ok := errors.AsType[*problem.Error](err)
 	ended, lost := errors.Is(err, ErrEnded), code != 0 && cri.ProcessLost(err)
 	if !ok || ctx.Err() != nil || !ended && !lost && fault.Kind != problem.Runtime && code != ExecNotExecutable {
@@ -53,10 +56,10 @@ func (e *Engine) explainGone(ctx context.Context, t ExecTarget, code int, err er
 	if lost {
 		limit = recordedWithin
 	}
-	st, unknown := e.statusAfter(ctx, t.ID, runtimeapi.ContainerState_CONTAINER_RUNNING, limit)
+	st, unknown := statusAfter(ctx, n, t.ID, runtimeapi.ContainerState_CONTAINER_RUNNING, limit)
 	switch {
 	case status.Code(unknown) == codes.NotFound:
-		return 0, e.removed(ctx, t)
+		return 0, removed(ctx, n, t)
 	case unknown == nil && st.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED:
 		why := fmt.Errorf("%w with %d%s", ErrEnded, st.GetExitCode(), inParentheses(st.GetReason()))
 		return 0, &problem.Error{Kind: problem.Failed, Object: t.object(), Err: why, Hint: t.endedHint()}
@@ -65,9 +68,9 @@ func (e *Engine) explainGone(ctx context.Context, t ExecTarget, code int, err er
 }
 
 // statusAfter returns the status of a container when it is no longer in a state, or after the limit.
-func (e *Engine) statusAfter(ctx context.Context, id string, from runtimeapi.ContainerState, limit time.Duration) (*runtimeapi.ContainerStatus, error) {
+func statusAfter(ctx context.Context, n *node.Node, id string, from runtimeapi.ContainerState, limit time.Duration) (*runtimeapi.ContainerStatus, error) {
 	for end := time.Now().Add(limit); ; {
-		resp, err := e.Client.ContainerStatus(ctx, id, false)
+		resp, err := n.Client.ContainerStatus(ctx, id, false)
 		if err != nil || resp.GetStatus().GetState() != from || !time.Now().Before(end) || wait.Sleep(ctx, recordEvery) != nil {
 			return resp.GetStatus(), err
 		}
@@ -76,9 +79,9 @@ func (e *Engine) statusAfter(ctx context.Context, id string, from runtimeapi.Con
 
 // removed returns the error for a container that was removed after podrun had observed it. If its pod was deleted,
 // the error is that of a pod that does not exist, with the reason.
-func (e *Engine) removed(ctx context.Context, t ExecTarget) error {
-	known, err := lookup.Find(ctx, &e.Node, lookup.Selector{Namespace: t.Pod.Namespace, Names: []string{t.Pod.Name}})
-	if err == nil && !slices.ContainsFunc(known, func(k Known) bool { return k.ID.UID == t.Pod.UID }) {
+func removed(ctx context.Context, n *node.Node, t Target) error {
+	known, err := lookup.Find(ctx, n, lookup.Selector{Namespace: t.Pod.Namespace, Names: []string{t.Pod.Name}})
+	if err == nil && !slices.ContainsFunc(known, func(k observe.Known) bool { return k.ID.UID == t.Pod.UID }) {
 		return deleted(t.Pod)
 	}
 	return &problem.Error{Kind: problem.Failed, Object: t.object(), Err: errGone(), Hint: "run 'podrun describe " + t.Pod.Name + "' for details"}
@@ -94,16 +97,16 @@ func errGone() error { return fmt.Errorf("%w: %w", problem.ErrNotFound, ErrRemov
 // ExplainLog returns the error for a log that Logs has found and that podrun could not open. If the container was
 // removed since then, the error states this. podrun removes the log of a container that has exited before the
 // container.
-func (e *Engine) ExplainLog(ctx context.Context, l Log, err error) error {
+func ExplainLog(ctx context.Context, n *node.Node, l reconcile.Log, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
 		return err
 	}
-	owner, failed := store.ReadOwner(e.Layout(), l.Pod)
-	if failed != nil || owner == nil || !owner.Live(e.Layout()) || !owner.Removes() {
-		_, unknown := e.statusAfter(ctx, l.ID, runtimeapi.ContainerState_CONTAINER_EXITED, recordedWithin)
+	owner, failed := store.ReadOwner(n.Layout(), l.Pod)
+	if failed != nil || owner == nil || !owner.Live(n.Layout()) || !owner.Removes() {
+		_, unknown := statusAfter(ctx, n, l.ID, runtimeapi.ContainerState_CONTAINER_EXITED, recordedWithin)
 		if status.Code(unknown) != codes.NotFound {
 			return err
 		}
 	}
-	return e.removed(ctx, ExecTarget{Pod: l.Pod, Container: l.Container, ID: l.ID})
+	return removed(ctx, n, Target{Pod: l.Pod, Container: l.Container, ID: l.ID})
 }

@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/container/copytar"
 	"github.com/podrun/podrun/internal/output"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
 )
 
 // maxTarWords is the maximum number of bytes of tar's stderr that podrun keeps. maxPadding is the number of bytes
@@ -37,7 +38,7 @@ type CopyOptions struct {
 // source is a symbolic link, CopyFrom copies the link's target, like `docker cp -L`. It skips the
 // links in a directory. If archive is not nil, it receives the tar stream instead. The error is
 // of kind Failed if the container has no tar, or tar fails.
-func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
+func CopyFrom(ctx context.Context, n *node.Node, t Target, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
 	if name == "" || name == "." || name == ".." {
 		dir, name = from, "."
@@ -47,35 +48,35 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	}
 	command := func(flags, dir, name string) []string { return []string{"tar", flags, "-", "-C", dir, "./" + name} }
 	if archive != nil {
-		return e.explainTar(ctx, t, e.tar(ctx, t, command("cf", dir, name), Streams{Out: archive}), from, "-e")
+		return explainTar(ctx, n, t, tar(ctx, n, t, command("cf", dir, name), Streams{Out: archive}), from, "-e")
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() && name != "." {
 		to = filepath.Join(to, name)
 	}
-	err := e.unpackFrom(ctx, t, command("cf", dir, name), from, name, to, o)
+	err := unpackFrom(ctx, n, t, command("cf", dir, name), from, name, to, o)
 	if !errors.Is(err, copytar.ErrLink) {
 		return err
 	}
-	into, err := e.isDir(ctx, t, path.Clean(from))
+	into, err := isDir(ctx, n, t, path.Clean(from))
 	if err != nil {
 		return err
 	}
 	if into {
-		return e.unpackFrom(ctx, t, command("cf", path.Clean(from), "."), from, ".", to, o)
+		return unpackFrom(ctx, n, t, command("cf", path.Clean(from), "."), from, ".", to, o)
 	}
-	return e.unpackFrom(ctx, t, command("chf", dir, name), from, name, to, o)
+	return unpackFrom(ctx, n, t, command("chf", dir, name), from, name, to, o)
 }
 
 // unpackFrom runs a tar command in a container. It unpacks the entry called name from the command's
 // output.
-func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string, from, name, to string, o CopyOptions) error {
+func unpackFrom(ctx context.Context, n *node.Node, t Target, command []string, from, name, to string, o CopyOptions) error {
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := e.tar(ctx, t, command, Streams{Out: w})
+		err := tar(ctx, n, t, command, Streams{Out: w})
 		done <- err
 		w.CloseWithError(err)
 	}()
@@ -83,7 +84,7 @@ func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string,
 	if err != nil && !errors.Is(err, copytar.ErrEmpty) {
 		if len(done) > 0 { // the stream ended because tar exited
 			if failed := <-done; failed != nil {
-				return e.explainTar(parent, t, failed, from, "-e")
+				return explainTar(parent, n, t, failed, from, "-e")
 			}
 			return t.copyFault(err)
 		}
@@ -101,7 +102,7 @@ func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string,
 		return t.copyFault(endless)
 	}
 	if failed := <-done; failed != nil {
-		return e.explainTar(parent, t, failed, from, "-e")
+		return explainTar(parent, n, t, failed, from, "-e")
 	}
 	return t.copyFault(err)
 }
@@ -111,13 +112,13 @@ func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string,
 // the copy, whose parent directory must exist. If archive is not nil, CopyTo ignores "from" and
 // unpacks the tar stream in archive into the directory "to". The errors are those of
 // CopyFrom.
-func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
+func CopyTo(ctx context.Context, n *node.Node, t Target, from, to string, archive io.Reader, o CopyOptions) error {
 	flags := []string{"tar", "xmf", "-"}
 	if o.NoPreserve {
 		flags = []string{"tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"}
 	}
 	if archive != nil {
-		return e.explainTar(ctx, t, e.tar(ctx, t, append(flags, "-C", to), Streams{In: archive, Out: io.Discard}), to, "-d")
+		return explainTar(ctx, n, t, tar(ctx, n, t, append(flags, "-C", to), Streams{In: archive, Out: io.Discard}), to, "-d")
 	}
 	info, err := os.Stat(from)
 	if err != nil {
@@ -126,7 +127,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 	if info.IsDir() {
 		from = filepath.Clean(from)
 	}
-	into, err := e.isDir(ctx, t, to)
+	into, err := isDir(ctx, n, t, to)
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 		}
 		packed <- err
 	}()
-	err = e.tar(ctx, t, append(flags, "-C", dir), Streams{In: r, Out: io.Discard})
+	err = tar(ctx, n, t, append(flags, "-C", dir), Streams{In: r, Out: io.Discard})
 	r.CloseWithError(io.ErrClosedPipe) // tar may not have read the padding
 	select {
 	case why := <-packed:
@@ -163,7 +164,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 		}
 	case <-parent.Done(): // Pack may be blocked on a file system that hangs
 	}
-	return e.explainTar(parent, t, err, dir, "-d")
+	return explainTar(parent, n, t, err, dir, "-d")
 }
 
 // errTar is the error if tar ran and failed.
@@ -171,11 +172,11 @@ var errTar = errors.New("tar exited with")
 
 // explainTar replaces tar's error if tar failed because the container does not have the file or directory. The
 // argument test is the operator of test(1): -e or -d.
-func (e *Engine) explainTar(ctx context.Context, t ExecTarget, err error, name, test string) error {
+func explainTar(ctx context.Context, n *node.Node, t Target, err error, name, test string) error {
 	if !errors.Is(err, errTar) {
 		return err
 	}
-	code, failed := e.Exec(ctx, t, ExecOptions{Command: []string{"test", test, name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
+	code, failed := Exec(ctx, n, t, ExecOptions{Command: []string{"test", test, name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
 	if failed != nil || code != 1 { // the path exists, or the image has no test command
 		return err
 	}
@@ -193,8 +194,8 @@ func (e *Engine) explainTar(ctx context.Context, t ExecTarget, err error, name, 
 }
 
 // isDir reports whether a path is a directory in the container.
-func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, error) {
-	code, err := e.Exec(ctx, t, ExecOptions{Command: []string{"test", "-d", name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
+func isDir(ctx context.Context, n *node.Node, t Target, name string) (bool, error) {
+	code, err := Exec(ctx, n, t, ExecOptions{Command: []string{"test", "-d", name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
 	if code == ExecNotFound {
 		return strings.HasSuffix(name, "/"), nil // the image has no test command: tar reports the problem
 	}
@@ -202,10 +203,10 @@ func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, er
 }
 
 // tar runs tar in the container.
-func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Streams) error {
+func tar(ctx context.Context, n *node.Node, t Target, command []string, s Streams) error {
 	words := &output.Head{Limit: maxTarWords}
 	s.Err = words
-	code, err := e.Exec(ctx, t, ExecOptions{Command: command, Streams: s})
+	code, err := Exec(ctx, n, t, ExecOptions{Command: command, Streams: s})
 	switch {
 	case err != nil && code == ExecNotFound:
 		return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: errors.New("its image has no tar, which podrun cp requires"),
@@ -218,7 +219,7 @@ func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Stre
 	return nil
 }
 
-func (t ExecTarget) copyFault(err error) error {
+func (t Target) copyFault(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"context"
@@ -15,11 +15,12 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
 // ExecTarget is a running container.
-type ExecTarget struct {
+type Target struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
@@ -30,19 +31,19 @@ type ExecTarget struct {
 	Stdin, TTY bool
 }
 
-func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
+func (t Target) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
 
-// ExecTarget finds the named container of a pod. If the name is empty, it finds the one that
+// FindTarget finds the named container of a pod. If the name is empty, it finds the one that
 // kubectl exec uses: the container that the pod's annotation names, or the first one. The error
 // is of kind Usage if the pod has no such container, Failed if the pod is not found or its
 // container does not run, and Runtime if the runtime does not respond.
-func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
-	seen, err := lookup.ObservePod(ctx, &e.Node, namespace, name)
+func Find(ctx context.Context, n *node.Node, namespace, name, container string) (Target, error) {
+	seen, err := lookup.ObservePod(ctx, n, namespace, name)
 	if err != nil {
-		return ExecTarget{}, err
+		return Target{}, err
 	}
-	t := ExecTarget{Pod: seen.ID}
-	t.Container, t.Among, err = chooseContainer(seen.Pod, container)
+	t := Target{Pod: seen.ID}
+	t.Container, t.Among, err = ChooseContainer(seen.Pod, container)
 	if err != nil {
 		return t, &problem.Error{Kind: problem.Usage, Object: "pod " + seen.ID.String(), Err: err, Hint: "select one with -c"}
 	}
@@ -57,14 +58,14 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		c = seen.Obs.Newest(t.Container)
 	}
 	if c == nil || c.State != lifecycle.Running {
-		return t, e.withProgress(t, c, t.notRunning(c))
+		return t, withProgress(n, t, c, t.NotRunning(c))
 	}
 	t.ID = c.ID
 	return t, nil
 }
 
-// notRunning describes the state of a container that is not running.
-func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
+// NotRunning describes the state of a container that is not running.
+func (t Target) NotRunning(c *lifecycle.Container) *problem.Error {
 	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "run 'podrun describe " + t.Pod.Name + "' for details"}
 	switch {
 	case c == nil:
@@ -82,9 +83,9 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
 
 // withProgress replaces the hint of an error that notRunning returned if a podrun process is starting, replacing or
 // removing the pod.
-func (e *Engine) withProgress(t ExecTarget, c *lifecycle.Container, err *problem.Error) error {
-	owner, failed := store.ReadOwner(e.Layout(), t.Pod)
-	if failed != nil || owner == nil || !owner.Live(e.Layout()) {
+func withProgress(n *node.Node, t Target, c *lifecycle.Container, err *problem.Error) error {
+	owner, failed := store.ReadOwner(n.Layout(), t.Pod)
+	if failed != nil || owner == nil || !owner.Live(n.Layout()) {
 		return err
 	}
 	if ended := c != nil && c.State == lifecycle.Exited; ended && !owner.Ends() {
@@ -125,14 +126,14 @@ const (
 //
 // If there is an error, the code may be ExecNotFound or ExecNotExecutable: the command could not be
 // started, and the error explains why.
-func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
+func Exec(ctx context.Context, n *node.Node, t Target, o ExecOptions) (int, error) {
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
-		code, err := e.execSync(ctx, t, o)
-		return e.explainGone(ctx, t, code, err)
+		code, err := execSync(ctx, n, t, o)
+		return explainGone(ctx, n, t, code, err)
 	}
 	limited, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	code, err := e.Client.Exec(limited, t.ID, o.Command, o.Streams)
+	code, err := n.Client.Exec(limited, t.ID, o.Command, o.Streams)
 	_, unreachable := errors.AsType[*cri.NotStreamedError](err)
 	switch {
 	case err == nil:
@@ -140,10 +141,10 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 	case limited.Err() != nil && !unreachable:
 		err = fmt.Errorf("%w; the command may still be running in the container", err)
 	case limited.Err() == nil && o.In == nil && !o.TTY && (unreachable || status.Code(err) == codes.Unimplemented):
-		code, err = e.execSync(ctx, t, o)
-		return e.explainGone(ctx, t, code, err)
+		code, err = execSync(ctx, n, t, o)
+		return explainGone(ctx, n, t, code, err)
 	}
-	return e.fault(ctx, t, "exec", err)
+	return fault(ctx, n, t, "exec", err)
 }
 
 // inParentheses returns a space and the text in parentheses, or "" if the text is empty.
@@ -155,38 +156,38 @@ func inParentheses(text string) string {
 }
 
 // endedHint is the hint of an error about a container that has exited.
-func (t ExecTarget) endedHint() string {
+func (t Target) endedHint() string {
 	in := t.Pod.Args()
 	return "run 'podrun logs " + in + " -c " + t.Container + "' to show its output, or 'podrun restart " + in + "' to restart the pod"
 }
 
 // execSync runs a command and writes its output after the command has exited.
-func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
+func execSync(ctx context.Context, n *node.Node, t Target, o ExecOptions) (int, error) {
 	// CRI timeouts are in whole seconds, and 0 means no limit.
 	limit := (o.Timeout + time.Second - 1).Truncate(time.Second)
-	resp, err := e.Client.ExecSync(ctx, t.ID, o.Command, limit)
+	resp, err := n.Client.ExecSync(ctx, t.ID, o.Command, limit)
 	switch {
 	case ctx.Err() != nil:
-		return t.fault("exec", context.Cause(ctx))
+		return t.Fault("exec", context.Cause(ctx))
 	case o.Timeout > 0 && (status.Code(err) == codes.DeadlineExceeded || resp.GetExitCode() < 0):
 		// After a timeout, CRI-O returns exit code -1 and no error.
-		return t.fault("exec", fmt.Errorf("%w; the command was killed", problem.TimeoutError{After: limit}))
+		return t.Fault("exec", fmt.Errorf("%w; the command was killed", problem.TimeoutError{After: limit}))
 	case err != nil:
-		return t.fault("exec", err)
+		return t.Fault("exec", err)
 	}
 	_, err = o.Out.Write(resp.GetStdout())
 	if _, err2 := o.Err.Write(resp.GetStderr()); err == nil {
 		err = err2
 	}
 	if err != nil {
-		return t.fault("exec", fmt.Errorf("write the command's output: %w", err))
+		return t.Fault("exec", fmt.Errorf("write the command's output: %w", err))
 	}
 	return int(resp.GetExitCode()), nil
 }
 
-// fault returns the exit code and the error for a failed operation on a container, such as
+// Fault returns the exit code and the error for a failed operation on a container, such as
 // exec.
-func (t ExecTarget) fault(op string, err error) (int, error) {
+func (t Target) Fault(op string, err error) (int, error) {
 	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: op, Err: err}
 	_, late := errors.AsType[problem.TimeoutError](err)
 	why, absent, notStarted := cri.ExecFailure(err)
