@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // warnRemaining warns about the Services, Jobs and CronJobs of the selected namespaces after delete --all,
@@ -22,7 +23,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Engine, f *
 		command += " -n " + shellWord(namespace)
 	}
 	jobs, cronJobs, err := lookup.Jobs(e.Layout(), namespace, e.WarnOnce)
-	services, serr := e.Services(ctx, namespace)
+	services, serr := servicesync.List(ctx, &e.Node, namespace)
 	if err := errors.Join(err, serr); err != nil {
 		r.warn(problem.List{problem.WarningOf(err)})
 	}

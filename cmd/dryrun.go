@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // The values of --dry-run, as in kubectl.
@@ -54,7 +54,7 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 	if err != nil {
 		return err
 	}
-	r.warn(run.ServiceNotes(objects.Services))
+	r.warn(servicesync.Notes(objects.Services))
 	settings, _, err := a.settings.settings()
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // runtime returns the container runtime that the settings specify.
@@ -107,7 +108,7 @@ func (a *app) syncWhileStopping(ctx context.Context, e *run.Engine) (end func())
 			}
 			if !e.Supervised() {
 				// The synchronization at the end of the command reports errors and omitted Services.
-				_, _ = e.SyncServices(ctx)
+				_, _ = servicesync.Sync(ctx, &e.Node)
 			}
 		}
 	}()

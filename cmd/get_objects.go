@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // selection contains the objects that the arguments of get select: all objects of some kinds, or named objects.
@@ -131,7 +132,7 @@ type found struct {
 	// the pods of a Job of 'podrun serve'
 	jobPods []*corev1.Pod
 	// the Service itself, or that of an EndpointSlice; otherwise nil
-	service *run.ServiceView
+	service *servicesync.View
 	lost    error // the Secret's data is lost (run.Referred)
 }
 
@@ -265,7 +266,7 @@ func readServices(ctx context.Context, e *run.Engine, namespace string, s select
 	if !slices.ContainsFunc(s.kinds, isService) && !slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return isService(r.Kind) }) {
 		return nil
 	}
-	views, err := e.Services(ctx, namespace)
+	views, err := servicesync.List(ctx, &e.Node, namespace)
 	for _, v := range views {
 		all[serviceKind] = append(all[serviceKind], found{kind: serviceKind, Object: v.Service, meta: v.Service, service: &v})
 		for _, slice := range v.Slices {

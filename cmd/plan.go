@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 type planFlags struct {
@@ -65,7 +66,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		return err
 	}
 	if len(objects.Services) > 0 {
-		r.warn(append(run.ServiceNotes(objects.Services), problem.Problem{Warning: true, Message: "the plan does not contain Services: apply assigns their virtual IPs"}))
+		r.warn(append(servicesync.Notes(objects.Services), problem.Problem{Warning: true, Message: "the plan does not contain Services: apply assigns their virtual IPs"}))
 	}
 	engine, closeAll, err := a.planEngine(c.Context(), r, f)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 func newPortForward(a *app) *cobra.Command {
@@ -92,7 +93,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	defer closeAll()
 	o.Namespace = a.namespaceOrDefault("default")
 	if isService {
-		if o.Name, o.Ports, err = engine.ServiceTarget(c.Context(), o.Namespace, service[0], o.Ports); err != nil {
+		if o.Name, o.Ports, err = servicesync.Target(c.Context(), &engine.Node, o.Namespace, service[0], o.Ports); err != nil {
 			return err
 		}
 		return access.Forward(c.Context(), &engine.Node, o)

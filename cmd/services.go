@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
+	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -46,7 +47,7 @@ func (a *app) printDryServices(ctx context.Context, e *run.Engine, selected func
 	if a.output == "json" || a.output == "yaml" {
 		return nil // the output of -o json and yaml contains only pods
 	}
-	views, err := e.Services(ctx, "")
+	views, err := servicesync.List(ctx, &e.Node, "")
 	for _, v := range views {
 		if selected(v.Service, v.Origin) {
 			text := "service/" + v.Service.Name
@@ -97,7 +98,7 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		return true
 	})
 	for _, name := range names {
-		if !f.ignoreMissing && !slices.ContainsFunc(deleted, func(d run.ServiceChange) bool { return d.Name == name }) {
+		if !f.ignoreMissing && !slices.ContainsFunc(deleted, func(d servicesync.Change) bool { return d.Name == name }) {
 			err = errors.Join(err, &problem.Error{Kind: problem.Failed, Object: "service " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"})
 		}
 	}

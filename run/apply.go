@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // ApplyInput is the input of Apply.
@@ -86,8 +87,8 @@ func (a *application) complete(ctx context.Context) error {
 }
 
 func (a *application) recordServices(ctx context.Context) (err error) {
-	a.engine.SendWarnings(ServiceNotes(a.Objects.Services))
-	changes, undo, err := a.engine.ApplyServices(ctx, a.Objects.Services, ServiceOptions{})
+	a.engine.SendWarnings(servicesync.Notes(a.Objects.Services))
+	changes, undo, err := servicesync.Apply(ctx, &a.engine.Node, a.Objects.Services, servicesync.Options{})
 	a.undo = undo
 	a.report.addServices(false, changes...)
 	return err
@@ -122,13 +123,13 @@ func (a *application) updateEndpoints(ctx context.Context) error {
 	if len(a.Objects.Services) == 0 || ctx.Err() != nil {
 		return nil // FinishServices updates the Services of other manifests, and those of an interrupted command
 	}
-	omitted, err := a.engine.SyncServices(ctx)
+	omitted, err := servicesync.Sync(ctx, &a.engine.Node)
 	a.engine.SendWarnings(omitted)
 	if err != nil {
 		return err
 	}
 	a.engine.servicesSynced.Store(true)
-	unforwarded, err := a.engine.UnforwardedPorts(ctx, a.Objects.Services)
+	unforwarded, err := servicesync.UnforwardedPorts(ctx, &a.engine.Node, a.Objects.Services)
 	a.engine.SendWarnings(unforwarded)
 	return err
 }

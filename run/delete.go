@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // DeleteInput selects the objects that Delete deletes.
@@ -246,7 +247,7 @@ func (d *deletion) selectsService(s *corev1.Service, _ string) bool {
 
 // listServices reports the Services that a dry run selects.
 func (d *deletion) listServices(ctx context.Context) error {
-	views, err := d.engine.Services(ctx, "")
+	views, err := servicesync.List(ctx, &d.engine.Node, "")
 	for _, v := range views {
 		if d.selectsService(v.Service, v.Origin) {
 			d.report.Entries = append(d.report.Entries, d.entry(kindService, v.Service.Namespace, v.Service.Name, OutcomeDryDelete))

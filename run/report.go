@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/servicesync"
 )
 
 // Report is what an operation has done, even if the operation returns an error.
@@ -72,7 +73,7 @@ func (r *Report) add(unrequested bool, results ...Result) {
 }
 
 // addServices appends the changes of Services.
-func (r *Report) addServices(unrequested bool, changes ...ServiceChange) {
+func (r *Report) addServices(unrequested bool, changes ...servicesync.Change) {
 	for _, s := range changes {
 		r.Entries = append(r.Entries, Entry{Kind: kindService, Unrequested: unrequested,
 			Result: Result{ID: identity.Pod{Namespace: s.Namespace, Name: s.Name}, Outcome: Outcome(s.Outcome)}})
@@ -92,7 +93,7 @@ func ReportOf(results []Result) Report {
 }
 
 // ReportOfServices returns the report of an operation on Services.
-func ReportOfServices(changes []ServiceChange) Report {
+func ReportOfServices(changes []servicesync.Change) Report {
 	var r Report
 	r.addServices(false, changes...)
 	return r

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
 )
@@ -80,11 +81,11 @@ func (s *services) signal() {
 func (s *services) apply(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	defer s.signal()
 	wanted := want.Shared.Services
-	notes := run.ServiceNotes(wanted)
+	notes := servicesync.Notes(wanted)
 	s.engine.SendWarnings(notes[:min(len(notes), maxServiceNotes)])
 	// A Service that this host refuses does not affect the others.
-	_, _, refused := s.engine.ApplyServices(ctx, wanted, run.ServiceOptions{Origins: want.ServicePaths, RecordsOnly: true, Partial: true})
-	_, err := s.engine.RemoveServiceRecords(ctx, func(one *corev1.Service, origin string) bool {
+	_, _, refused := servicesync.Apply(ctx, &s.engine.Node, wanted, servicesync.Options{Origins: want.ServicePaths, RecordsOnly: true, Partial: true})
+	_, err := servicesync.DeleteRecords(ctx, &s.engine.Node, func(one *corev1.Service, origin string) bool {
 		if origin == "" || wanted[one.Namespace+"/"+one.Name] != nil {
 			return false
 		}
@@ -192,7 +193,7 @@ const maxServiceNotes = 20
 func (s *services) run(ctx context.Context) {
 	for {
 		every := servicesEvery
-		omitted, err := s.engine.SyncServices(ctx)
+		omitted, err := servicesync.Sync(ctx, &s.engine.Node)
 		if s.synchronized(ctx, omitted, err); err != nil {
 			every = servicesRetry // a pod may have changed while it was read
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -22,7 +23,7 @@ import (
 // terminating.
 func (r *rig) endpoint() (out []bool) {
 	r.t.Helper()
-	services, err := r.engine().Services(r.t.Context(), "")
+	services, err := servicesync.List(r.t.Context(), &r.engine().Node, "")
 	if err != nil || len(services) != 1 || len(services[0].Slices) == 0 || len(services[0].Slices[0].Endpoints) != 1 {
 		r.t.Fatalf("%+v, %v", services, err)
 	}
@@ -34,7 +35,7 @@ func (r *rig) applyWebService() {
 	r.t.Helper()
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP"}}}}
-	if _, _, err := r.engine().ApplyServices(r.t.Context(), map[string]*corev1.Service{"default/web": s}, run.ServiceOptions{RecordsOnly: true}); err != nil {
+	if _, _, err := servicesync.Apply(r.t.Context(), &r.engine().Node, map[string]*corev1.Service{"default/web": s}, servicesync.Options{RecordsOnly: true}); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -100,7 +101,7 @@ func TestApplyReports(t *testing.T) {
 				t.Error(err)
 			}
 			wantReport(t, report, "Pod new failed with an error")
-			if left, err := r.engine().Services(t.Context(), ""); err != nil || len(left) > 0 {
+			if left, err := servicesync.List(t.Context(), &r.engine().Node, ""); err != nil || len(left) > 0 {
 				t.Errorf("Services after a failed apply: %v, %v", left, err)
 			}
 		},

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/service"
 )
 
@@ -55,7 +56,7 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "com", Name: "github"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "192.0.2.66"}}
 	for range 2 {
-		if _, _, err := r.engine().ApplyServices(t.Context(), map[string]*corev1.Service{"com/github": s}, run.ServiceOptions{}); err != nil {
+		if _, _, err := servicesync.Apply(t.Context(), &r.engine().Node, map[string]*corev1.Service{"com/github": s}, servicesync.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	if r.warned("too many levels of symbolic links") == 0 {
 		t.Errorf("no warning about the link: %q", r.warnings)
 	}
-	notes := run.ServiceNotes(map[string]*corev1.Service{"com/github": s, "com/gitlab": {ObjectMeta: metav1.ObjectMeta{Namespace: "com", Name: "gitlab"}, Spec: s.Spec}})
+	notes := servicesync.Notes(map[string]*corev1.Service{"com/github": s, "com/gitlab": {ObjectMeta: metav1.ObjectMeta{Namespace: "com", Name: "gitlab"}, Spec: s.Spec}})
 	if len(notes) != 1 || !strings.Contains(notes[0].String(), "namespace com: is also a top-level domain: in pods with dnsPolicy ClusterFirst, the name github.com is the Service") {
 		t.Errorf("%q, want one warning about the namespace com", notes)
 	}

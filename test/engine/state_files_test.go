@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve"
 )
@@ -84,11 +85,11 @@ func serviceOf(name string) *corev1.Service {
 
 func newStateRig(t *testing.T) *stateRig {
 	r := &stateRig{rig: newRig(t)}
-	if _, _, err := r.engine().ApplyServices(t.Context(), map[string]*corev1.Service{"default/web": serviceOf("web"), "default/good": serviceOf("good")}, run.ServiceOptions{}); err != nil {
+	if _, _, err := servicesync.Apply(t.Context(), &r.engine().Node, map[string]*corev1.Service{"default/web": serviceOf("web"), "default/good": serviceOf("good")}, servicesync.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r.uid = r.mustApply(one("Always"), run.OutcomeCreated).ID.UID
-	if _, err := r.engine().SyncServices(t.Context()); err != nil {
+	if _, err := servicesync.Sync(t.Context(), &r.engine().Node); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -150,10 +151,10 @@ func TestUnrelatedPodStarts(t *testing.T) {
 			if _, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil {
 				t.Errorf("get: %v", err)
 			}
-			if _, err := r.engine().SyncServices(t.Context()); err != nil && how != "unreadable" {
+			if _, err := servicesync.Sync(t.Context(), &r.engine().Node); err != nil && how != "unreadable" {
 				t.Errorf("synchronize the Services: %v", err)
 			}
-			if _, _, err := r.engine().ApplyServices(t.Context(), map[string]*corev1.Service{"default/new": serviceOf("new")}, run.ServiceOptions{}); err != nil && how != "unreadable" {
+			if _, _, err := servicesync.Apply(t.Context(), &r.engine().Node, map[string]*corev1.Service{"default/new": serviceOf("new")}, servicesync.Options{}); err != nil && how != "unreadable" {
 				t.Errorf("apply another Service: %v", err)
 			}
 			if names, err := os.ReadFile(r.layout().ServiceNames()); how != "newer" && how != "unreadable" && (err != nil || !strings.HasPrefix(string(names), "# podrun schema 1\n")) {

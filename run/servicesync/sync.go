@@ -1,4 +1,4 @@
-package run
+package servicesync
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
@@ -30,73 +30,58 @@ import (
 // SyncServices updates the names in the pods' hosts files and the network's rules to match the
 // Services and the pods. It is idempotent. On a host without Services, it does nothing. The problems are
 // those of Services that this host cannot provide, which do not affect the others.
-func (e *Engine) SyncServices(ctx context.Context) (problem.List, error) {
-	if !store.HasServices(e.Layout()) {
+func Sync(ctx context.Context, n *node.Node) (problem.List, error) {
+	if !store.HasServices(n.Layout()) {
 		return nil, nil
 	}
-	lock, err := e.lockServices(ctx)
+	lock, err := lockServices(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	return e.syncServices(ctx)
+	return syncServices(ctx, n)
 }
 
-// FinishServices is the last step of a command that may have changed pods: it makes the names and rules of
-// Services match the pods, unless the operation has done so. It does so after an interrupted command, too.
-func (e *Engine) FinishServices(ctx context.Context) {
-	if e.servicesSynced.Load() {
-		return
-	}
-	ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
-	defer cancel()
-	omitted, err := e.SyncServices(ctx)
-	if err != nil {
-		omitted = append(omitted, problem.WarningOf(err))
-	}
-	e.SendWarnings(omitted)
-}
-
-// syncAndWarn is syncServices for a command: it warns about the Services that this host cannot provide.
-func (e *Engine) syncAndWarn(ctx context.Context) error {
-	problems, err := e.syncServices(ctx)
+// SyncAndWarn is syncServices for a command: it warns about the Services that this host cannot provide.
+func SyncAndWarn(ctx context.Context, n *node.Node) error {
+	problems, err := syncServices(ctx, n)
 	for _, p := range problems {
-		e.WarnOnce(p)
+		n.WarnOnce(p)
 	}
 	return err
 }
 
 // syncServices implements SyncServices. The lock of lockServices must be held. It reads its input
 // under the lock, so that an older synchronization cannot overwrite a newer one.
-func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
-	records, faults, err := e.readServices()
+func syncServices(ctx context.Context, n *node.Node) (problem.List, error) {
+	records, faults, err := readServices(n)
 	if err != nil {
 		return nil, serviceError("", err)
 	}
-	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{})
+	views, err := lookup.Pods(ctx, n, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
-	pods := e.endpointPods(views)
-	services, problems, err := e.currentServices(ctx, records, faults)
+	pods := endpointPods(n, views)
+	services, problems, err := currentServices(ctx, n, records, faults)
 	if err != nil {
 		return nil, err
 	}
-	problems = append(problems, e.omitted(services, pods)...)
-	if observe := e.Observer.Unserved; observe != nil {
+	problems = append(problems, omitted(n, services, pods)...)
+	if observe := n.Observer.Unserved; observe != nil {
 		observe(service.Unserved(services, pods))
 	}
 	faultpoint.At("services/names")
 	names, _ := service.Names(services, pods) // e.omitted reports the others
-	err = e.syncNames(ctx, names, views)
+	err = syncNames(ctx, n, names, views)
 	answered := faultpoint.Call("services/rules")
-	err = errors.Join(err, e.syncRules(ctx, services, pods))
+	err = errors.Join(err, syncRules(ctx, n, services, pods))
 	answered()
 	if err != nil || len(records) > 0 || len(faults) > 0 {
 		return problems, err
 	}
 	// This must be the last step, because podrun synchronizes again as long as one of the files exists.
-	if err := store.RemoveServiceState(e.Layout()); err != nil {
+	if err := store.RemoveServiceState(n.Layout()); err != nil {
 		return nil, serviceError("", err)
 	}
 	return nil, nil
@@ -104,7 +89,7 @@ func (e *Engine) syncServices(ctx context.Context) (problem.List, error) {
 
 // omitted returns the problems of Services that exceed the limits of the names and, if the network belongs to
 // podrun, those of the network.
-func (e *Engine) omitted(services []*corev1.Service, pods []service.Pod) (out problem.List) {
+func omitted(n *node.Node, services []*corev1.Service, pods []service.Pod) (out problem.List) {
 	add := func(all map[string]string, effect, hint string) {
 		for key, why := range all {
 			out = append(out, problem.Problem{Object: "service " + key, Warning: true, Message: why + ": " + effect, Hint: hint})
@@ -112,7 +97,7 @@ func (e *Engine) omitted(services []*corev1.Service, pods []service.Pod) (out pr
 	}
 	_, unnamed := service.Names(services, pods)
 	add(unnamed, "pods do not resolve its name", "let it select fewer pods, or delete other Services")
-	if e.ownsNetwork() {
+	if ownsNetwork(n) {
 		add(service.Omitted(services, pods), "podrun does not forward its ports", "reduce its ports, or delete other Services")
 	}
 	slices.SortFunc(out, func(a, b problem.Problem) int {
@@ -122,8 +107,8 @@ func (e *Engine) omitted(services []*corev1.Service, pods []service.Pod) (out pr
 }
 
 // readServices is store.ReadServices, and warns about the records that podrun cannot use.
-func (e *Engine) readServices() ([]store.ServiceRecord, []store.ServiceFault, error) {
-	records, faults, err := store.ReadServices(e.Layout())
+func readServices(n *node.Node) ([]store.ServiceRecord, []store.ServiceFault, error) {
+	records, faults, err := store.ReadServices(n.Layout())
 	for _, f := range faults {
 		w := f.Warning()
 		w.Object = "service " + f.ID.String()
@@ -131,7 +116,7 @@ func (e *Engine) readServices() ([]store.ServiceRecord, []store.ServiceFault, er
 		if f.State != statefile.Corrupt {
 			w.Hint = "make the file readable, or delete the Service"
 		}
-		e.WarnOnce(w)
+		n.WarnOnce(w)
 	}
 	return records, faults, err
 }
@@ -140,12 +125,12 @@ func (e *Engine) readServices() ([]store.ServiceRecord, []store.ServiceFault, er
 // IPs to Services that were applied while the pods used the network of another runtime, and to a Service whose
 // address another one got while its record was unreadable. The problems are those of Services that get no virtual
 // IP.
-func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRecord, faults []store.ServiceFault) (all []*corev1.Service, problems problem.List, err error) {
+func currentServices(ctx context.Context, n *node.Node, records []store.ServiceRecord, faults []store.ServiceFault) (all []*corev1.Service, problems problem.List, err error) {
 	if len(records) == 0 {
 		// Another synchronization has removed the ranges; they must not be recorded again.
 		return nil, nil, nil
 	}
-	ranges, err := e.serviceRanges(ctx)
+	ranges, err := serviceRanges(ctx, n)
 	if err != nil {
 		return nil, nil, serviceError("", err)
 	}
@@ -162,9 +147,9 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 			all[i].Spec.ClusterIP, all[i].Spec.ClusterIPs = "", nil
 		case len(s.Spec.ClusterIPs) == 0 || service.Conflicts(s, all[:i]):
 			others := slices.Concat(all[:i], all[i+1:], hidden)
-			next, err := service.Assign(s, nil, others, ranges, e.usedPorts(ctx, s))
+			next, err := service.Assign(s, nil, others, ranges, portsInUse(ctx, n, s))
 			if err == nil {
-				err = store.WriteService(e.Layout(), store.ServiceRecord{Service: next, Origin: records[i].Origin})
+				err = store.WriteService(n.Layout(), store.ServiceRecord{Service: next, Origin: records[i].Origin})
 			}
 			if err != nil {
 				problems = append(problems, problem.WarningOf(serviceError(service.Key(s), err)))
@@ -177,17 +162,17 @@ func (e *Engine) currentServices(ctx context.Context, records []store.ServiceRec
 }
 
 // servicePods returns the facts about all pods that are needed to compute endpoints.
-func (e *Engine) servicePods(ctx context.Context) ([]service.Pod, error) {
-	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{})
+func servicePods(ctx context.Context, n *node.Node) ([]service.Pod, error) {
+	views, err := lookup.Pods(ctx, n, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
-	return e.endpointPods(views), nil
+	return endpointPods(n, views), nil
 }
 
 // endpointPods returns the facts about the pods that may be endpoints.
-func (e *Engine) endpointPods(views []lookup.View) []service.Pod {
-	supervised := e.Supervised()
+func endpointPods(n *node.Node, views []lookup.View) []service.Pod {
+	supervised := n.Supervised()
 	var out []service.Pod
 	for _, v := range views {
 		if v.Known.Pod == nil || v.Object.Status.Phase == corev1.PodSucceeded || v.Object.Status.Phase == corev1.PodFailed {
@@ -228,16 +213,16 @@ func servicePod(v lookup.View, supervised bool) service.Pod {
 // syncNames writes the names to the file for pods that will start, and then to the hosts files of all
 // pods. When podrun starts a container, it holds the same lock while it writes the hosts file, so the
 // file is complete either before or after the synchronization.
-func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []lookup.View) error {
-	lock, err := store.Lock(ctx, e.Layout().ServiceNamesLock(), e.Holder(), nil)
+func syncNames(ctx context.Context, n *node.Node, names []service.Name, views []lookup.View) error {
+	lock, err := store.Lock(ctx, n.Layout().ServiceNamesLock(), n.Holder(), nil)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	if err := e.recordNames(names); err != nil {
+	if err := recordNames(n, names); err != nil {
 		return serviceError("", err)
 	}
-	ids, err := store.StoredPods(e.Layout())
+	ids, err := store.StoredPods(n.Layout())
 	if err != nil {
 		return serviceError("", err)
 	}
@@ -251,13 +236,13 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []lo
 		object := specs[id.UID]
 		if object == nil {
 			// The pod may have been created after the views were read.
-			c, err := store.ViewCheckpoint(e.Layout(), id.UID)
+			c, err := store.ViewCheckpoint(n.Layout(), id.UID)
 			if err != nil || c == nil || c.Pod == nil {
 				continue // the commands that act on the pod report the error
 			}
 			object = c.Pod
 		}
-		errs = append(errs, e.syncHosts(id, object, names))
+		errs = append(errs, syncHosts(n, id, object, names))
 	}
 	return errors.Join(errs...)
 }
@@ -265,12 +250,12 @@ func (e *Engine) syncNames(ctx context.Context, names []service.Name, views []lo
 // syncHosts updates the names of Services in a pod's hosts file. If podrun cannot use the file because of
 // its content or its type, or because the disk cannot read it, other pods are not affected, and another attempt
 // would not help: syncHosts only warns.
-func (e *Engine) syncHosts(id identity.Pod, object *corev1.Pod, names []service.Name) error {
+func syncHosts(n *node.Node, id identity.Pod, object *corev1.Pod, names []service.Name) error {
 	if !dns.UsesClusterDNS(object) {
 		names = nil // an older release may have written names
 	}
-	domain := service.Domain(e.Settings.ClusterDomain)
-	err := volume.ChangeHosts(e.Layout(), id.UID, service.HostsMark, func(base string) string {
+	domain := service.Domain(n.Settings.ClusterDomain)
+	err := volume.ChangeHosts(n.Layout(), id.UID, service.HostsMark, func(base string) string {
 		return service.Section(base, id.Namespace, domain, names)
 	})
 	if err == nil {
@@ -281,27 +266,27 @@ func (e *Engine) syncHosts(id identity.Pod, object *corev1.Pod, names []service.
 		return failed
 	}
 	if len(names) > 0 {
-		e.WarnOnce(problem.WarningOf(failed))
+		n.WarnOnce(problem.WarningOf(failed))
 	}
 	return nil
 }
 
 // recordNames writes the names for pods that will start. If podrun cannot replace a file that it cannot use, it
 // only warns: pods then get their names from the next synchronization.
-func (e *Engine) recordNames(names []service.Name) error {
-	have, fault, err := store.ReadServiceNames(e.Layout())
+func recordNames(n *node.Node, names []service.Name) error {
+	have, fault, err := store.ReadServiceNames(n.Layout())
 	switch {
 	case err != nil:
 		return err
 	case fault == nil && slices.Equal(have, names):
 		return nil
 	case fault != nil:
-		e.WarnOnce(fault.Warning())
+		n.WarnOnce(fault.Warning())
 	}
-	err = store.WriteServiceNames(e.Layout(), names)
+	err = store.WriteServiceNames(n.Layout(), names)
 	if fault != nil && err != nil {
 		if !statefile.IsNewer(err) {
-			e.WarnOnce(problem.WarningOf(err))
+			n.WarnOnce(problem.WarningOf(err))
 		}
 		return nil
 	}
@@ -309,11 +294,11 @@ func (e *Engine) recordNames(names []service.Name) error {
 }
 
 // syncRules sets the rules of the network, if the network belongs to podrun.
-func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods []service.Pod) error {
-	if !e.ownsNetwork() {
+func syncRules(ctx context.Context, n *node.Node, services []*corev1.Service, pods []service.Pod) error {
+	if !ownsNetwork(n) {
 		return nil
 	}
-	layout := e.runtimeLayout()
+	layout := runtimeLayout(n)
 	network, ok := ownruntime.Network(ctx, layout)
 	if !ok {
 		if len(services) == 0 {
@@ -321,11 +306,11 @@ func (e *Engine) syncRules(ctx context.Context, services []*corev1.Service, pods
 		}
 		return oldNetwork(layout)
 	}
-	read := e.serviceRanges
+	read := func(ctx context.Context) ([]netip.Prefix, error) { return serviceRanges(ctx, n) }
 	if len(services) == 0 {
 		// Another synchronization may have removed the ranges; they must not be recorded again.
 		read = func(context.Context) ([]netip.Prefix, error) {
-			ranges, _, err := store.ReadServiceRanges(e.Layout())
+			ranges, _, err := store.ReadServiceRanges(n.Layout())
 			return ranges, err
 		}
 	}

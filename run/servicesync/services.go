@@ -1,4 +1,4 @@
-package run
+package servicesync
 
 import (
 	"cmp"
@@ -24,25 +24,26 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/service"
 )
 
 // ServiceView is a Service as `podrun get` shows it.
-type ServiceView struct {
+type View struct {
 	Service *corev1.Service
 	Origin  string // path of the manifest file, if podrun serve defines the Service; "" if a command applied it
 	Slices  []*discoveryv1.EndpointSlice
 }
 
 // ServiceChange is the outcome for one Service.
-type ServiceChange struct {
+type Change struct {
 	Namespace, Name string
 	Outcome         string // created, configured, unchanged or deleted
 }
 
 // ServiceOptions are the options of ApplyServices.
-type ServiceOptions struct {
+type Options struct {
 	// Origins are the manifest files of Services, by namespace/name. A Service without an entry
 	// comes from a command.
 	Origins map[string]string
@@ -58,21 +59,21 @@ type ServiceOptions struct {
 // rules. It validates all Services before it writes the first record. The function undo restores
 // the previous records; it is never nil. The error is of kind Refused if this host cannot provide
 // one of the Services.
-func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.Service, o ServiceOptions) (changes []ServiceChange, undo func() error, err error) {
+func Apply(ctx context.Context, n *node.Node, services map[string]*corev1.Service, o Options) (changes []Change, undo func() error, err error) {
 	undo = func() error { return nil }
 	if len(services) == 0 {
 		return nil, undo, nil
 	}
-	lock, err := e.lockServices(ctx)
+	lock, err := lockServices(ctx, n)
 	if err != nil {
 		return nil, undo, err
 	}
 	defer lock.Unlock()
-	before, faults, err := e.readServices()
+	before, faults, err := readServices(n)
 	if err != nil {
 		return nil, undo, serviceError("", err)
 	}
-	ranges, err := e.serviceRanges(ctx)
+	ranges, err := serviceRanges(ctx, n)
 	if err != nil {
 		return nil, undo, serviceError("", err)
 	}
@@ -80,30 +81,30 @@ func (e *Engine) ApplyServices(ctx context.Context, services map[string]*corev1.
 	if o.Partial {
 		check = service.CheckSize // the synchronization omits the Service, and get shows the reason
 	}
-	after, changes, refused := e.assignServices(ctx, services, before, faults, ranges, o.Origins, check)
+	after, changes, refused := assignServices(ctx, n, services, before, faults, ranges, o.Origins, check)
 	if refused != nil && !o.Partial {
 		return nil, undo, refused
 	}
-	undo = func() error { return e.restoreServices(ctx, before, after) }
+	undo = func() error { return restoreServices(ctx, n, before, after) }
 	for _, r := range after {
-		if err := store.WriteService(e.Layout(), r); err != nil {
+		if err := store.WriteService(n.Layout(), r); err != nil {
 			return nil, undo, serviceError("", err)
 		}
 	}
 	if o.RecordsOnly {
 		return changes, undo, refused
 	}
-	return changes, undo, errors.Join(refused, e.syncAndWarn(ctx))
+	return changes, undo, errors.Join(refused, SyncAndWarn(ctx, n))
 }
 
 // assignServices returns the records that must be written, and the changes of all Services. The error names
 // the Services that this host cannot provide; the results contain only the others.
-func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1.Service, before []store.ServiceRecord, faults []store.ServiceFault, ranges []netip.Prefix, origins map[string]string, check func(*corev1.Service) error) (after []store.ServiceRecord, changes []ServiceChange, err error) {
+func assignServices(ctx context.Context, n *node.Node, services map[string]*corev1.Service, before []store.ServiceRecord, faults []store.ServiceFault, ranges []netip.Prefix, origins map[string]string, check func(*corev1.Service) error) (after []store.ServiceRecord, changes []Change, err error) {
 	records := map[string]store.ServiceRecord{}
 	for _, r := range before {
 		records[service.Key(r.Service)] = r
 	}
-	hostPorts, err := e.hostPorts()
+	hostPorts, err := hostPorts(n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,7 +112,7 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 	for _, s := range services {
 		all = append(all, s)
 	}
-	used := e.withListeners(ctx, hostPorts, all...)
+	used := withListeners(ctx, n, hostPorts, all...)
 	var refused []error
 	unusable := map[string]error{}
 	for _, f := range faults {
@@ -147,7 +148,7 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 			refused = append(refused, &problem.Error{Kind: problem.Refused, Object: "service " + key, Err: err})
 			continue
 		}
-		change := ServiceChange{Namespace: next.Namespace, Name: next.Name, Outcome: "created"}
+		change := Change{Namespace: next.Namespace, Name: next.Name, Outcome: "created"}
 		next.CreationTimestamp = metav1.Now()
 		if had {
 			next.CreationTimestamp = previous.CreationTimestamp
@@ -170,14 +171,14 @@ func (e *Engine) assignServices(ctx context.Context, services map[string]*corev1
 type usedPorts map[service.NodePort]string
 
 // hostPorts reads the host ports of all pods.
-func (e *Engine) hostPorts() (usedPorts, error) {
-	ids, err := store.StoredPods(e.Layout())
+func hostPorts(n *node.Node) (usedPorts, error) {
+	ids, err := store.StoredPods(n.Layout())
 	if err != nil {
 		return nil, serviceError("", err)
 	}
 	out := usedPorts{}
 	for _, id := range ids {
-		c, err := store.ViewCheckpoint(e.Layout(), id.UID)
+		c, err := store.ViewCheckpoint(n.Layout(), id.UID)
 		if err != nil || c == nil || c.Pod == nil {
 			continue // the commands that act on the pod report the error
 		}
@@ -199,7 +200,7 @@ func (u usedPorts) conflict(s *corev1.Service) error {
 
 // withListeners adds the ports on which processes of this host listen, if one of the Services has node ports.
 // Sockets on loopback addresses do not count, because a node port does not receive their packets.
-func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...*corev1.Service) usedPorts {
+func withListeners(ctx context.Context, n *node.Node, used usedPorts, services ...*corev1.Service) usedPorts {
 	var wanted []host.HostPort
 	some := false
 	for _, s := range services {
@@ -208,12 +209,12 @@ func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...
 			wanted = append(wanted, host.HostPort{Port: p.Port, Protocol: p.Protocol})
 		}
 	}
-	if !some || !e.ownsNetwork() {
+	if !some || !ownsNetwork(n) {
 		return used
 	}
 	listeners, err := discover.Listeners(ctx, wanted)
 	if err != nil {
-		e.WarnOnce(problem.WarningOf(err))
+		n.WarnOnce(problem.WarningOf(err))
 		return used
 	}
 	used = maps.Clone(used)
@@ -230,26 +231,26 @@ func (e *Engine) withListeners(ctx context.Context, used usedPorts, services ...
 	return used
 }
 
-// usedPorts returns the ports of the host that are in use, for a Service that requires node ports.
-func (e *Engine) usedPorts(ctx context.Context, s *corev1.Service) usedPorts {
-	used, err := e.hostPorts()
+// portsInUse returns the ports of the host that are in use, for a Service that requires node ports.
+func portsInUse(ctx context.Context, n *node.Node, s *corev1.Service) usedPorts {
+	used, err := hostPorts(n)
 	if err != nil {
 		return nil // the next synchronization reports the error
 	}
-	return e.withListeners(ctx, used, s)
+	return withListeners(ctx, n, used, s)
 }
 
 // restoreServices undoes the changes of ApplyServices, except for Services that another command has
 // changed since.
-func (e *Engine) restoreServices(ctx context.Context, before, after []store.ServiceRecord) error {
+func restoreServices(ctx context.Context, n *node.Node, before, after []store.ServiceRecord) error {
 	ctx, cancel := wait.CleanupContext(ctx, lease.UndoTimeout)
 	defer cancel()
-	lock, err := e.lockServices(ctx)
+	lock, err := lockServices(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	now, _, err := store.ReadServices(e.Layout())
+	now, _, err := store.ReadServices(n.Layout())
 	if err != nil {
 		return serviceError("", err)
 	}
@@ -263,38 +264,30 @@ func (e *Engine) restoreServices(ctx context.Context, before, after []store.Serv
 			continue
 		}
 		if was := find(before, r); was >= 0 {
-			errs = append(errs, store.WriteService(e.Layout(), before[was]))
+			errs = append(errs, store.WriteService(n.Layout(), before[was]))
 		} else {
-			errs = append(errs, store.RemoveService(e.Layout(), r.Service.Namespace, r.Service.Name))
+			errs = append(errs, store.RemoveService(n.Layout(), r.Service.Namespace, r.Service.Name))
 		}
 	}
-	return errors.Join(errors.Join(errs...), e.syncAndWarn(ctx))
-}
-
-// DeleteServices removes Services, and synchronizes names and rules. The result contains only Services
-// that existed.
-func (e *Engine) DeleteServices(ctx context.Context, selected func(*corev1.Service, string) bool) (changes []ServiceChange, err error) {
-	changes, err = e.deleteServices(ctx, selected, e.syncAndWarn)
-	e.servicesSynced.Store(err == nil)
-	return changes, err
+	return errors.Join(errors.Join(errs...), SyncAndWarn(ctx, n))
 }
 
 // RemoveServiceRecords is DeleteServices without the synchronization: the next synchronization
 // updates names and rules.
-func (e *Engine) RemoveServiceRecords(ctx context.Context, selected func(*corev1.Service, string) bool) ([]ServiceChange, error) {
-	return e.deleteServices(ctx, selected, func(context.Context) error { return nil })
+func DeleteRecords(ctx context.Context, n *node.Node, selected func(*corev1.Service, string) bool) ([]Change, error) {
+	return Delete(ctx, n, selected, func(context.Context) error { return nil })
 }
 
-func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Service, string) bool, end func(context.Context) error) (changes []ServiceChange, err error) {
-	if !store.HasServices(e.Layout()) {
+func Delete(ctx context.Context, n *node.Node, selected func(*corev1.Service, string) bool, end func(context.Context) error) (changes []Change, err error) {
+	if !store.HasServices(n.Layout()) {
 		return nil, nil
 	}
-	lock, err := e.lockServices(ctx)
+	lock, err := lockServices(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	records, faults, err := store.ReadServices(e.Layout())
+	records, faults, err := store.ReadServices(n.Layout())
 	if err != nil {
 		return nil, serviceError("", err)
 	}
@@ -306,25 +299,25 @@ func (e *Engine) deleteServices(ctx context.Context, selected func(*corev1.Servi
 		if !selected(r.Service, r.Origin) {
 			continue
 		}
-		if err := store.RemoveService(e.Layout(), r.Service.Namespace, r.Service.Name); err != nil {
+		if err := store.RemoveService(n.Layout(), r.Service.Namespace, r.Service.Name); err != nil {
 			return changes, serviceError("", err)
 		}
-		changes = append(changes, ServiceChange{Namespace: r.Service.Namespace, Name: r.Service.Name, Outcome: "deleted"})
+		changes = append(changes, Change{Namespace: r.Service.Namespace, Name: r.Service.Name, Outcome: "deleted"})
 	}
 	return changes, end(ctx)
 }
 
 // Services reads the Services of a namespace with their endpoints. The namespace "" means all
 // namespaces.
-func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView, error) {
-	records, _, err := e.readServices()
+func List(ctx context.Context, n *node.Node, namespace string) ([]View, error) {
+	records, _, err := readServices(n)
 	if err != nil {
 		return nil, serviceError("", err)
 	}
 	if len(records) == 0 {
 		return nil, nil
 	}
-	pods, err := e.servicePods(ctx)
+	pods, err := servicePods(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -332,14 +325,14 @@ func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView,
 	for _, r := range records {
 		all = append(all, r.Service)
 	}
-	for _, p := range e.omitted(all, pods) {
-		e.WarnOnce(p)
+	for _, p := range omitted(n, all, pods) {
+		n.WarnOnce(p)
 	}
-	var out []ServiceView
+	var out []View
 	for _, r := range records {
 		if namespace == "" || r.Service.Namespace == namespace {
 			r.Service.APIVersion, r.Service.Kind = "v1", "Service"
-			out = append(out, ServiceView{Service: r.Service, Origin: r.Origin, Slices: service.Slices(r.Service, pods, e.NodeName())})
+			out = append(out, View{Service: r.Service, Origin: r.Origin, Slices: service.Slices(r.Service, pods, n.NodeName())})
 		}
 	}
 	return out, nil
@@ -347,8 +340,8 @@ func (e *Engine) Services(ctx context.Context, namespace string) ([]ServiceView,
 
 // ServiceTarget selects a pod of a Service, preferably a ready one, and replaces the ports of the Service
 // with those of the pod.
-func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, ports []access.ForwardPort) (pod string, out []access.ForwardPort, err error) {
-	records, _, err := store.ReadServices(e.Layout())
+func Target(ctx context.Context, n *node.Node, namespace, name string, ports []access.ForwardPort) (pod string, out []access.ForwardPort, err error) {
+	records, _, err := store.ReadServices(n.Layout())
 	if err != nil {
 		return "", nil, serviceError("", err)
 	}
@@ -359,7 +352,7 @@ func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, port
 	if i < 0 {
 		return "", nil, &problem.Error{Kind: problem.Failed, Object: "service " + namespace + "/" + name, Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"}
 	}
-	pods, err := e.servicePods(ctx)
+	pods, err := servicePods(ctx, n)
 	if err != nil {
 		return "", nil, err
 	}
@@ -383,11 +376,11 @@ func (e *Engine) ServiceTarget(ctx context.Context, namespace, name string, port
 
 // UnforwardedPorts returns a warning for each Service with ports that have no effect, because podrun
 // has no rules in the network of another runtime.
-func (e *Engine) UnforwardedPorts(ctx context.Context, services map[string]*corev1.Service) (problem.List, error) {
-	if len(services) == 0 || e.ownsNetwork() {
+func UnforwardedPorts(ctx context.Context, n *node.Node, services map[string]*corev1.Service) (problem.List, error) {
+	if len(services) == 0 || ownsNetwork(n) {
 		return nil, nil
 	}
-	pods, err := e.servicePods(ctx)
+	pods, err := servicePods(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -405,7 +398,7 @@ func (e *Engine) UnforwardedPorts(ctx context.Context, services map[string]*core
 
 // ServiceNotes returns warnings about settings of Services that have no effect on one host, and about names
 // of Services that hide names of the internet.
-func ServiceNotes(services map[string]*corev1.Service) (out problem.List) {
+func Notes(services map[string]*corev1.Service) (out problem.List) {
 	out = append(out, publicNamespaces(services)...)
 	for key, s := range services {
 		for _, note := range service.Notes(s) {
@@ -433,9 +426,9 @@ func publicNamespaces(services map[string]*corev1.Service) (out problem.List) {
 }
 
 // lockServices acquires the lock for the records of Services and for their synchronization.
-func (e *Engine) lockServices(ctx context.Context) (*store.FileLock, error) {
-	lock, err := store.Lock(ctx, e.Layout().ServicesLock(), e.Holder(), func(holder string) {
-		e.WarnOnce(problem.Problem{Object: "services", Message: "waiting for " + holder, Warning: true})
+func lockServices(ctx context.Context, n *node.Node) (*store.FileLock, error) {
+	lock, err := store.Lock(ctx, n.Layout().ServicesLock(), n.Holder(), func(holder string) {
+		n.WarnOnce(problem.Problem{Object: "services", Message: "waiting for " + holder, Warning: true})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock the Services: %w", err)
@@ -444,11 +437,11 @@ func (e *Engine) lockServices(ctx context.Context) (*store.FileLock, error) {
 }
 
 // ownsNetwork reports whether the pods use the network of the embedded runtime.
-func (e *Engine) ownsNetwork() bool {
-	return e.Client != nil && e.Client.Endpoint() == e.runtimeLayout().Endpoint()
+func ownsNetwork(n *node.Node) bool {
+	return n.Client != nil && n.Client.Endpoint() == runtimeLayout(n).Endpoint()
 }
 
-func (e *Engine) runtimeLayout() embedded.Layout { return embedded.ReadLayout(e.Settings.RootDir) }
+func runtimeLayout(n *node.Node) embedded.Layout { return embedded.ReadLayout(n.Settings.RootDir) }
 
 // partialServices returns what podrun can decode of records that it cannot use: other Services must not get
 // their addresses and ports.
@@ -464,21 +457,21 @@ func partialServices(faults []store.ServiceFault) (out []*corev1.Service) {
 // serviceRanges returns the ranges of virtual IPs, and records them at the first call. If the record is
 // lost, it uses the ranges of the existing virtual IPs, which clients may have cached. If the pods
 // use the network of another runtime, it returns nil.
-func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
-	if !e.ownsNetwork() {
+func serviceRanges(ctx context.Context, n *node.Node) ([]netip.Prefix, error) {
+	if !ownsNetwork(n) {
 		return nil, nil
 	}
-	have, fault, err := store.ReadServiceRanges(e.Layout())
+	have, fault, err := store.ReadServiceRanges(n.Layout())
 	if err != nil {
 		return nil, err
 	}
 	if fault != nil {
-		e.WarnOnce(fault.Warning())
-		if have, err = e.rangesInUse(have); err != nil {
+		n.WarnOnce(fault.Warning())
+		if have, err = rangesInUse(n, have); err != nil {
 			return nil, err
 		}
 	}
-	ranges, err := embedded.ReadServiceRanges(ctx, e.runtimeLayout())
+	ranges, err := embedded.ReadServiceRanges(ctx, runtimeLayout(n))
 	if err != nil {
 		return nil, err
 	}
@@ -489,11 +482,11 @@ func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 		}
 	}
 	if missing {
-		err = store.WriteServiceRanges(e.Layout(), have)
+		err = store.WriteServiceRanges(n.Layout(), have)
 	}
 	if fault != nil && err != nil { // each command derives them again
 		if !statefile.IsNewer(err) {
-			e.WarnOnce(problem.WarningOf(err))
+			n.WarnOnce(problem.WarningOf(err))
 		}
 		err = nil
 	}
@@ -501,8 +494,8 @@ func (e *Engine) serviceRanges(ctx context.Context) ([]netip.Prefix, error) {
 }
 
 // rangesInUse adds the ranges of the Services' virtual IPs, at most one of each family.
-func (e *Engine) rangesInUse(have []netip.Prefix) ([]netip.Prefix, error) {
-	records, _, err := store.ReadServices(e.Layout())
+func rangesInUse(n *node.Node, have []netip.Prefix) ([]netip.Prefix, error) {
+	records, _, err := store.ReadServices(n.Layout())
 	for _, r := range records {
 		for _, text := range r.Service.Spec.ClusterIPs {
 			ip, err := netip.ParseAddr(text)
