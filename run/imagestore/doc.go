@@ -1,0 +1,2 @@
+// Package imagestore lists, pulls, loads, saves and removes the images of the runtime.
+package imagestore
