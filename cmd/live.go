@@ -23,7 +23,11 @@ const (
 	printEvery = 15 * time.Second
 )
 
-// live shows the progress of running pulls. On a terminal, it shows one line per pull, and
+// Without a terminal, podrun prints the progress of the stop of a container for the first time after printStopAfter,
+// and then each time the duration of the stop has doubled.
+const printStopAfter = 5 * time.Second
+
+// live shows the progress of running pulls and stops. On a terminal, it shows one line for each, and
 // redraws the lines below all other output. Otherwise it prints occasional lines. The zero
 // value is for output without a terminal. The renderer's mutex guards it.
 type live struct {
@@ -31,14 +35,16 @@ type live struct {
 	lines    []liveLine
 	drawn    int                     // lines on the terminal now
 	lineOpen bool                    // other output has begun a line and not completed it
-	printed  map[pullKey]printedPull // used without a terminal
+	printed  map[liveKey]printedPull // used without a terminal
+	// stops contains, for each stop, the duration after which to print the next line; used without a terminal.
+	stops map[liveKey]time.Duration
 }
 
-// pullKey is one pull.
-type pullKey struct{ uid, fieldPath, image string }
+// liveKey is one pull or, if image is "", the stop of one container.
+type liveKey struct{ uid, fieldPath, image string }
 
 type liveLine struct {
-	key           pullKey
+	key           liveKey
 	name, message string
 }
 
@@ -50,7 +56,24 @@ type printedPull struct {
 	silent bool // nothing has been printed yet
 }
 
-func keyOf(e event.Event) pullKey { return pullKey{e.UID, e.FieldPath, e.Pull.Image} }
+func keyOf(e event.Event) liveKey {
+	key := liveKey{uid: e.UID, fieldPath: e.FieldPath}
+	if e.Pull != nil {
+		key.image = e.Pull.Image
+	}
+	return key
+}
+
+// isProgress reports whether an event is the progress of a pull or stop, and whether that has ended.
+func isProgress(e event.Event) (progress, ended bool) {
+	switch {
+	case e.Pull != nil:
+		return true, e.Pull.State == event.PullEnded
+	case e.Stop != nil:
+		return true, e.Stop.State == event.StopEnded
+	}
+	return false, false
+}
 
 // due reports whether the progress should be shown now.
 func (l *live) due(e event.Event) bool {
@@ -58,12 +81,16 @@ func (l *live) due(e event.Event) bool {
 		return true
 	}
 	key := keyOf(e)
-	if e.Pull.State == event.PullEnded {
+	if _, ended := isProgress(e); ended {
 		delete(l.printed, key)
+		delete(l.stops, key)
 		return false
 	}
+	if e.Stop != nil {
+		return l.stopDue(key, e.Stop.Elapsed)
+	}
 	if l.printed == nil {
-		l.printed = map[pullKey]printedPull{}
+		l.printed = map[liveKey]printedPull{}
 	}
 	last, known := l.printed[key]
 	if !known {
@@ -82,14 +109,35 @@ func (l *live) due(e event.Event) bool {
 	return false
 }
 
-// keep stores the line of a pull, or removes it if the pull has ended.
+// stopDue reports whether the progress of a stop should be printed now.
+func (l *live) stopDue(key liveKey, elapsed time.Duration) bool {
+	if l.stops == nil {
+		l.stops = map[liveKey]time.Duration{}
+	}
+	next := max(l.stops[key], printStopAfter)
+	if elapsed < next {
+		return false
+	}
+	for next <= elapsed {
+		next *= 2
+	}
+	l.stops[key] = next
+	return true
+}
+
+// keep stores the line of a pull or stop, or removes it if that has ended.
 func (l *live) keep(e event.Event, who string) {
 	key := keyOf(e)
+	_, ended := isProgress(e)
+	name := strings.TrimSuffix(who, ": ")
+	if e.Pull != nil {
+		name = who + e.Pull.Image
+	}
 	at := slices.IndexFunc(l.lines, func(line liveLine) bool { return line.key == key })
-	switch line := (liveLine{key, oneLine(who + e.Pull.Image), oneLine(e.Message)}); {
-	case e.Pull.State == event.PullEnded && at >= 0:
+	switch line := (liveLine{key, oneLine(name), oneLine(e.Message)}); {
+	case ended && at >= 0:
 		l.lines = slices.Delete(l.lines, at, at+1)
-	case e.Pull.State == event.PullEnded:
+	case ended:
 	case at >= 0:
 		l.lines[at] = line
 	default:
@@ -118,7 +166,7 @@ func (l *live) draw() {
 			l.drawn++
 			break
 		}
-		b.WriteString(fitPull(line.name, line.message, width-1) + "\n")
+		b.WriteString(fitProgress(line.name, line.message, width-1) + "\n")
 		l.drawn++
 	}
 	io.WriteString(l.terminal, b.String())

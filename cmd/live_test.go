@@ -46,3 +46,38 @@ func TestPlainProgress(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, out.String())
 	}
 }
+
+// Without a terminal, podrun prints what a stop waits for after 5 s, and then each time the duration has doubled.
+func TestStopProgress(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    renderer
+		want []string
+	}{
+		"text":  {renderer{}, []string{"Normal  StopProgress            app: waiting for the preStop hook, up to 55s more", "Normal  StopProgress            app: waiting for the container to exit, up to 50s more", "up to 40s more", "up to 20s more"}},
+		"JSON":  {renderer{json: true}, []string{`"stop":{"state":"preStop","elapsed":5000000000,"graceLeft":55000000000}`, `"state":"exit"`, `"graceLeft":40000000000`, `"graceLeft":20000000000`}},
+		"quiet": {renderer{quiet: true}, []string{""}},
+	} {
+		var out bytes.Buffer
+		c.r.w = &out
+		for second := 2; second <= 60; second++ {
+			p := event.Stop{State: event.StopWaits, Elapsed: time.Duration(second) * time.Second, Left: time.Duration(60-second) * time.Second}
+			if second < 10 {
+				p.State = event.StopRunsHook
+			}
+			if second == 60 {
+				p = event.Stop{State: event.StopEnded}
+			}
+			c.r.event(event.Event{Type: event.Normal, Reason: event.StopProgress, FieldPath: "spec.containers{app}", Message: p.String(), Stop: &p})
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != len(c.want) {
+			t.Errorf("%s: %d lines:\n%s", name, len(lines), out.String())
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("%s: line %q, want %q", name, lines[i], want)
+			}
+		}
+	}
+}

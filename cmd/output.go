@@ -57,7 +57,7 @@ type renderer struct {
 	severalPods bool
 	// quiet omits events.
 	quiet bool
-	// live shows the running pulls.
+	// live shows the running pulls and stops.
 	live live
 	// repeats counts recurring events.
 	repeats repeats
@@ -80,7 +80,8 @@ func (r *renderer) event(e event.Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Pull != nil && !r.live.due(e) || e.Repeats && !r.json {
+	progress, _ := isProgress(e)
+	if progress && !r.live.due(e) || e.Repeats && !r.json {
 		return
 	}
 	e.Message = event.Cut(e.Message)
@@ -91,7 +92,7 @@ func (r *renderer) event(e event.Event) {
 	r.live.erase()
 	defer r.live.draw()
 	switch data, err := json.Marshal(e); {
-	case e.Pull != nil && r.live.terminal != nil:
+	case progress && r.live.terminal != nil:
 		r.live.keep(e, r.object(e))
 	case r.json && err == nil:
 		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))

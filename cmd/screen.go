@@ -246,10 +246,10 @@ func secondColumn(line []rune) int {
 	return len(line) - utf8.RuneCountInString(rest)
 }
 
-// fitPull fits the name of an image and the progress of its pull to a line of the given width.
+// fitProgress fits the name of an image or container, and the progress of its pull or stop, to a line of the given width.
 // The progress takes precedence; a name is truncated at its beginning, because its end is more
 // specific.
-func fitPull(name, message string, width int) string {
+func fitProgress(name, message string, width int) string {
 	n, m := []rune(name), []rune(message)
 	room := width - len(m) - 2
 	switch {

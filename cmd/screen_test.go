@@ -112,7 +112,7 @@ func TestFitPull(t *testing.T) {
 		{4, "3.1 "},
 		{0, ""},
 	} {
-		if got := fitPull(name, message, c.width); got != c.want {
+		if got := fitProgress(name, message, c.width); got != c.want {
 			t.Errorf("width %d: %q, want %q", c.width, got, c.want)
 		}
 	}

@@ -22,6 +22,7 @@ type Event struct {
 	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
 	Message   string    `json:"message"`
 	Pull      *Pull     `json:"pull,omitempty"` // only set in PullProgress
+	Stop      *Stop     `json:"stop,omitempty"` // only set in StopProgress
 	// Repeats is set if another event, or the error with which the command ends, has the same content. Text for
 	// people omits such an event.
 	Repeats bool `json:"-"`

@@ -54,11 +54,15 @@ func (p *Pod) Spec() *corev1.Pod { return p.Plan.Pod }
 
 // Emit reports an event about a container of the pod, or about the pod itself.
 func (p *Pod) Emit(kind, reason, container, message string) {
-	path := ""
-	if container != "" {
-		path = lifecycle.FindContainer(p.Spec(), container).EventPath
+	p.Journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: p.EventPath(container), Message: message})
+}
+
+// EventPath returns the field path of a container in events, or "" for the pod itself, whose container is "".
+func (p *Pod) EventPath(container string) string {
+	if container == "" {
+		return ""
 	}
-	p.Journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
+	return lifecycle.FindContainer(p.Spec(), container).EventPath
 }
 
 // World returns the input of lifecycle.Next according to the last observation.

@@ -62,13 +62,17 @@ func (s *Stopper) stopContainer(ctx context.Context, st *stop) error {
 	s.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	hurried, done := s.hurried(ctx)
 	defer done()
+	progress, end := s.reportProgress(st)
+	defer end()
 	if st.hook != nil {
+		progress.waitsFor(event.StopRunsHook)
 		s.runPreStop(hurried, st)
 		if ctx.Err() != nil {
 			// The hook was interrupted, so the container must not be stopped.
 			return s.notExited(st)
 		}
 		s.note(ctx, st, true, !st.afterOthers)
+		progress.waitsFor(waitsForOthers)
 	}
 	for _, ended := range st.after {
 		select {
@@ -79,6 +83,7 @@ func (s *Stopper) stopContainer(ctx context.Context, st *stop) error {
 	if st.afterOthers && !st.asked && ctx.Err() == nil {
 		s.note(ctx, st, false, true)
 	}
+	progress.waitsFor(event.StopWaits)
 	return s.stopWithRetries(ctx, hurried, st)
 }
 

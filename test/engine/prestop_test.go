@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/test/ring"
@@ -216,4 +217,29 @@ func TestPreStopPairs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeleteReportsWaiting covers a delete of a pod whose containers take long to stop: it reports what it waits for.
+func TestDeleteReportsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drainRig(t)
+		e := r.engine()
+		var got []string
+		e.Progress = func(ev event.Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			got = append(got, ev.FieldPath+" "+ev.Message)
+		}
+		results, err := e.DeletePods(t.Context(), r.known(), run.DeleteOptions{})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		const app, plain = "spec.containers{app} ", "spec.containers{plain} "
+		for _, want := range []string{app + "waiting for the preStop hook, up to 28s more", app + "waiting for the container to exit, up to 19s more", app + "ended",
+			plain + "waiting for the container to exit, up to 28s more", plain + "ended"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("no %q in %q", want, got)
+			}
+		}
+	})
 }
