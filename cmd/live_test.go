@@ -50,12 +50,12 @@ func TestPlainProgress(t *testing.T) {
 // Without a terminal, podrun prints what a stop waits for after 5 s, and then each time the duration has doubled.
 func TestStopProgress(t *testing.T) {
 	for name, c := range map[string]struct {
-		r    renderer
+		r    *renderer
 		want []string
 	}{
-		"text":  {renderer{}, []string{"Normal  StopProgress            app: waiting for the preStop hook, up to 55s more", "Normal  StopProgress            app: waiting for the container to exit, up to 50s more", "up to 40s more", "up to 20s more"}},
-		"JSON":  {renderer{json: true}, []string{`"stop":{"state":"preStop","elapsed":5000000000,"graceLeft":55000000000}`, `"state":"exit"`, `"graceLeft":40000000000`, `"graceLeft":20000000000`}},
-		"quiet": {renderer{quiet: true}, []string{""}},
+		"text":  {&renderer{}, []string{"Normal  StopProgress            app: waiting for the preStop hook, up to 55s more", "Normal  StopProgress            app: waiting for the container to exit, up to 50s more", "up to 40s more", "up to 20s more"}},
+		"JSON":  {&renderer{json: true}, []string{`"stop":{"state":"preStop","elapsed":5000000000,"graceLeft":55000000000}`, `"state":"exit"`, `"graceLeft":40000000000`, `"graceLeft":20000000000`}},
+		"quiet": {&renderer{quiet: true}, []string{""}},
 	} {
 		var out bytes.Buffer
 		c.r.w = &out
