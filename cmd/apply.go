@@ -157,7 +157,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	defer closeAll()
 	r.severalPods = len(objects.Pods) > 1
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout)
-	report, err := engine.Apply(c.Context(), in)
+	report, err := run.Apply(c.Context(), engine, in)
 	if err != nil && len(report.Pods()) == 0 {
 		a.printLines(report.Entries)
 		return err

@@ -85,5 +85,5 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	defer restore()
-	return access.Attach(c.Context(), &engine.Node, target, streams)
+	return access.Attach(c.Context(), engine, target, streams)
 }

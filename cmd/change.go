@@ -84,7 +84,7 @@ func (a *app) runChange(c *cobra.Command, f *changeFlags, given []string, d defi
 	if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 		return err
 	}
-	return a.withPods(c, f, f.all && f.selector == "", func(ctx context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
+	return a.withPods(c, f, f.all && f.selector == "", func(ctx context.Context, r *renderer, e *run.Node, pods []run.Known) error {
 		if len(pods) == 0 {
 			r.note("no pods found")
 			return nil
@@ -109,7 +109,7 @@ func (f *changeFlags) checkFlags(a *app) error {
 
 // withPods calls do with the selected pods and an engine, within the time limit. It is an error if no pod is
 // selected, unless noneIsFine is set. Call checkFlags and check first.
-func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do func(context.Context, *renderer, *run.Engine, []run.Known) error) error {
+func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do func(context.Context, *renderer, *run.Node, []run.Known) error) error {
 	use := ownruntime.Use(ownruntime.Acts)
 	if f.dryRun != dryNone {
 		use = ownruntime.Reads
@@ -131,7 +131,7 @@ func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do fun
 
 // changePods applies a change to the selected pods, and prints the results. It checks the changes of all pods before
 // the first change takes effect.
-func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, pods []run.Known, d definitionChange) error {
+func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *run.Node, pods []run.Known, d definitionChange) error {
 	sources, err := f.sources(ctx)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 	case len(changed) > 0:
 		r.severalPods = len(changed) > 1
 		a.trackWork(r, e, idsOf(changed), run.UndoTimeout)
-		applied, err := e.Change(ctx, changed, redefine, run.ApplyOptions{AllowKubelet: a.allowKubelet, Force: d.force, RestartedAt: !d.labelsOnly, DefineOnly: d.labelsOnly})
+		applied, err := run.Change(ctx, e, changed, redefine, run.ApplyOptions{AllowKubelet: a.allowKubelet, Force: d.force, RestartedAt: !d.labelsOnly, DefineOnly: d.labelsOnly})
 		if err != nil {
 			return err
 		}
@@ -191,8 +191,8 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 }
 
 // preview computes the change of a pod without a lock. It returns nil if nothing changes.
-func (a *app) preview(e *run.Engine, k run.Known, f *changeFlags, d definitionChange, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
-	c, err := lookup.StoredCheckpoint(&e.Node, k.ID)
+func (a *app) preview(e *run.Node, k run.Known, f *changeFlags, d definitionChange, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
+	c, err := lookup.StoredCheckpoint(e, k.ID)
 	if err == nil && c == nil {
 		err = errors.New("its checkpoint was not found")
 	}
@@ -285,7 +285,7 @@ func newWarnings(now problem.List, before func() problem.List) problem.List {
 }
 
 // checkOnHost performs the part of a dry run that checks the objects against this host.
-func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects, d definitionChange) error {
+func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Node, objects *manifest.Objects, d definitionChange) error {
 	if len(objects.Pods) == 0 {
 		return nil
 	}
@@ -360,7 +360,7 @@ func (a *app) listPods(c *cobra.Command, f *changeFlags, given []string, lines f
 		return err
 	}
 	f.dryRun = dryClient
-	return a.withPods(c, f, f.all && f.selector == "", func(_ context.Context, _ *renderer, _ *run.Engine, pods []run.Known) (err error) {
+	return a.withPods(c, f, f.all && f.selector == "", func(_ context.Context, _ *renderer, _ *run.Node, pods []run.Known) (err error) {
 		for _, k := range pods {
 			if k.Pod == nil {
 				err = errors.Join(err, inPod(k.ID, errors.New("its checkpoint cannot be read")))

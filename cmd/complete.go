@@ -183,19 +183,19 @@ func completeManifests(*cobra.Command, []string, string) ([]string, cobra.ShellC
 }
 
 // words returns the candidates for a word, or nil on any error.
-type words func(a *app, ctx context.Context, e *run.Engine, given []string) []string
+type words func(a *app, ctx context.Context, e *run.Node, given []string) []string
 
 // completer returns a completer that offers the words that read returns within completeWithin.
 // Errors are never printed to the terminal.
 func (a *app) completer(read words) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
-		return withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Engine) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Node) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // readWithLimit calls read with an engine that prints nothing; read must return within
 // completeWithin.
-func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run.Engine) []string) []string {
+func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run.Node) []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
 	done := make(chan []string, 1)
@@ -208,7 +208,7 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 		if a.namespace == "" {
 			a.namespace = settings.Namespace
 		}
-		done <- read(ctx, &run.Engine{Node: run.Node{Settings: settings}})
+		done <- read(ctx, &run.Node{Settings: settings})
 	}()
 	select {
 	case found := <-done:
@@ -230,12 +230,12 @@ func (a *app) podCompleter(path string, several bool) completer {
 		objects := path == "get" || path == "describe" || path == "delete"
 		switch {
 		case objects && len(given) > 0 && typeOf(given[0]) != nil && workload == "":
-			return withPrefix(a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string {
+			return withPrefix(a.readWithLimit(c.Context(), func(_ context.Context, e *run.Node) []string {
 				names, _ := a.objectWords(e, given[0])
 				return names
 			}), word), cobra.ShellCompDirectiveNoFileComp
 		case path == "set image" && len(named) > 0:
-			found := withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Engine) []string { return a.containerImages(ctx, e, given) }), word)
+			found := withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Node) []string { return a.containerImages(ctx, e, given) }), word)
 			return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		case path == "logs" && len(named) == 1:
 			return a.completer((*app).containerWords)(c, given, word)
@@ -250,7 +250,7 @@ func (a *app) podCompleter(path string, several bool) completer {
 		if objects && len(given) == 0 && word != "" {
 			names = append(names, completedTypes...)
 		}
-		for _, name := range a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e, workload) }) {
+		for _, name := range a.readWithLimit(c.Context(), func(_ context.Context, e *run.Node) []string { return a.podWords(e, workload) }) {
 			if !slices.Contains(named, prefix+name) {
 				names = append(names, prefix+name)
 			}
@@ -260,8 +260,8 @@ func (a *app) podCompleter(path string, several bool) completer {
 }
 
 // storedPods returns the pods of the namespace, or of all namespaces if it is empty.
-func storedPods(e *run.Engine, namespace string) []identity.Pod {
-	pods, err := lookup.Stored(&e.Node)
+func storedPods(e *run.Node, namespace string) []identity.Pod {
+	pods, err := lookup.Stored(e)
 	if err != nil {
 		return nil
 	}
@@ -269,7 +269,7 @@ func storedPods(e *run.Engine, namespace string) []identity.Pod {
 }
 
 // podWords returns the names of pods. Unless workload is empty, an object of this kind must define the pod.
-func (a *app) podWords(e *run.Engine, workload string) []string {
+func (a *app) podWords(e *run.Node, workload string) []string {
 	var out []string
 	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
 		if _, err := (lookup.Ref{Kind: workload, Name: p.Name}).Resolve(e.Layout(), p.Namespace); err == nil {
@@ -279,7 +279,7 @@ func (a *app) podWords(e *run.Engine, workload string) []string {
 	return out
 }
 
-func (a *app) namespaceWords(_ context.Context, e *run.Engine, _ []string) []string {
+func (a *app) namespaceWords(_ context.Context, e *run.Node, _ []string) []string {
 	var out []string
 	for _, p := range storedPods(e, "") {
 		out = append(out, p.Namespace)
@@ -288,7 +288,7 @@ func (a *app) namespaceWords(_ context.Context, e *run.Engine, _ []string) []str
 }
 
 // containerWords returns the containers of the pod on the command line.
-func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) (out []string) {
+func (a *app) containerWords(_ context.Context, e *run.Node, given []string) (out []string) {
 	pod := a.storedPod(e, given)
 	if pod == nil {
 		return nil
@@ -300,14 +300,14 @@ func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) (
 }
 
 // imageWords returns the names of the runtime's images.
-func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []string {
+func (a *app) imageWords(ctx context.Context, e *run.Node, given []string) []string {
 	client, err := a.dial(ctx, &renderer{w: io.Discard}, &e.Settings, ownruntime.Looks)
 	if err != nil {
 		return nil
 	}
 	defer client.Close()
 	e.Client = client
-	images, err := imagestore.List(ctx, &e.Node)
+	images, err := imagestore.List(ctx, e)
 	if err != nil {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]str
 	case strings.Contains(word, ":"):
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	found := a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podPrefixes(e, word) })
+	found := a.readWithLimit(c.Context(), func(_ context.Context, e *run.Node) []string { return a.podPrefixes(e, word) })
 	found = withPrefix(found, word)
 	switch {
 	case len(found) == 0 && len(given) == 0:
@@ -58,7 +58,7 @@ func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]str
 
 // podPrefixes returns NAME: for each pod, with the prefix pod/ or NAMESPACE/ if the word has
 // it.
-func (a *app) podPrefixes(e *run.Engine, word string) []string {
+func (a *app) podPrefixes(e *run.Node, word string) []string {
 	namespace, prefix := a.namespaceOrDefault("default"), ""
 	if before, _, ok := strings.Cut(word, "/"); ok {
 		prefix = before + "/"
@@ -74,7 +74,7 @@ func (a *app) podPrefixes(e *run.Engine, word string) []string {
 }
 
 // copyContainerWords returns the containers of the pod that an argument of cp names.
-func (a *app) copyContainerWords(ctx context.Context, e *run.Engine, given []string) []string {
+func (a *app) copyContainerWords(ctx context.Context, e *run.Node, given []string) []string {
 	for _, spec := range given {
 		if p, err := parsePodPath(spec); err == nil && p.remote() {
 			if p.namespace != "" {
@@ -100,7 +100,7 @@ func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]
 	if local, _, ok := strings.Cut(word, ":"); ok {
 		prefix = local + ":"
 	}
-	read := func(_ context.Context, e *run.Engine) (out []string) {
+	read := func(_ context.Context, e *run.Node) (out []string) {
 		for _, port := range a.servicePortWords(e, named[0]) {
 			out = append(out, prefix+port)
 		}
@@ -115,14 +115,14 @@ func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]
 }
 
 // storedPod returns the pod that the arguments name, from its checkpoint, or nil.
-func (a *app) storedPod(e *run.Engine, given []string) *corev1.Pod {
+func (a *app) storedPod(e *run.Node, given []string) *corev1.Pod {
 	refs, err := podRefs(given, true)
 	if err != nil || len(refs) == 0 {
 		return nil
 	}
 	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
 		if p.Name == refs[0].Name {
-			return lookup.StoredPod(&e.Node, p)
+			return lookup.StoredPod(e, p)
 		}
 	}
 	return nil

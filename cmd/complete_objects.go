@@ -17,7 +17,7 @@ var completedTypes = []string{"pods", "deployments", "statefulsets", "daemonsets
 
 // objectWords returns the names of the Services, ConfigMaps or Secrets of the namespace; known is false for words that
 // name another type.
-func (a *app) objectWords(e *run.Engine, word string) (names []string, known bool) {
+func (a *app) objectWords(e *run.Node, word string) (names []string, known bool) {
 	t := typeOf(word)
 	if t == nil {
 		return nil, false
@@ -25,13 +25,13 @@ func (a *app) objectWords(e *run.Engine, word string) (names []string, known boo
 	namespace := a.namespaceOrDefault("default")
 	switch t.kind {
 	case serviceKind:
-		for _, s := range lookup.StoredServices(&e.Node, namespace) {
+		for _, s := range lookup.StoredServices(e, namespace) {
 			names = append(names, s.Name)
 		}
 		return names, true
 	case "ConfigMap", "Secret":
 		for _, p := range storedPods(e, namespace) {
-			c, err := lookup.StoredCheckpoint(&e.Node, p)
+			c, err := lookup.StoredCheckpoint(e, p)
 			if err != nil || c == nil {
 				continue
 			}
@@ -51,12 +51,12 @@ func (a *app) objectWords(e *run.Engine, word string) (names []string, known boo
 }
 
 // servicePortWords returns the numbers and names of the TCP ports of the Service that an argument names, svc/NAME.
-func (a *app) servicePortWords(e *run.Engine, service string) (out []string) {
+func (a *app) servicePortWords(e *run.Node, service string) (out []string) {
 	kind, name, _ := strings.Cut(service, "/")
 	if !isServiceType(kind) {
 		return nil
 	}
-	for _, s := range lookup.StoredServices(&e.Node, a.namespaceOrDefault("default")) {
+	for _, s := range lookup.StoredServices(e, a.namespaceOrDefault("default")) {
 		for _, port := range s.Spec.Ports {
 			if s.Name != name || port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
 				continue
@@ -71,7 +71,7 @@ func (a *app) servicePortWords(e *run.Engine, service string) (out []string) {
 }
 
 // containerImages returns CONTAINER= for each container of the pod that the arguments name, for set image.
-func (a *app) containerImages(ctx context.Context, e *run.Engine, given []string) (out []string) {
+func (a *app) containerImages(ctx context.Context, e *run.Node, given []string) (out []string) {
 	for _, name := range a.containerWords(ctx, e, given) {
 		out = append(out, name+"=")
 	}

@@ -20,7 +20,7 @@ func TestCompletionIsQuick(t *testing.T) {
 		a.settings.ctx = t.Context()
 		begin := time.Now()
 		never := make(chan []string)
-		found := a.readWithLimit(t.Context(), func(context.Context, *run.Engine) []string { return <-never })
+		found := a.readWithLimit(t.Context(), func(context.Context, *run.Node) []string { return <-never })
 		if took := time.Since(begin); found != nil || took > completeWithin {
 			t.Errorf("%v after %s", found, took)
 		}

@@ -29,7 +29,7 @@ func isContainerID(name string) bool {
 // missing pod, or if the name is not an ID. It also returns nil if the argument container names
 // a different container. As in crictl, the beginning of an ID suffices if it is unique, and the
 // namespace matters only if -n or PODRUN_NAMESPACE sets it.
-func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound error, namespace, id, container string) (*podContainer, error) {
+func (a *app) byContainerID(ctx context.Context, engine *run.Node, notFound error, namespace, id, container string) (*podContainer, error) {
 	if e, ok := errors.AsType[*problem.Error](notFound); !ok || e.Err != problem.ErrNotFound || !isContainerID(id) {
 		return nil, nil
 	}
@@ -52,8 +52,8 @@ func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound er
 
 // containersWithID returns the containers whose ID begins with id. An empty namespace selects
 // those of all namespaces.
-func containersWithID(ctx context.Context, engine *run.Engine, namespace, id string) ([]podContainer, error) {
-	views, err := lookup.Pods(ctx, &engine.Node, lookup.Selector{Namespace: namespace})
+func containersWithID(ctx context.Context, engine *run.Node, namespace, id string) ([]podContainer, error) {
+	views, err := lookup.Pods(ctx, engine, lookup.Selector{Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ const (
 // as the name. As in crictl, the namespace matters only if -n or PODRUN_NAMESPACE sets it.
 // Otherwise podsOfIDs sets a.namespace to the namespace of the first ID's pod. Names that are
 // not IDs remain unchanged.
-func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []lookup.Ref, accept idOf) ([]lookup.Ref, error) {
+func (a *app) podsOfIDs(ctx context.Context, engine *run.Node, refs []lookup.Ref, accept idOf) ([]lookup.Ref, error) {
 	if !slices.ContainsFunc(refs, isIDRef) {
 		return refs, nil
 	}
 	stored := storedPods(engine, a.namespaceOrDefault("default"))
-	views, err := lookup.Pods(ctx, &engine.Node, lookup.Selector{Namespace: a.namespace})
+	views, err := lookup.Pods(ctx, engine, lookup.Selector{Namespace: a.namespace})
 	if err != nil {
 		return nil, err
 	}

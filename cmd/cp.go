@@ -116,11 +116,11 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 		if to.path == "-" {
 			archive = a.raw.Out
 		}
-		return access.CopyFrom(c.Context(), &engine.Node, target, from.path, to.path, archive, o)
+		return access.CopyFrom(c.Context(), engine, target, from.path, to.path, archive, o)
 	}
 	var archive io.Reader
 	if from.path == "-" {
 		archive = a.raw.In
 	}
-	return access.CopyTo(c.Context(), &engine.Node, target, from.path, to.path, archive, o)
+	return access.CopyTo(c.Context(), engine, target, from.path, to.path, archive, o)
 }

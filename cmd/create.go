@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -213,7 +214,7 @@ func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from 
 		return err
 	}
 	defer closeAll()
-	job, err := engine.CreateJob(c.Context(), a.namespaceOrDefault("default"), cronJob, given[0])
+	job, err := run.CreateJob(c.Context(), engine, a.namespaceOrDefault("default"), cronJob, given[0])
 	if err != nil {
 		return err
 	}

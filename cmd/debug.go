@@ -89,7 +89,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	pod, err := engine.DebugTarget(c.Context(), namespace, name)
+	pod, err := run.FindDebugTarget(c.Context(), engine, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		debugged.Name = pod.Name()
 		f.printf(a, "Defaulting debug container name to %s.", debugged.Name)
 	}
-	target, running, err := engine.Debug(c.Context(), pod, run.DebugOptions{Container: *debugged, Timeout: f.timeout, AllowKubelet: a.allowKubelet})
+	target, running, err := run.Debug(c.Context(), engine, pod, run.DebugOptions{Container: *debugged, Timeout: f.timeout, AllowKubelet: a.allowKubelet})
 	if err != nil || !f.attach {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		if err = a.attachTerminal(c, engine, target, f); err == nil || c.Context().Err() != nil {
 			return err
 		}
-		if alive, aliveErr := access.Alive(c.Context(), &engine.Node, target.ID); alive || aliveErr != nil {
+		if alive, aliveErr := access.Alive(c.Context(), engine, target.ID); alive || aliveErr != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (f *debugFlags) printf(a *app, format string, values ...any) {
 }
 
 // attachTerminal attaches to a container with a terminal until the container exits.
-func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target access.Target, f *debugFlags) error {
+func (a *app) attachTerminal(c *cobra.Command, engine *run.Node, target access.Target, f *debugFlags) error {
 	if f.stdin {
 		f.printf(a, promptHint)
 	}
@@ -192,14 +192,14 @@ func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target access
 		return err
 	}
 	defer restore()
-	return access.Attach(c.Context(), &engine.Node, target, streams)
+	return access.Attach(c.Context(), engine, target, streams)
 }
 
 // followDebug prints the container's log until the container exits. Unlike the attached
 // streams, the log also has the output from before podrun attached. followDebug passes on
 // standard input if the container has one.
-func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target access.Target) error {
-	logs, err := access.Logs(c.Context(), &engine.Node, access.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
+func (a *app) followDebug(c *cobra.Command, engine *run.Node, target access.Target) error {
+	logs, err := access.Logs(c.Context(), engine, access.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
 	if err != nil {
 		return err
 	}
@@ -209,8 +209,8 @@ func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target access.Ta
 	defer cancel()
 	if target.Stdin && !target.TTY {
 		attached.Go(func() {
-			err := access.Attach(ctx, &engine.Node, target, access.Streams{In: a.raw.In, Out: io.Discard, Err: io.Discard})
-			if alive, _ := access.Alive(ctx, &engine.Node, target.ID); err != nil && alive && ctx.Err() == nil {
+			err := access.Attach(ctx, engine, target, access.Streams{In: a.raw.In, Out: io.Discard, Err: io.Discard})
+			if alive, _ := access.Alive(ctx, engine, target.ID); err != nil && alive && ctx.Err() == nil {
 				fmt.Fprintln(a.streams.Err, "warning: standard input does not reach the container:", err)
 			}
 		})

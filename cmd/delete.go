@@ -120,7 +120,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		r.severalPods = len(pods) > 1
 		a.trackWork(r, engine, pods, 0)
 	}
-	report, err := engine.Delete(c.Context(), in)
+	report, err := run.Delete(c.Context(), engine, in)
 	return a.reportDelete(c.Context(), r, engine, f, in, report, err)
 }
 
@@ -143,7 +143,7 @@ func (f *deleteFlags) input(c *cobra.Command, a *app, given []string, kinds kind
 }
 
 // reportDelete prints what a delete has done, and the warnings about what remains or comes back.
-func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Engine, f *deleteFlags, in run.DeleteInput, report run.Report, err error) error {
+func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Node, f *deleteFlags, in run.DeleteInput, report run.Report, err error) error {
 	for _, ref := range report.Missing {
 		fmt.Fprintf(a.streams.Err, "%s not found\n", ref)
 	}

@@ -14,7 +14,7 @@ import (
 
 // warnRemaining warns about the Services, Jobs and CronJobs of the selected namespaces after delete --all,
 // which deletes only pods. Jobs and CronJobs may start pods again.
-func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Engine, f *deleteFlags) {
+func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Node, f *deleteFlags) {
 	namespace, command := a.namespaceOrDefault("default"), "podrun delete all --all"
 	switch {
 	case f.allNamespaces:
@@ -23,7 +23,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Engine, f *
 		command += " -n " + shellWord(namespace)
 	}
 	jobs, cronJobs, err := lookup.Jobs(e.Layout(), namespace, e.WarnOnce)
-	services, serr := servicesync.List(ctx, &e.Node, namespace)
+	services, serr := servicesync.List(ctx, e, namespace)
 	if err := errors.Join(err, serr); err != nil {
 		r.warn(problem.List{problem.WarningOf(err)})
 	}

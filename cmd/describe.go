@@ -96,11 +96,11 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 
 // readEvents reads a pod's events. If they are not wanted, it returns nil, and no table is
 // printed. If the journal is unreadable, the pod is described anyway.
-func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []event.Event {
+func readEvents(e *run.Node, r *renderer, wanted bool, pod *corev1.Pod) []event.Event {
 	if !wanted {
 		return nil
 	}
-	events, err := lookup.Events(&e.Node, string(pod.UID))
+	events, err := lookup.Events(e, string(pod.UID))
 	if err != nil {
 		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "cannot show its events: " + err.Error(),
 			Hint: "podrun starts a new journal when the next command changes the pod"}})

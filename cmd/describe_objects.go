@@ -81,7 +81,7 @@ func describe(w io.Writer, s screen, now time.Time, write func(*description)) er
 
 // eventsOfPods returns the events of the pods of a workload, in the order of their times. If they are not
 // wanted, it returns nil.
-func eventsOfPods(e *run.Engine, r *renderer, wanted bool, pods []*corev1.Pod) []event.Event {
+func eventsOfPods(e *run.Node, r *renderer, wanted bool, pods []*corev1.Pod) []event.Event {
 	if !wanted {
 		return nil
 	}

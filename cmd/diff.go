@@ -51,13 +51,13 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	defer closeAll()
 	differs := false
 	for _, p := range objects.Pods {
-		known, err := lookup.Find(c.Context(), &engine.Node, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+		known, err := lookup.Find(c.Context(), engine, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		if err != nil {
 			return err
 		}
 		var before *manifest.Checkpoint
 		if len(known) > 0 {
-			if before, err = lookup.StoredCheckpoint(&engine.Node, known[0].ID); err != nil {
+			if before, err = lookup.StoredCheckpoint(engine, known[0].ID); err != nil {
 				return err
 			}
 		}

@@ -75,8 +75,8 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 		defer client.Close()
 	}
 	options.Embedded = a.runtime(r, before).Embedded(c.Context())
-	engine := &run.Engine{Node: run.Node{Client: client, Settings: settings, Warn: r.warn}}
-	diagnosis, err := engine.Doctor(c.Context(), objects, options)
+	engine := &run.Node{Client: client, Settings: settings, Warn: r.warn}
+	diagnosis, err := run.Doctor(c.Context(), engine, objects, options)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ error. If you do not save the file, nothing changes.
 			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 				return err
 			}
-			return a.withPods(c, f, false, func(_ context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
+			return a.withPods(c, f, false, func(_ context.Context, r *renderer, e *run.Node, pods []run.Known) error {
 				if len(f.perWorkload(pods)) > 1 {
 					return usageHint(fmt.Errorf("%d pods are selected", len(pods)), "edit one pod at a time, or use 'podrun patch' for several")
 				}
@@ -61,7 +61,7 @@ const editHead = `# Please edit the object below. Lines beginning with a '#' wil
 
 // edit opens the editor with the definition of the first pod until the result is valid or unchanged, and
 // applies the change to all pods, which are replicas of one workload.
-func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, pods []run.Known) error {
+func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Node, pods []run.Known) error {
 	original, err := editedText(e, pods[0])
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engi
 }
 
 // editedText returns the definition of a pod as YAML.
-func editedText(e *run.Engine, k run.Known) ([]byte, error) {
-	c, err := lookup.StoredCheckpoint(&e.Node, k.ID)
+func editedText(e *run.Node, k run.Known) ([]byte, error) {
+	c, err := lookup.StoredCheckpoint(e, k.ID)
 	if err == nil && c == nil {
 		err = inPod(k.ID, errors.New("its checkpoint was not found"))
 	}
@@ -153,7 +153,7 @@ func patched(pod *corev1.Pod, patch []byte) ([]byte, error) {
 }
 
 // checkEdit returns an error if the changed definition is invalid, or this host cannot run it.
-func (a *app) checkEdit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, k run.Known, d definitionChange) error {
+func (a *app) checkEdit(ctx context.Context, f *changeFlags, r *renderer, e *run.Node, k run.Known, d definitionChange) error {
 	sources, err := f.sources(ctx)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use
 }
 
 // engine returns the engine for this command, and a function that closes its connection.
-func (a *app) engine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Engine, func(), error) {
+func (a *app) engine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Node, func(), error) {
 	settings, notes, err := a.settings.settings()
 	if err != nil {
 		return nil, nil, err
@@ -54,12 +54,12 @@ func (a *app) engine(ctx context.Context, r *renderer, use ownruntime.Use) (*run
 		r.warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer yet; podrun waits", Hint: "check whether it is overloaded, and whether the socket belongs to another program", Warning: true}})
 	})
 	a.tracing.observe(client)
-	e := &run.Engine{Node: run.Node{
+	e := &run.Node{
 		Client: client, Settings: settings,
 		Emit: r.event, Progress: r.event, Warn: r.warn,
 		Command: a.holder, Invocation: run.NewInvocation(),
 		RepairImages: a.runtime(r, settings).ImageRepair(client.Endpoint()),
-	}}
+	}
 	e.UseAhead(a.ahead.facts)
 	a.stored = func() []identity.Pod { return storedPods(e, "") }
 	// Closing reads and writes no data, so its error can be ignored.
@@ -67,7 +67,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use ownruntime.Use) (*run
 }
 
 // rootEngine is engine for commands that change something, which requires root.
-func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Engine, func(), error) {
+func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Node, func(), error) {
 	if err := requireRoot(); err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +80,7 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (
 	end := a.syncWhileStopping(ctx, engine)
 	return engine, func() {
 		end()
-		engine.FinishServices(ctx)
+		run.FinishServices(ctx, engine)
 		closeAll()
 	}, nil
 }
@@ -88,7 +88,7 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (
 // syncWhileStopping removes a pod from the endpoints of Services when the command begins to stop the
 // pod: its preStop hook and grace period may take long. A supervisor does this itself. The returned
 // function ends the work.
-func (a *app) syncWhileStopping(ctx context.Context, e *run.Engine) (end func()) {
+func (a *app) syncWhileStopping(ctx context.Context, e *run.Node) (end func()) {
 	signals := make(chan struct{}, 1)
 	e.Observer.Stopping = func(identity.Pod) {
 		select {
@@ -108,7 +108,7 @@ func (a *app) syncWhileStopping(ctx context.Context, e *run.Engine) (end func())
 			}
 			if !e.Supervised() {
 				// The synchronization at the end of the command reports errors and omitted Services.
-				_, _ = servicesync.Sync(ctx, &e.Node)
+				_, _ = servicesync.Sync(ctx, e)
 			}
 		}
 	}()

@@ -105,7 +105,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return err
 	}
 	// The limit of the command in the container is in whole seconds, and a part of it may have passed.
-	code, err := access.Exec(a.deadline.unlimited, &engine.Node, target, access.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
+	code, err := access.Exec(a.deadline.unlimited, engine, target, access.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
 	restore()
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint == "" && code == access.ExecNotFound {
 		e.Hint = missingCommandHint(target, given[dash], f.stdin && f.tty)
@@ -131,14 +131,14 @@ func missingCommandHint(t access.Target, command string, interactive bool) strin
 
 // execTarget finds a container of a pod; if the pod has several, execTarget reports which one
 // it chose.
-func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (access.Target, error) {
-	target, err := access.Find(ctx, &engine.Node, namespace, pod, container)
+func (a *app) execTarget(ctx context.Context, engine *run.Node, namespace, pod, container string, say io.Writer) (access.Target, error) {
+	target, err := access.Find(ctx, engine, namespace, pod, container)
 	if err != nil {
 		c, failed := a.byContainerID(ctx, engine, err, namespace, pod, container)
 		if failed != nil || c == nil {
 			return target, cmp.Or(failed, err)
 		}
-		target, err = access.Find(ctx, &engine.Node, c.namespace, c.pod, c.container)
+		target, err = access.Find(ctx, engine, c.namespace, c.pod, c.container)
 	}
 	if err == nil && len(target.Among) > 0 && !a.quiet {
 		fmt.Fprintf(say, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))

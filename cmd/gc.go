@@ -49,7 +49,7 @@ func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
 		return err
 	}
 	defer closeAll()
-	found, err := engine.GC(c.Context(), o)
+	found, err := run.GC(c.Context(), engine, o)
 	if found == nil && err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter
 }
 
 // watchWithin is watch. The end of --timeout is not an error, as with kubectl.
-func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
+func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Node, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
 	err := a.watch(c, f, engine, messages, refs, match)
 	if _, expired := errors.AsType[problem.TimeoutError](context.Cause(c.Context())); expired {
 		return nil
@@ -212,7 +212,7 @@ func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, mes
 
 // readPods reads the pods of the namespace, or the named pods (podRefs). Missing joins the
 // errors for named pods that do not exist; readPods returns the other pods in any case.
-func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, refs []lookup.Ref) (pods []corev1.Pod, missing, err error) {
+func (a *app) readPods(ctx context.Context, e *run.Node, allNamespaces bool, refs []lookup.Ref) (pods []corev1.Pod, missing, err error) {
 	named, missing := resolve(e.Layout(), a.namespaceRead(allNamespaces), refs)
 	if len(refs) > 0 && len(named) == 0 {
 		return nil, missing, nil
@@ -237,8 +237,8 @@ func (a *app) namespaceRead(all bool) string {
 }
 
 // findPods reads the pods of the namespace, or those of the named pods that exist.
-func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
-	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: a.namespaceRead(allNamespaces), Names: named})
+func (a *app) findPods(ctx context.Context, e *run.Node, allNamespaces bool, named []string) ([]corev1.Pod, error) {
+	views, err := lookup.Pods(ctx, e, lookup.Selector{Namespace: a.namespaceRead(allNamespaces), Names: named})
 	if err != nil {
 		return nil, err
 	}

@@ -188,9 +188,9 @@ func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 
 // readObjects reads the selected objects, in the order of the selection. Missing joins the errors
 // of named objects that do not exist.
-func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, s selection) (out []found, missing, err error) {
+func (a *app) readObjects(ctx context.Context, e *run.Node, namespace string, s selection) (out []found, missing, err error) {
 	now := time.Now()
-	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: namespace})
+	views, err := lookup.Pods(ctx, e, lookup.Selector{Namespace: namespace})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,7 +221,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 		}
 	}
 	// The Jobs themselves are in jobs.
-	workloads, err := e.Workloads(slices.DeleteFunc(views, func(v lookup.View) bool { return ofJobs[v.ID.String()] }), namespace, now)
+	workloads, err := run.Workloads(e, slices.DeleteFunc(views, func(v lookup.View) bool { return ofJobs[v.ID.String()] }), namespace, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -261,12 +261,12 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 }
 
 // readServices adds the Services and EndpointSlices to all, if they are selected.
-func readServices(ctx context.Context, e *run.Engine, namespace string, s selection, all map[string][]found) error {
+func readServices(ctx context.Context, e *run.Node, namespace string, s selection, all map[string][]found) error {
 	isService := func(kind string) bool { return kind == serviceKind || kind == sliceKind }
 	if !slices.ContainsFunc(s.kinds, isService) && !slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return isService(r.Kind) }) {
 		return nil
 	}
-	views, err := servicesync.List(ctx, &e.Node, namespace)
+	views, err := servicesync.List(ctx, e, namespace)
 	for _, v := range views {
 		all[serviceKind] = append(all[serviceKind], found{kind: serviceKind, Object: v.Service, meta: v.Service, service: &v})
 		for _, slice := range v.Slices {
@@ -277,7 +277,7 @@ func readServices(ctx context.Context, e *run.Engine, namespace string, s select
 }
 
 // missingObject returns the error for a named object that podrun does not have.
-func missingObject(e *run.Engine, namespace string, ref lookup.Ref) error {
+func missingObject(e *run.Node, namespace string, ref lookup.Ref) error {
 	if ref.Kind == podKind {
 		return notFound(ref.Name)
 	}
@@ -308,7 +308,7 @@ func sortObjects(objects []found, s selection, by string) error {
 	})
 }
 
-func (a *app) printObjects(engine *run.Engine, objects []found, f *getFlags, byTemplate podPrinter, s selection) error {
+func (a *app) printObjects(engine *run.Node, objects []found, f *getFlags, byTemplate podPrinter, s selection) error {
 	single := len(s.refs) == 1 && len(objects) == 1
 	switch {
 	case a.output == "name":

@@ -24,7 +24,7 @@ func ofPods(pods []corev1.Pod) (out []found) {
 // If the objects include a workload, the List omits the workload's pod, so that applying the List
 // changes nothing. It is an error if podrun has lost the data of a pod's Secrets, or cannot read the
 // pod's checkpoint.
-func (a *app) printWithReferences(e *run.Engine, objects []found) error {
+func (a *app) printWithReferences(e *run.Node, objects []found) error {
 	referred := &manifest.Objects{}
 	for _, o := range objects {
 		pods := o.pods
@@ -32,7 +32,7 @@ func (a *app) printWithReferences(e *run.Engine, objects []found) error {
 			pods = []*corev1.Pod{o.pod}
 		}
 		for _, p := range pods {
-			of, err := lookup.References(&e.Node, identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+			of, err := lookup.References(e, identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
 			if err != nil {
 				return err
 			}

@@ -133,7 +133,7 @@ func (a *app) getSources(ctx context.Context) error {
 
 // watch prints pods, and then their changes until a signal arrives. On a terminal, it shows them
 // in a live view.
-func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
+func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Node, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
 	named, missing := resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)
 	if missing != nil {
 		return missing

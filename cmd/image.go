@@ -30,7 +30,7 @@ func newImage(a *app) *cobra.Command {
 }
 
 // withEngine creates an engine and calls do with it.
-func (a *app) withEngine(ctx context.Context, use ownruntime.Use, do func(context.Context, *run.Engine) error) error {
+func (a *app) withEngine(ctx context.Context, use ownruntime.Use, do func(context.Context, *run.Node) error) error {
 	r := a.messageRenderer()
 	r.json = a.jsonMessages
 	engine, closeAll, err := a.engine(ctx, r, use)
@@ -87,8 +87,8 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 			return err
 		}
 	}
-	return a.withEngine(c.Context(), ownruntime.Reads, func(ctx context.Context, e *run.Engine) error {
-		images, err := imagestore.List(ctx, &e.Node)
+	return a.withEngine(c.Context(), ownruntime.Reads, func(ctx context.Context, e *run.Node) error {
+		images, err := imagestore.List(ctx, e)
 		if err == nil && len(patterns) > 0 {
 			images, err = selectImages(images, patterns[0])
 		}
@@ -155,8 +155,8 @@ func newImagePull(a *app) *cobra.Command {
 				return err
 			}
 			a.jsonMessages = a.output == "json"
-			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Engine) error {
-				pulled, err := imagestore.Pull(ctx, &e.Node, names, timeout)
+			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Node) error {
+				pulled, err := imagestore.Pull(ctx, e, names, timeout)
 				return errors.Join(err, a.printPulled(pulled))
 			})
 		},
@@ -196,8 +196,8 @@ containerd can only remove an image with all its names, which also requires --fo
   podrun image rm --force 6fd955f66c23`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.withEngine(c.Context(), ownruntime.Acts, func(ctx context.Context, e *run.Engine) error {
-				removed, err := imagestore.Remove(ctx, &e.Node, names, force)
+			return a.withEngine(c.Context(), ownruntime.Acts, func(ctx context.Context, e *run.Node) error {
+				removed, err := imagestore.Remove(ctx, e, names, force)
 				for _, r := range removed {
 					done := "untagged"
 					if r.Content {
@@ -254,8 +254,8 @@ before.`,
 				defer f.Close()
 				in = f
 			}
-			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Engine) error {
-				names, err := imagestore.Load(ctx, &e.Node, in)
+			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Node) error {
+				names, err := imagestore.Load(ctx, e, in)
 				for _, name := range names {
 					if !a.quiet {
 						fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))

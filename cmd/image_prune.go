@@ -34,7 +34,7 @@ removes them.`,
 			if f.dryRun {
 				use = ownruntime.Reads
 			}
-			return a.withEngine(c.Context(), use, func(ctx context.Context, e *run.Engine) error { return a.pruneImages(ctx, e, f) })
+			return a.withEngine(c.Context(), use, func(ctx context.Context, e *run.Node) error { return a.pruneImages(ctx, e, f) })
 		},
 	}
 	c.Flags().BoolVarP(&f.all, "all", "a", false, "all unused images, not only those without a tag")
@@ -44,8 +44,8 @@ removes them.`,
 	return c
 }
 
-func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) error {
-	unused, err := imagestore.Unused(ctx, &e.Node, f.all)
+func (a *app) pruneImages(ctx context.Context, e *run.Node, f *pruneFlags) error {
+	unused, err := imagestore.Unused(ctx, e, f.all)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) err
 	if confirmed, err := a.confirmPrune(ctx, unused, f.force); err != nil || !confirmed {
 		return err
 	}
-	gone, err := imagestore.Prune(ctx, &e.Node, unused)
+	gone, err := imagestore.Prune(ctx, e, unused)
 	for _, i := range gone {
 		if a.quiet {
 			break

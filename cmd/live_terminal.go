@@ -226,10 +226,10 @@ func (m *heldMessages) last() string {
 }
 
 // lastEvents returns the last event of each pod that has one.
-func lastEvents(e *run.Engine, pods []corev1.Pod) map[types.UID]event.Event {
+func lastEvents(e *run.Node, pods []corev1.Pod) map[types.UID]event.Event {
 	out := map[types.UID]event.Event{}
 	for i := range pods {
-		events, _ := lookup.Events(&e.Node, string(pods[i].UID)) // a pod without a readable journal has none
+		events, _ := lookup.Events(e, string(pods[i].UID)) // a pod without a readable journal has none
 		for _, ev := range events {
 			if last, ok := out[pods[i].UID]; !ok || !ev.Time.Before(last.Time) {
 				out[pods[i].UID] = ev

@@ -133,7 +133,7 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 }
 
 // namedLogs finds the logs of a pod, or of the first pod of a workload; with --all-pods, of all its pods.
-func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named lookup.Ref, r access.LogsRequest) (logs []run.Log, err error) {
+func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Node, named lookup.Ref, r access.LogsRequest) (logs []run.Log, err error) {
 	replicas, err := named.Replicas(e.Layout(), r.Namespace)
 	switch {
 	case err != nil:
@@ -165,8 +165,8 @@ func (a *app) namedLogs(ctx context.Context, f *logsFlags, e *run.Engine, named 
 
 // podLogs finds the logs of a pod, or of a container whose ID the user typed instead of the
 // pod's name.
-func (a *app) podLogs(ctx context.Context, engine *run.Engine, r access.LogsRequest) ([]run.Log, error) {
-	logs, err := access.Logs(ctx, &engine.Node, r)
+func (a *app) podLogs(ctx context.Context, engine *run.Node, r access.LogsRequest) ([]run.Log, error) {
+	logs, err := access.Logs(ctx, engine, r)
 	if err == nil {
 		return logs, nil
 	}
@@ -178,13 +178,13 @@ func (a *app) podLogs(ctx context.Context, engine *run.Engine, r access.LogsRequ
 	if !r.Init { // without --all-containers
 		r.Container, r.All = c.container, false
 	}
-	return access.Logs(ctx, &engine.Node, r)
+	return access.Logs(ctx, engine, r)
 }
 
 // selectedLogs finds the logs of the matching pods. It prints a warning for each pod without a
 // log; if no pod has a log, it returns an error.
-func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r access.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
-	known, err := lookup.Find(ctx, &engine.Node, lookup.Selector{Namespace: r.Namespace})
+func (a *app) selectedLogs(ctx context.Context, engine *run.Node, r access.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
+	known, err := lookup.Find(ctx, engine, lookup.Selector{Namespace: r.Namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r access.Log
 		}
 		matched++
 		r.Name = k.ID.Name
-		logs, err := access.Logs(ctx, &engine.Node, r)
+		logs, err := access.Logs(ctx, engine, r)
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed {
 			without = append(without, err)
 			continue
@@ -272,7 +272,7 @@ func (f *logsFlags) options(now time.Time) (podlog.Options, error) {
 }
 
 // sources returns a source for each container's log.
-func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, logs []run.Log) []podlog.Source {
+func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Node, logs []run.Log) []podlog.Source {
 	var out []podlog.Source
 	pods := map[string]bool{}
 	for _, l := range logs {
@@ -281,8 +281,8 @@ func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, log
 	for _, l := range logs {
 		s := podlog.Source{
 			Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
-			Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, &engine.Node, l.ID) },
-			Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, &engine.Node, l, err) },
+			Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, engine, l.ID) },
+			Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, engine, l, err) },
 			Warn:    func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
 		}
 		switch {

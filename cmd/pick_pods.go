@@ -94,7 +94,7 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 // pods finds the selected pods. The caller must call check first. Unless goneIsFine is set,
 // pods returns an error for each named pod that is not on this host, and an error if it finds
 // no pod.
-func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
+func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Node, goneIsFine bool) ([]run.Known, error) {
 	refs, err := a.podsOfIDs(ctx, e, f.named, sandboxID)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 			}
 		}
 	}
-	pods, err := lookup.FindAll(ctx, &e.Node, selectors, func(sel lookup.Selector) {
+	pods, err := lookup.FindAll(ctx, e, selectors, func(sel lookup.Selector) {
 		if len(sel.Names) > 0 {
 			missing = errors.Join(missing, notFound(sel.Names[0]))
 		}

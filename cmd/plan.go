@@ -88,7 +88,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		return printData(a.raw.Out, format, read)
 	}
 	if f.newHint != "" {
-		if err := engine.CheckNew(c.Context(), objects, f.newHint); err != nil {
+		if err := run.CheckNew(c.Context(), engine, objects, f.newHint); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ const planInvocation = "(invocation)"
 
 // planEngine returns the engine for plan. If --facts names a file, the engine does not require
 // a runtime.
-func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Engine, func(), error) {
+func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Node, func(), error) {
 	if f.facts == "" {
 		engine, closeAll, err := a.engine(ctx, r, ownruntime.Reads)
 		if err == nil {
@@ -141,7 +141,7 @@ func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.E
 		return nil, nil, err
 	}
 	a.warnAbout(r, notes)
-	return &run.Engine{Node: run.Node{Settings: settings, Invocation: planInvocation, Warn: r.warn}}, func() {}, nil
+	return &run.Node{Settings: settings, Invocation: planInvocation, Warn: r.warn}, func() {}, nil
 }
 
 // maxFacts bounds the file of --facts, in bytes.

@@ -93,10 +93,10 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	defer closeAll()
 	o.Namespace = a.namespaceOrDefault("default")
 	if isService {
-		if o.Name, o.Ports, err = servicesync.Target(c.Context(), &engine.Node, o.Namespace, service[0], o.Ports); err != nil {
+		if o.Name, o.Ports, err = servicesync.Target(c.Context(), engine, o.Namespace, service[0], o.Ports); err != nil {
 			return err
 		}
-		return access.Forward(c.Context(), &engine.Node, o)
+		return access.Forward(c.Context(), engine, o)
 	}
 	refs, err := a.podsOfIDs(c.Context(), engine, []lookup.Ref{named}, anyID)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	if o.Name, err = refs[0].Resolve(engine.Layout(), o.Namespace); err != nil {
 		return err
 	}
-	return access.Forward(c.Context(), &engine.Node, o)
+	return access.Forward(c.Context(), engine, o)
 }
 
 // parseForward parses [LOCAL:]REMOTE. A REMOTE that is not a number is the name of a

@@ -22,9 +22,9 @@ func newRestart(a *app) *cobra.Command {
 remove the pods, and create them again. restart also reruns a pod that has ended.
 A pod that fails to start is kept and can be restarted.`,
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Node, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
-				return e.Restart(ctx, pods, o)
+				return run.Restart(ctx, e, pods, o)
 			})
 		},
 	}
@@ -56,7 +56,7 @@ func idsOf(pods []run.Known) []identity.Pod {
 
 // onPods calls do with the selected pods and the timeout, and reports the results. The
 // parameter "undo" is how long "do" may continue after a signal; with 0, "do" stops immediately.
-func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
+func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Node, []run.Known) ([]run.Result, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err
 	}

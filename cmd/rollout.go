@@ -81,7 +81,7 @@ ConfigMap or Secret to which both definitions refer keeps its current data.`,
 			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 				return err
 			}
-			return a.withPods(c, f, false, func(ctx context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
+			return a.withPods(c, f, false, func(ctx context.Context, r *renderer, e *run.Node, pods []run.Known) error {
 				return a.changePods(ctx, f, r, e, pods, undoReplicas(f, e, pods, undoChange(e, revision)))
 			})
 		},
@@ -93,12 +93,12 @@ ConfigMap or Secret to which both definitions refer keeps its current data.`,
 
 // undoChange returns the change that restores a revision in the history of a pod. 0 is the previous
 // revision.
-func undoChange(e *run.Engine, revision int64) definitionChange {
+func undoChange(e *run.Node, revision int64) definitionChange {
 	return definitionChange{
 		done: always("rolled back"),
 		none: fmt.Sprintf("skipped rollback (current template already matches revision %d)", revision),
 		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			to, referred, err := e.RollbackTarget(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)}, revision)
+			to, referred, err := run.RollbackTarget(e, identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)}, revision)
 			if to == nil || err != nil {
 				return nil, nil, err
 			}
@@ -110,7 +110,7 @@ func undoChange(e *run.Engine, revision int64) definitionChange {
 
 // undoReplicas makes the replicas of a workload return to the revision of the first one: a replica that
 // was added later has fewer revisions.
-func undoReplicas(f *changeFlags, e *run.Engine, pods []run.Known, d definitionChange) definitionChange {
+func undoReplicas(f *changeFlags, e *run.Node, pods []run.Known, d definitionChange) definitionChange {
 	undo := d.change
 	type rollback struct {
 		patch    []byte // nil if nothing changes
@@ -119,7 +119,7 @@ func undoReplicas(f *changeFlags, e *run.Engine, pods []run.Known, d definitionC
 	rollbacks := map[string]func() (rollback, error){} // by the name of the other replicas
 	for _, replicas := range f.perWorkload(pods) {
 		first := sync.OnceValues(func() (rollback, error) {
-			c, err := lookup.StoredCheckpoint(&e.Node, replicas[0].ID)
+			c, err := lookup.StoredCheckpoint(e, replicas[0].ID)
 			if err != nil || c == nil {
 				return rollback{}, err
 			}
@@ -173,7 +173,7 @@ annotation kubernetes.io/change-cause of the definition.`,
 				return err
 			}
 			f.dryRun = dryClient // nothing changes
-			return a.withPods(c, f, false, func(_ context.Context, _ *renderer, e *run.Engine, pods []run.Known) error {
+			return a.withPods(c, f, false, func(_ context.Context, _ *renderer, e *run.Node, pods []run.Known) error {
 				return a.printHistories(f, e, pods, revision)
 			})
 		},
@@ -186,12 +186,12 @@ annotation kubernetes.io/change-cause of the definition.`,
 }
 
 // printHistories prints the histories of pods, or one revision of each.
-func (a *app) printHistories(f *changeFlags, e *run.Engine, pods []run.Known, revision int64) error {
+func (a *app) printHistories(f *changeFlags, e *run.Node, pods []run.Known, revision int64) error {
 	var failed error
 	var shown []corev1.Pod
 	for _, replicas := range f.perWorkload(pods) {
 		k := replicas[0]
-		revisions, err := e.History(k.ID)
+		revisions, err := run.History(e, k.ID)
 		if err == nil && len(revisions) == 0 {
 			err = errors.New("its checkpoint was not found")
 		}
@@ -303,14 +303,14 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 }
 
 // rolloutOf waits until the replicas of a workload, or a pod, are ready.
-func (a *app) rolloutOf(ctx context.Context, pick *pickFlags, e *run.Engine, replicas []run.Known, watch bool) error {
+func (a *app) rolloutOf(ctx context.Context, pick *pickFlags, e *run.Node, replicas []run.Known, watch bool) error {
 	ref := pick.refOf(replicas[0].ID)
 	name := fmt.Sprintf("%s %q", strings.ToLower(ref.Kind), ref.Name)
 	reported, waited := -1, map[string]bool{}
 	for {
 		var waiting []run.Known
 		for _, k := range replicas {
-			views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+			views, err := lookup.Pods(ctx, e, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
 			if err != nil {
 				return err
 			}
@@ -329,7 +329,7 @@ func (a *app) rolloutOf(ctx context.Context, pick *pickFlags, e *run.Engine, rep
 		if !watch {
 			return nil
 		}
-		if result := e.Wait(ctx, waiting[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
+		if result := run.Wait(ctx, e, waiting[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
 			return result.Err
 		}
 		waited[waiting[0].ID.UID] = true

@@ -269,7 +269,7 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	if interactive != "" {
 		f.Started = (&attacher{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
 	}
-	ran, err := engine.Run(ctx, objects, f.RunOptions)
+	ran, err := run.Run(ctx, engine, objects, f.RunOptions)
 	if err != nil {
 		return err
 	}

@@ -302,7 +302,7 @@ func (a *app) hasPod(name string) bool {
 	if err != nil {
 		return false // the command reports the error
 	}
-	pods := storedPods(&run.Engine{Node: run.Node{Settings: settings}}, a.namespaceOrDefault("default"))
+	pods := storedPods(&run.Node{Settings: settings}, a.namespaceOrDefault("default"))
 	return slices.ContainsFunc(pods, func(p identity.Pod) bool { return p.Name == name })
 }
 

@@ -134,7 +134,7 @@ func (i *attacher) attach(ctx context.Context, log run.Log, exact *exactOutput) 
 		decide := sync.OnceFunc(exact.decide)
 		streams.In = readerFunc(func(p []byte) (int, error) { decide(); return i.app.raw.In.Read(p) })
 	}
-	if err := access.Attach(ctx, &i.engine.Node, access.Target{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams); err != nil {
+	if err := access.Attach(ctx, i.engine, access.Target{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams); err != nil {
 		exact.useLog()
 		i.reportAttach(ctx, log, err)
 	}
@@ -179,7 +179,7 @@ func (i *attacher) untilStopped(log run.Log, exited <-chan struct{}, to io.Write
 			case <-exited:
 				return len(p), <-written
 			case <-check.C:
-				if discard = access.Ending(&i.engine.Node, log.Pod); discard {
+				if discard = access.Ending(i.engine, log.Pod); discard {
 					return len(p), nil
 				}
 			}
@@ -198,7 +198,7 @@ func (i *attacher) attachTerminal(ctx context.Context, log run.Log) (missed bool
 		fmt.Fprintln(i.app.streams.Err, promptHint)
 	}
 	if err == nil {
-		err = access.Attach(ctx, &i.engine.Node, access.Target{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
+		err = access.Attach(ctx, i.engine, access.Target{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
 	}
 	joined.join()
 	if err != nil && i.reportAttach(ctx, log, err) {

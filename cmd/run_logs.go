@@ -20,7 +20,7 @@ import (
 // logReader prints the logs of containers as they start.
 type logReader struct {
 	ctx    context.Context
-	engine *run.Engine
+	engine *run.Node
 	// rotation limits the logs on disk.
 	rotation *podlog.Rotator
 	merger   *podlog.Merger
@@ -45,8 +45,8 @@ func (l *logReader) also(copies func(log run.Log, prefix string) podlog.Output) 
 
 // newLogReader returns a reader of the logs of a run's pods. If podrun removes the pods at the end, it
 // removes the rotated files as soon as it has printed them.
-func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects, keep bool) (*logReader, error) {
-	rotation, err := access.LogRotator(&e.Node)
+func (a *app) newLogReader(ctx context.Context, e *run.Node, r *renderer, objects *manifest.Objects, keep bool) (*logReader, error) {
+	rotation, err := access.LogRotator(e)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Err: err}
 	}

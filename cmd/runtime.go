@@ -184,13 +184,13 @@ func (a *app) removePods(ctx context.Context, rt *ownruntime.Runtime) error {
 		return err
 	}
 	defer closeAll()
-	pods, err := lookup.Find(ctx, &engine.Node, lookup.Selector{})
+	pods, err := lookup.Find(ctx, engine, lookup.Selector{})
 	if err != nil {
 		return err
 	}
 	r.severalPods = len(pods) > 1
 	var grace time.Duration
-	results, err := engine.DeletePods(ctx, pods, run.DeleteOptions{Grace: &grace})
+	results, err := run.DeletePods(ctx, engine, pods, run.DeleteOptions{Grace: &grace})
 	for _, res := range results {
 		err = errors.Join(err, res.Err)
 	}

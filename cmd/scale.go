@@ -188,7 +188,7 @@ func (f *scaleFlags) inFiles(a *app, c *cobra.Command) (out []target, err error)
 }
 
 // selected returns the workloads of the namespace that --all or -l selects.
-func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Engine, kinds kindFilter) (out []target, err error) {
+func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Node, kinds kindFilter) (out []target, err error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {
 		return nil, err
@@ -203,14 +203,14 @@ func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Engine, kinds 
 }
 
 // scale scales one workload, and prints the result.
-func (a *app) scale(ctx context.Context, f *scaleFlags, r *renderer, e *run.Engine, t target) error {
+func (a *app) scale(ctx context.Context, f *scaleFlags, r *renderer, e *run.Node, t target) error {
 	o := run.ScaleOptions{DryRun: f.dryRun != dryNone, Admit: f.dryRun == dryServer, Claims: f.paths}
 	o.Timeout, o.AllowKubelet = f.timeout, a.allowKubelet
 	if f.current >= 0 {
 		o.Current = &f.current
 	}
 	a.trackWork(r, e, []identity.Pod{t.id}, run.UndoTimeout)
-	results, err := e.Scale(ctx, t.kind, t.id, f.replicas, o)
+	results, err := run.Scale(ctx, e, t.kind, t.id, f.replicas, o)
 	for _, res := range results {
 		err = errors.Join(err, res.Err)
 	}

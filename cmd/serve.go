@@ -134,7 +134,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	}
 	defer client.Close()
 	s.client = client
-	engine := &run.Engine{Node: *s.node(settings)}
+	engine := s.node(settings)
 	o := s.options(c.Context(), f, settings, dirs)
 	o.API, o.Cluster = api, cluster
 	err = serve.Run(c.Context(), engine, o)

@@ -43,11 +43,11 @@ func namedServices(given []string) (names []string, ok bool) {
 }
 
 // printDryServices prints the Services that a delete would delete.
-func (a *app) printDryServices(ctx context.Context, e *run.Engine, selected func(*corev1.Service, string) bool) error {
+func (a *app) printDryServices(ctx context.Context, e *run.Node, selected func(*corev1.Service, string) bool) error {
 	if a.output == "json" || a.output == "yaml" {
 		return nil // the output of -o json and yaml contains only pods
 	}
-	views, err := servicesync.List(ctx, &e.Node, "")
+	views, err := servicesync.List(ctx, e, "")
 	for _, v := range views {
 		if selected(v.Service, v.Origin) {
 			text := "service/" + v.Service.Name
@@ -88,7 +88,7 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		return a.printDryServices(ctx, engine, selected)
 	}
 	reads := serve.ReadsFile(ctx, engine.Layout())
-	deleted, err := engine.DeleteServices(ctx, func(s *corev1.Service, origin string) bool {
+	deleted, err := run.DeleteServices(ctx, engine, func(s *corev1.Service, origin string) bool {
 		if !selected(s, origin) {
 			return false
 		}

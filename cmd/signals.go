@@ -152,10 +152,10 @@ func callWithin(limit time.Duration, do func()) {
 
 // trackWork registers the pods on which the command works, and how long the command may
 // continue after a signal. With 0, it stops immediately.
-func (a *app) trackWork(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
+func (a *app) trackWork(r *renderer, e *run.Node, pods []identity.Pod, limit time.Duration) {
 	a.work.mu.Lock()
 	defer a.work.mu.Unlock()
-	a.work.remaining = func() []string { return lookup.Remaining(&e.Node, pods) }
+	a.work.remaining = func() []string { return lookup.Remaining(e, pods) }
 	if limit == 0 {
 		return
 	}

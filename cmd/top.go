@@ -130,7 +130,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 }
 
 // withoutUsage returns the error for a named pod that is not running.
-func withoutUsage(e *run.Engine, namespace, name string) error {
+func withoutUsage(e *run.Node, namespace, name string) error {
 	for _, p := range storedPods(e, namespace) {
 		if p.Name == name {
 			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("is not running"), Hint: "run 'podrun get " + name + "' for its status"}

@@ -19,8 +19,8 @@ type usageLimits map[usageKey]corev1.ResourceList
 type usageKey struct{ namespace, pod, container string }
 
 // limitsOf returns the limits of the selected pods.
-func limitsOf(ctx context.Context, e *run.Engine, sel lookup.Selector) (usageLimits, error) {
-	known, err := lookup.Find(ctx, &e.Node, sel)
+func limitsOf(ctx context.Context, e *run.Node, sel lookup.Selector) (usageLimits, error) {
+	known, err := lookup.Find(ctx, e, sel)
 	if err != nil {
 		return nil, err
 	}

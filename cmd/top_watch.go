@@ -20,7 +20,7 @@ const topPause = time.Second
 
 // watchUsage measures the usage until ctx ends. On a terminal it shows the usage in a live view.
 // Otherwise it prints all pods after each measurement, but the headings only once.
-func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messages *heldMessages, sel lookup.Selector, measure func(context.Context) ([]serve.PodUsage, error)) error {
+func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Node, messages *heldMessages, sel lookup.Selector, measure func(context.Context) ([]serve.PodUsage, error)) error {
 	repeat := func(ctx context.Context, show func([]serve.PodUsage) error) error {
 		for {
 			usage, err := measure(ctx)
@@ -74,8 +74,8 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messag
 }
 
 // usageView adds the restarts and the last events of the pods to their usage.
-func (a *app) usageView(ctx context.Context, f *topFlags, e *run.Engine, sel lookup.Selector, usage []serve.PodUsage) (*usageView, error) {
-	views, err := lookup.Pods(ctx, &e.Node, sel)
+func (a *app) usageView(ctx context.Context, f *topFlags, e *run.Node, sel lookup.Selector, usage []serve.PodUsage) (*usageView, error) {
+	views, err := lookup.Pods(ctx, e, sel)
 	if err != nil {
 		return nil, err
 	}

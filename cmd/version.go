@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -88,7 +89,7 @@ func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
 		return nil, err
 	}
 	defer closeAll()
-	v, err := engine.RuntimeVersion(c.Context())
+	v, err := run.RuntimeVersion(c.Context(), engine)
 	if err != nil {
 		return nil, err
 	}

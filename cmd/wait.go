@@ -96,7 +96,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	if !c.Flags().Changed("for") && a.output == "" && !a.quiet {
 		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellWords(append(slices.Clone(a.typed), "--for=completed"))+"'")
 	}
-	report := engine.WaitAll(ctx, pods, o)
+	report := run.WaitAll(ctx, engine, pods, o)
 	if o.For != lifecycle.GoalCompleted {
 		return a.report(report)
 	}
@@ -156,7 +156,7 @@ func (a *app) waitCreated(c *cobra.Command, pick *pickFlags, given []string, o r
 
 // waitJobs waits for the Jobs of 'podrun serve' among the arguments, and removes them from the
 // arguments. waited is true if there are any.
-func (a *app) waitJobs(ctx context.Context, e *run.Engine, pick *pickFlags, o run.WaitOptions) (waited bool, err error) {
+func (a *app) waitJobs(ctx context.Context, e *run.Node, pick *pickFlags, o run.WaitOptions) (waited bool, err error) {
 	if !slices.Contains([]lifecycle.Goal{lifecycle.GoalSucceeded, lifecycle.GoalFailed, lifecycle.GoalCompleted, lifecycle.GoalDeleted}, o.For) {
 		return false, nil
 	}
@@ -166,7 +166,7 @@ func (a *app) waitJobs(ctx context.Context, e *run.Engine, pick *pickFlags, o ru
 			rest = append(rest, ref)
 			continue
 		}
-		found, err := e.WaitJob(ctx, a.namespaceOrDefault("default"), ref.Name, o.For)
+		found, err := run.WaitJob(ctx, e, a.namespaceOrDefault("default"), ref.Name, o.For)
 		switch {
 		case err != nil:
 			return waited, err

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/servicesync"
 )
 
@@ -38,7 +39,7 @@ type Prune struct {
 
 // application is one Apply in progress.
 type application struct {
-	engine *Engine
+	engine *node.Node
 	ApplyInput
 	report Report
 	// undo removes the Services that this Apply has recorded, and restores those that it has changed.
@@ -49,8 +50,8 @@ type application struct {
 // requests. If the error is not nil and the report has no pods, Apply has started no pod, and has undone its
 // changes of Services; it has also done so if all pods have failed and were removed. The errors of pods are in
 // their entries; the error is that of a step which concerns no single pod.
-func (e *Engine) Apply(ctx context.Context, in ApplyInput) (Report, error) {
-	a := &application{engine: e, ApplyInput: in, undo: func() error { return nil }}
+func Apply(ctx context.Context, n *node.Node, in ApplyInput) (Report, error) {
+	a := &application{engine: n, ApplyInput: in, undo: func() error { return nil }}
 	if err := a.start(ctx); err != nil {
 		a.report.drop(kindService)
 		return a.report, errors.Join(err, a.undo())
@@ -88,7 +89,7 @@ func (a *application) complete(ctx context.Context) error {
 
 func (a *application) recordServices(ctx context.Context) (err error) {
 	a.engine.SendWarnings(servicesync.Notes(a.Objects.Services))
-	changes, undo, err := servicesync.Apply(ctx, &a.engine.Node, a.Objects.Services, servicesync.Options{})
+	changes, undo, err := servicesync.Apply(ctx, a.engine, a.Objects.Services, servicesync.Options{})
 	a.undo = undo
 	a.report.addServices(false, changes...)
 	return err
@@ -99,17 +100,17 @@ func (a *application) startPods(ctx context.Context) error {
 	if len(a.Objects.Pods) == 0 && len(a.CronJobs) > 0 && a.Prune == nil {
 		return nil
 	}
-	results, err := a.engine.ApplyPods(ctx, a.Objects, a.Options)
+	results, err := ApplyPods(ctx, a.engine, a.Objects, a.Options)
 	for i, r := range results {
 		a.report.Entries = append(a.report.Entries, Entry{Kind: kindPod, Result: r, Pod: a.Objects.Pods[i].Object,
-			Remains: r.Err != nil && len(lookup.Remaining(&a.engine.Node, []identity.Pod{r.ID})) > 0})
+			Remains: r.Err != nil && len(lookup.Remaining(a.engine, []identity.Pod{r.ID})) > 0})
 	}
 	return err
 }
 
 // removeSurplus removes the replicas that earlier definitions of the input's workloads requested.
 func (a *application) removeSurplus(ctx context.Context) error {
-	results, err := a.engine.RemoveSurplus(ctx, a.Objects)
+	results, err := RemoveSurplus(ctx, a.engine, a.Objects)
 	a.report.add(true, results...)
 	return err
 }
@@ -123,13 +124,13 @@ func (a *application) updateEndpoints(ctx context.Context) error {
 	if len(a.Objects.Services) == 0 || ctx.Err() != nil {
 		return nil // FinishServices updates the Services of other manifests, and those of an interrupted command
 	}
-	omitted, err := servicesync.Sync(ctx, &a.engine.Node)
+	omitted, err := servicesync.Sync(ctx, a.engine)
 	a.engine.SendWarnings(omitted)
 	if err != nil {
 		return err
 	}
-	a.engine.servicesSynced.Store(true)
-	unforwarded, err := servicesync.UnforwardedPorts(ctx, &a.engine.Node, a.Objects.Services)
+	a.engine.ServicesSynced.Store(true)
+	unforwarded, err := servicesync.UnforwardedPorts(ctx, a.engine, a.Objects.Services)
 	a.engine.SendWarnings(unforwarded)
 	return err
 }
@@ -154,13 +155,13 @@ func (a *application) prune(ctx context.Context) error {
 	results, err := a.prunePods(ctx)
 	a.report.add(true, results...)
 	if len(results) > 0 {
-		a.engine.servicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
+		a.engine.ServicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
 	}
 	if err != nil || slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
 		return err
 	}
 	namespaces := a.namespaces()
-	deleted, err := a.engine.DeleteServices(ctx, func(s *corev1.Service, _ string) bool {
+	deleted, err := DeleteServices(ctx, a.engine, func(s *corev1.Service, _ string) bool {
 		return namespaces[s.Namespace] && a.Objects.Services[s.Namespace+"/"+s.Name] == nil && a.Prune.Match(s.Labels)
 	})
 	a.report.addServices(true, deleted...)

@@ -46,7 +46,7 @@ func (a *application) applyCronJobs(ctx context.Context) error {
 			}
 			continue
 		}
-		outcome, err := a.engine.ApplyCronJob(ctx, c, manifest.DependenciesOf(p.Object, a.Objects))
+		outcome, err := ApplyCronJob(ctx, a.engine, c, manifest.DependenciesOf(p.Object, a.Objects))
 		if err != nil {
 			errs = append(errs, err)
 			continue

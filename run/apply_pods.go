@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -18,41 +19,41 @@ import (
 // Deadline or Runtime, or it is the cause that ended ctx. Otherwise it has started the pods
 // concurrently, each with its own rollback. Each pod has one result, with its error, in the order
 // of objects.
-func (e *Engine) ApplyPods(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
+func ApplyPods(ctx context.Context, n *node.Node, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	locks, err := e.LockPods(ctx, objects)
+	locks, err := n.LockPods(ctx, objects)
 	defer locks.Release()
 	if err != nil {
 		return nil, err
 	}
 	if o.New {
-		if err := e.CheckNew(ctx, objects, o.NewHint); err != nil {
+		if err := CheckNew(ctx, n, objects, o.NewHint); err != nil {
 			return nil, reconcile.ReadHostError(ctx, err)
 		}
 	}
-	ended, err := e.recordWorkloads(ctx, objects)
+	ended, err := recordWorkloads(ctx, n, objects)
 	if err != nil {
 		return nil, errors.Join(err, ended(true))
 	}
-	results, err := e.applyLocked(ctx, objects, locks, o)
+	results, err := applyLocked(ctx, n, objects, locks, o)
 	if err != nil {
 		return nil, errors.Join(err, ended(true))
 	}
 	if err := ended(false); err != nil {
-		e.WarnOnce(problem.WarningOf(err))
+		n.WarnOnce(problem.WarningOf(err))
 	}
 	return results, nil
 }
 
 // applyLocked implements ApplyPods; the pods' locks must be held.
-func (e *Engine) applyLocked(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
-	targets, err := e.Admit(ctx, objects, locks, o.Admit())
+func applyLocked(ctx context.Context, n *node.Node, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
+	targets, err := n.Admit(ctx, objects, locks, o.Admit())
 	if err != nil {
 		return nil, reconcile.ReadHostError(ctx, err)
 	}
-	defer e.Settle()
-	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
+	defer n.Settle()
+	workers := reconcile.NewWorkers(n, targets, objects, locks)
 	results := make([]Result, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {

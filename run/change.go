@@ -7,6 +7,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 )
 
@@ -28,12 +29,12 @@ const changeAttempts = 5
 //
 // If Change must replace a pod, the pod keeps its UID. It also keeps its checkpoint until the new definition
 // is durable, because the checkpoint is the only copy of a definition.
-func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
+func Change(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint, o.Redefined = true, true
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.DefineOnly {
-		byName, err := e.changeAll(ctx, pods, redefine, o)
+		byName, err := changeAll(ctx, n, pods, redefine, o)
 		return inOrderOf(pods, byName), err
 	}
 	all, failed := map[string]Result{}, map[string]identity.Pod{}
@@ -53,7 +54,7 @@ func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o 
 		if i < len(rounds)-1 && (o.Wait == "" || o.Wait == lifecycle.GoalStarted) {
 			option.Wait = lifecycle.GoalReady
 		}
-		byName, err := e.changeAll(ctx, list, redefine, option)
+		byName, err := changeAll(ctx, n, list, redefine, option)
 		if err != nil && i == 0 {
 			return nil, err
 		}
@@ -88,8 +89,8 @@ func inOrderOf(pods []Known, byName map[string]Result) []Result {
 }
 
 // changeAll changes the pods at the same time. The keys of the results have the form namespace/name.
-func (e *Engine) changeAll(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
-	byName, err := e.changeOnce(ctx, pods, redefine, o)
+func changeAll(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
+	byName, err := changeOnce(ctx, n, pods, redefine, o)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (e *Engine) changeAll(ctx context.Context, pods []Known, redefine Redefine,
 		if len(again) == 0 {
 			break
 		}
-		retried, err := e.changeOnce(ctx, again, redefine, o)
+		retried, err := changeOnce(ctx, n, again, redefine, o)
 		for _, k := range again {
 			r := retried[k.ID.String()]
 			if err != nil {
@@ -122,15 +123,15 @@ func (e *Engine) changeAll(ctx context.Context, pods []Known, redefine Redefine,
 
 // changeOnce makes one attempt to change the pods. The keys of the results have the form
 // namespace/name.
-func (e *Engine) changeOnce(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
-	here, results, locks, err := e.lockExisting(ctx, pods)
+func changeOnce(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
+	here, results, locks, err := lockExisting(ctx, n, pods)
 	defer locks.Release()
 	if err != nil {
 		return nil, err
 	}
 	all := &manifest.Objects{}
 	for _, k := range here {
-		c, err := e.checkpoint(k.ID)
+		c, err := checkpoint(n, k.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +146,7 @@ func (e *Engine) changeOnce(ctx context.Context, pods []Known, redefine Redefine
 		all.Add(changed)
 	}
 	if len(all.Pods) > 0 {
-		applied, err := e.applyLocked(ctx, all, locks, o)
+		applied, err := applyLocked(ctx, n, all, locks, o)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 )
 
@@ -30,10 +31,10 @@ type DebugTarget struct {
 	obs   *lifecycle.Observed
 }
 
-// DebugTarget finds the running pod to which Debug can add a container. The error is of kind Failed if the pod is not
+// FindDebugTarget finds the running pod to which Debug can add a container. The error is of kind Failed if the pod is not
 // found or does not run, and Runtime if the runtime does not respond.
-func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (DebugTarget, error) {
-	seen, err := lookup.ObservePod(ctx, &e.Node, namespace, name)
+func FindDebugTarget(ctx context.Context, n *node.Node, namespace, name string) (DebugTarget, error) {
+	seen, err := lookup.ObservePod(ctx, n, namespace, name)
 	if err != nil {
 		return DebugTarget{}, err
 	}
@@ -62,11 +63,11 @@ func (t DebugTarget) Name() string {
 // already in use or its target container does not exist. It is not an error if the container has
 // already exited: the returned target has its ID, and running is false. If the container could not
 // be started, Debug removes it from the pod again.
-func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target access.Target, running bool, err error) {
+func Debug(ctx context.Context, n *node.Node, t DebugTarget, o DebugOptions) (target access.Target, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
 		return access.Target{}, false, err
 	}
-	results, err := e.applyStored(ctx, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
+	results, err := applyStored(ctx, n, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
 		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
 	if err == nil {
 		err = results[0].Err
@@ -75,7 +76,7 @@ func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (targ
 		return access.Target{}, false, err
 	}
 	target = access.Target{Pod: t.known.ID, Container: o.Container.Name, Stdin: o.Container.Stdin, TTY: o.Container.TTY}
-	obs, err := e.Observe(ctx, t.known.ID.UID)
+	obs, err := n.Observe(ctx, t.known.ID.UID)
 	if err != nil {
 		return target, false, err
 	}

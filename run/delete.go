@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/servicesync"
 )
 
@@ -50,7 +51,7 @@ const (
 
 // deletion is one Delete in progress.
 type deletion struct {
-	engine *Engine
+	engine *node.Node
 	DeleteInput
 	report Report
 	// jobOf maps the namespace/name of a pod to the Job or CronJob of Files that defines it.
@@ -70,11 +71,11 @@ type object struct {
 // Delete deletes Jobs and CronJobs with their pods, marks workloads as deleted, removes pods and everything that
 // podrun created for them, and removes Services. It can be repeated if it is interrupted. The report contains what
 // has been deleted, even if there is an error; the errors of pods are in their entries.
-func (e *Engine) Delete(ctx context.Context, in DeleteInput) (Report, error) {
-	d := &deletion{engine: e, DeleteInput: in, jobOf: map[string]lookup.Ref{}, gone: map[object]bool{}}
+func Delete(ctx context.Context, n *node.Node, in DeleteInput) (Report, error) {
+	d := &deletion{engine: n, DeleteInput: in, jobOf: map[string]lookup.Ref{}, gone: map[object]bool{}}
 	d.Options.Found = in.Every == nil
 	if !in.DryRun {
-		d.Options.Basics = e.ReadBasics(ctx)
+		d.Options.Basics = ReadBasics(ctx, n)
 	}
 	err := d.run(ctx)
 	return d.report, errors.Join(d.missing, err)
@@ -101,14 +102,14 @@ func (d *deletion) run(ctx context.Context) error {
 	if d.Working != nil {
 		d.Working(idsOf(pods))
 	}
-	results, err := d.engine.DeletePods(ctx, pods, d.Options)
+	results, err := DeletePods(ctx, d.engine, pods, d.Options)
 	if err != nil {
 		return err
 	}
 	d.report.add(false, results...)
 	err = forget()
 	d.reportWorkloads(marked, pods)
-	deleted, failed := d.engine.DeleteServices(ctx, d.selectsService)
+	deleted, failed := DeleteServices(ctx, d.engine, d.selectsService)
 	d.report.addServices(false, deleted...)
 	return errors.Join(err, failed)
 }
@@ -119,7 +120,7 @@ func (d *deletion) find(ctx context.Context) ([]Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := lookup.FindAll(ctx, &d.engine.Node, selectors, func(sel lookup.Selector) {
+	pods, err := lookup.FindAll(ctx, d.engine, selectors, func(sel lookup.Selector) {
 		if len(sel.Names) > 0 {
 			d.podMissing(sel.Namespace, sel.Names[0])
 		}
@@ -247,7 +248,7 @@ func (d *deletion) selectsService(s *corev1.Service, _ string) bool {
 
 // listServices reports the Services that a dry run selects.
 func (d *deletion) listServices(ctx context.Context) error {
-	views, err := servicesync.List(ctx, &d.engine.Node, "")
+	views, err := servicesync.List(ctx, d.engine, "")
 	for _, v := range views {
 		if d.selectsService(v.Service, v.Origin) {
 			d.report.Entries = append(d.report.Entries, d.entry(kindService, v.Service.Namespace, v.Service.Name, OutcomeDryDelete))

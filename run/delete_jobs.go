@@ -21,7 +21,7 @@ func (d *deletion) deleteJobs(ctx context.Context) error {
 			outcome = OutcomeDryDelete
 			deleted, err = d.existingJobs(namespace, refs)
 		} else {
-			deleted, results, err = d.engine.DeleteJobs(ctx, namespace, refs, d.Options)
+			deleted, results, err = DeleteJobs(ctx, d.engine, namespace, refs, d.Options)
 		}
 		d.report.add(false, results...)
 		for _, ref := range deleted {

@@ -45,11 +45,11 @@ type Basics struct {
 }
 
 // ReadBasics begins to read the facts that DeletePods needs; it stops when ctx ends.
-func (e *Engine) ReadBasics(ctx context.Context) *Basics {
+func ReadBasics(ctx context.Context, n *node.Node) *Basics {
 	b := &Basics{done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
-		b.facts, b.err = discover.ReadBasics(ctx, e.Client, e.Settings)
+		b.facts, b.err = discover.ReadBasics(ctx, n.Client, n.Settings)
 	}()
 	return b
 }
@@ -69,18 +69,18 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 // states of its containers, unless another command removed the pod. The error is of kind Runtime or
 // Deadline if the facts about the host could not be read. In that case, DeletePods has removed nothing.
 // The results contain the errors of individual pods.
-func (e *Engine) DeletePods(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
+func DeletePods(ctx context.Context, n *node.Node, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.Basics == nil {
-		o.Basics = e.ReadBasics(ctx)
+		o.Basics = ReadBasics(ctx, n)
 	}
 	facts, err := o.Basics.read(ctx)
 	if err != nil {
 		return nil, reconcile.ReadHostError(ctx, err)
 	}
 	if !o.Found {
-		if err := e.sweep(ctx); err != nil {
+		if err := sweep(ctx, n); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +100,7 @@ func (e *Engine) DeletePods(ctx context.Context, pods []Known, o DeleteOptions) 
 	results := make([]Result, len(pods))
 	node.InParallel(names, func(name string) struct{} {
 		for _, i := range byName[name] {
-			results[i] = e.deleteOne(ctx, pods[i], facts, o)
+			results[i] = deleteOne(ctx, n, pods[i], facts, o)
 		}
 		return struct{}{}
 	})
@@ -113,37 +113,37 @@ const sweepPatience = 500 * time.Millisecond
 
 // sweep removes files that no pod needs. If another process holds the node's lock, or the file
 // system is read-only, it leaves the files to the next command.
-func (e *Engine) sweep(ctx context.Context) error {
+func sweep(ctx context.Context, n *node.Node) error {
 	short, cancel := context.WithTimeout(ctx, sweepPatience)
 	defer cancel()
-	err := e.RemoveUnderNodeLock(short, func() error { return store.Sweep(e.Layout()) })
+	err := n.RemoveUnderNodeLock(short, func() error { return store.Sweep(n.Layout()) })
 	if store.CannotWrite(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil
 	}
 	return err
 }
 
-func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) Result {
-	lock, err := e.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)).LockPod(ctx, k.ID, store.PurposeRemove)
+func deleteOne(ctx context.Context, n *node.Node, k Known, facts host.Facts, o DeleteOptions) Result {
+	lock, err := n.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)).LockPod(ctx, k.ID, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
 		return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 	}
-	if uid := e.successor(k, lock); o.Found && uid != "" {
-		k = observe.ReadKnown(e.Layout(), identity.Pod{Namespace: k.ID.Namespace, Name: k.ID.Name, UID: uid})
+	if uid := successor(n, k, lock); o.Found && uid != "" {
+		k = observe.ReadKnown(n.Layout(), identity.Pod{Namespace: k.ID.Namespace, Name: k.ID.Name, UID: uid})
 	}
 	remove := stop.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs}
 	if o.DeleteVolumes {
-		if remove.DeleteClaims, err = e.deletableClaims(k.ID, o.deleting); err != nil {
+		if remove.DeleteClaims, err = deletableClaims(n, k.ID, o.deleting); err != nil {
 			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 		}
 	}
-	return e.removeLocked(ctx, k, facts, lock, remove)
+	return removeLocked(ctx, n, k, facts, lock, remove)
 }
 
 // removeLocked removes a pod whose lock is held.
-func (e *Engine) removeLocked(ctx context.Context, k Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
-	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, o)
+func removeLocked(ctx context.Context, n *node.Node, k Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
+	result := reconcile.Remove(ctx, n, k, facts, lock, o)
 	if result.Err == nil {
 		lock.Forget()
 	}

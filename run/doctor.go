@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
 )
@@ -54,18 +55,18 @@ type DoctorOptions struct {
 // nothing. Without a runtime, it reports the findings that do not require a runtime. It returns an
 // error if ctx ended, or if a pod of the same name could not be read. Problems of the host or the
 // pods are in the Diagnosis.
-func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
+func Doctor(ctx context.Context, n *node.Node, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
 	if objects == nil {
 		objects = &manifest.Objects{}
 	}
-	wanted := prepare.NewWanted(objects, e.Settings, o.AllowKubelet)
-	seen := discover.Examine(ctx, e.Client, e.Settings, wanted.Facts)
+	wanted := prepare.NewWanted(objects, n.Settings, o.AllowKubelet)
+	seen := discover.Examine(ctx, n.Client, n.Settings, wanted.Facts)
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
 	seen.Checkup.MissingPrivileges, seen.Checkup.PrivilegesHint = embedded.MissingPrivileges(), embedded.PrivilegesHint
 	seen.Checkup.Initramfs = embedded.ReadRootfs(ctx)
-	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings, SettingsFault: o.SettingsFault, SettingsFix: o.SettingsFix}
+	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: n.Settings, SettingsFault: o.SettingsFault, SettingsFix: o.SettingsFix}
 	for _, err := range seen.Unread {
 		what, hint := describe(err)
 		if hint != "" {
@@ -81,17 +82,17 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	}
 	in.EmbeddedSandbox, in.EmbeddedLost = o.Embedded.Sandbox, o.Embedded.Lost
 	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, ownruntime.ErrNotUsed) || errors.Is(o.NoRuntime, ownruntime.ErrStopped))
-	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
-	in.StateFiles = statefile.Scan(ctx, e.Layout(), func(statefile.Scope) bool { return true })
-	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
-	short, _ := admission.Shortages(seen.Facts, e.Settings)
+	in.Leftovers = listLeftovers(ctx, n, in.Down != "" || !seen.Checkup.Root)
+	in.StateFiles = statefile.Scan(ctx, n.Layout(), func(statefile.Scope) bool { return true })
+	in.Allocatable, _ = admission.Allocatable(seen.Facts, n.Settings)
+	short, _ := admission.Shortages(seen.Facts, n.Settings)
 	for _, s := range short {
 		in.Pressure = append(in.Pressure, doctor.Pressure{Condition: string(s.Condition), Why: s.Why})
 	}
 	in.HostNetworkOnly = len(objects.Pods) > 0 && !slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return !p.Object.Spec.HostNetwork })
-	in.Refusals = admission.Check(admission.Pod{Pod: plainPod(in.HostNetworkOnly)}, seen.Facts, e.Settings, admission.Options{AllowKubelet: o.AllowKubelet})
+	in.Refusals = admission.Check(admission.Pod{Pod: plainPod(in.HostNetworkOnly)}, seen.Facts, n.Settings, admission.Options{AllowKubelet: o.AllowKubelet})
 	d := Diagnosis{Findings: doctor.Examine(in), Facts: seen.Facts, Checkup: seen.Checkup}
-	pods, err := e.verdicts(ctx, objects, wanted, seen.Facts, in.Down != "", o)
+	pods, err := verdicts(ctx, n, objects, wanted, seen.Facts, in.Down != "", o)
 	if err != nil {
 		return Diagnosis{}, err
 	}
@@ -129,22 +130,22 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 
 // verdicts returns, for each pod, whether this host would admit it. If the runtime does not
 // answer, verdicts assumes that it supports all features, because its limitations are unknown.
-func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted prepare.Wanted, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
+func verdicts(ctx context.Context, n *node.Node, objects *manifest.Objects, wanted prepare.Wanted, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {
 		return nil, nil
 	}
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	seen, err := e.AddPods(ctx, wanted, facts)
+	seen, err := n.AddPods(ctx, wanted, facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // podrun does not run as root; a separate finding reports this
 	}
 	if err != nil {
 		return nil, err
 	}
-	targets, _ := prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: e.Settings,
-		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
+	targets, _ := prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: n.Settings,
+		Invocation: n.Invocation, AllowKubelet: o.AllowKubelet})
 	var out []PodVerdict
 	for _, t := range targets {
 		v := PodVerdict{Pod: t.Plan.ID.String(), Status: doctor.Pass}

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/reconcile"
@@ -54,11 +55,11 @@ const gcAge = time.Minute
 // that podrun has marked as its own. The result also contains objects that look like leftovers but
 // are kept, with the reason. If the host could not be read, the error is of kind Runtime or
 // Deadline; otherwise it joins the errors of the objects that could not be removed.
-func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
+func GC(ctx context.Context, n *node.Node, o GCOptions) ([]Leftover, error) {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	dirs := []string{e.Layout().RootDir}
-	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
+	dirs := []string{n.Layout().RootDir}
+	sandboxes, err := observe.ReadSandboxes(ctx, n.Client, n.Layout(), nil)
 	if err != nil {
 		return nil, reconcile.ReadHostError(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
 	}
@@ -74,10 +75,10 @@ func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 	}
 	var errs []error
 	for _, dir := range dirs {
-		of := &Engine{}
-		of.Client, of.Settings, of.Emit, of.Warn, of.Command, of.Invocation = e.Client, e.Settings, e.Emit, e.Warn, e.Command, e.Invocation
+		of := &node.Node{}
+		of.Client, of.Settings, of.Emit, of.Warn, of.Command, of.Invocation = n.Client, n.Settings, n.Emit, n.Warn, n.Command, n.Invocation
 		of.Settings.RootDir = dir
-		found, err := of.leftovers(ctx, dir == dirs[0])
+		found, err := leftovers(ctx, of, dir == dirs[0])
 		if err != nil {
 			return nil, reconcile.ReadHostError(ctx, err)
 		}
@@ -116,16 +117,16 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 
 // leftovers finds the leftovers of one root directory. If shared is true, it also finds those
 // that belong to no root directory.
-func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error) {
-	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+func leftovers(ctx context.Context, n *node.Node, shared bool) ([]Leftover, error) {
+	facts, err := discover.ReadBasics(ctx, n.Client, n.Settings)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := lookup.Find(ctx, &e.Node, lookup.Selector{})
+	pods, err := lookup.Find(ctx, n, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
-	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
+	sandboxes, err := observe.ReadSandboxes(ctx, n.Client, n.Layout(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -136,31 +137,31 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	for _, sb := range sandboxes {
 		uids[sb.Pod.UID], ids[sb.ID] = true, true
 	}
-	out := e.leftPods(pods, facts)
-	networks, err := e.leftNetworks(ctx, ids)
+	out := leftPods(n, pods, facts)
+	networks, err := leftNetworks(ctx, n, ids)
 	if err != nil {
 		return nil, err
 	}
 	out = append(out, networks...)
-	if networks, err = e.leftAddresses(ctx, ids, networks); err != nil {
+	if networks, err = leftAddresses(ctx, n, ids, networks); err != nil {
 		return nil, err
 	}
 	out = append(out, networks...)
-	out = append(out, e.leftLinks()...)
+	out = append(out, leftLinks(n)...)
 	if shared {
-		containers, err := e.leftContainers(ctx, ids)
+		containers, err := leftContainers(ctx, n, ids)
 		if err != nil {
 			return nil, err
 		}
-		records, err := e.leftRecords(ctx)
+		records, err := leftRecords(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		out = slices.Concat(out, containers, records, e.leftLogs(uids))
+		out = slices.Concat(out, containers, records, leftLogs(n, uids))
 	}
 	// Also with --dry-run: this only sets extended attributes of leftover cgroups.
-	cgroup.MarkRecreated(ctx, facts.Cgroup, e.Settings)
-	return append(out, e.leftGroups(facts, uids, shared)...), nil
+	cgroup.MarkRecreated(ctx, facts.Cgroup, n.Settings)
+	return append(out, leftGroups(n, facts, uids, shared)...), nil
 }
 
 // errNotLeft is the error of the removal of a leftover that is no longer one.
@@ -168,20 +169,20 @@ var errNotLeft = errors.New("another podrun command has used it since")
 
 // leftPods finds pods whose removal was interrupted, pods whose directory is gone, and pods that a
 // killed command did not remove.
-func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
+func leftPods(n *node.Node, pods []Known, facts host.Facts) []Leftover {
 	var out []Leftover
 	for _, k := range pods {
-		owner, err := store.ReadOwner(e.Layout(), k.ID)
-		if err != nil || owner.Live(e.Layout()) {
+		owner, err := store.ReadOwner(n.Layout(), k.ID)
+		if err != nil || owner.Live(n.Layout()) {
 			continue
 		}
-		l := Leftover{Kind: "pod", Name: k.ID.String(), remove: func(ctx context.Context) error { return e.removeLeft(ctx, k, facts, owner) }}
+		l := Leftover{Kind: "pod", Name: k.ID.String(), remove: func(ctx context.Context) error { return removeLeft(ctx, n, k, facts, owner) }}
 		switch {
 		case owner.Removes() && owner.UID == k.ID.UID:
 			l.Why = "its removal was interrupted"
-		case !store.HasCheckpoint(e.Layout(), k.ID.UID):
+		case !store.HasCheckpoint(n.Layout(), k.ID.UID):
 			l.Why = "it has a sandbox but no checkpoint"
-		case e.abandoned(owner, k.ID):
+		case abandoned(n, owner, k.ID):
 			l.Why = "the podrun run that created it was killed"
 		default:
 			continue
@@ -194,8 +195,8 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 // removeLeft removes a pod that was found as a leftover. The removal of other pods can take minutes,
 // because it waits for their grace periods. If another command has acquired the pod since it was found,
 // removeLeft keeps the pod and returns errNotLeft.
-func (e *Engine) removeLeft(ctx context.Context, k Known, facts host.Facts, found *store.OwnerRecord) error {
-	lock, err := e.Locks().LockPod(ctx, k.ID, store.PurposeRemove)
+func removeLeft(ctx context.Context, n *node.Node, k Known, facts host.Facts, found *store.OwnerRecord) error {
+	lock, err := n.Locks().LockPod(ctx, k.ID, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
 		return err
@@ -207,30 +208,30 @@ func (e *Engine) removeLeft(ctx context.Context, k Known, facts host.Facts, foun
 	if now != nil && (found == nil || now.Generation != found.Generation) {
 		return errNotLeft
 	}
-	return e.removeLocked(ctx, k, facts, lock, stop.RemoveOptions{}).Err
+	return removeLocked(ctx, n, k, facts, lock, stop.RemoveOptions{}).Err
 }
 
 // abandoned reports whether the last owner of a pod ended before it removed the pod, and no running command
 // needs the pod. It must be called only if this owner is not live. A pod that another command has since stopped
 // or started is not abandoned.
-func (e *Engine) abandoned(owner *store.OwnerRecord, id identity.Pod) bool {
+func abandoned(n *node.Node, owner *store.OwnerRecord, id identity.Pod) bool {
 	if owner == nil || owner.UID != id.UID || owner.Origin == nil || !owner.Origin.RemovedAtEnd || owner.Purpose != store.PurposeRun {
 		return false
 	}
-	kept, err := store.KeptByOthers(e.Layout(), id, nil, owner.Incarnation)
+	kept, err := store.KeptByOthers(n.Layout(), id, nil, owner.Incarnation)
 	return err == nil && !kept
 }
 
 // leftNetworks finds the network attachments of those sandboxes of podrun that the runtime no
 // longer has.
-func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
+func leftNetworks(ctx context.Context, n *node.Node, sandboxes map[string]bool) ([]Leftover, error) {
 	all, err := cni.ReadAttachments(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []Leftover
 	for _, a := range all {
-		if !a.Managed || a.RootDir != e.Layout().RootDir || sandboxes[a.Sandbox] || !older(a.File) {
+		if !a.Managed || a.RootDir != n.Layout().RootDir || sandboxes[a.Sandbox] || !older(a.File) {
 			continue
 		}
 		out = append(out, Leftover{Kind: "network", Name: a.Sandbox, Why: "the runtime has no sandbox with this ID (pod " + a.Pod.String() + ")",
@@ -241,13 +242,13 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 
 // leftAddresses finds sandboxes that have an address or firewall rules in the embedded runtime's
 // network, but that the runtime does not have. It skips the sandboxes in found.
-func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, found []Leftover) ([]Leftover, error) {
-	layout := embedded.ReadLayout(e.Settings.RootDir)
+func leftAddresses(ctx context.Context, n *node.Node, sandboxes map[string]bool, found []Leftover) ([]Leftover, error) {
+	layout := embedded.ReadLayout(n.Settings.RootDir)
 	network, ok := ownruntime.Network(ctx, layout)
-	if !ok || e.Client.Endpoint() != layout.Endpoint() {
+	if !ok || n.Client.Endpoint() != layout.Endpoint() {
 		return nil, nil
 	}
-	valid, err := ownruntime.SandboxIDs(ctx, e.Client) // sandboxes does not contain the sandboxes of other programs
+	valid, err := ownruntime.SandboxIDs(ctx, n.Client) // sandboxes does not contain the sandboxes of other programs
 	if err != nil {
 		return nil, err
 	}
@@ -279,8 +280,8 @@ func older(path string) bool {
 }
 
 // leftContainers finds podrun's containers whose sandbox no longer exists.
-func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
-	all, err := e.Client.ListContainers(ctx, nil)
+func leftContainers(ctx context.Context, n *node.Node, sandboxes map[string]bool) ([]Leftover, error) {
+	all, err := n.Client.ListContainers(ctx, nil)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list containers", Err: err}
 	}
@@ -290,7 +291,7 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 			continue
 		}
 		out = append(out, Leftover{Kind: "container", Name: c.GetId(), Why: "its sandbox no longer exists",
-			remove: func(ctx context.Context) error { return e.Client.RemoveContainer(ctx, c.GetId()) }})
+			remove: func(ctx context.Context) error { return n.Client.RemoveContainer(ctx, c.GetId()) }})
 	}
 	return out, nil
 }
@@ -298,15 +299,15 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 // leftRecords finds records in containerd that a podrun process restored temporarily. The
 // process needed them to remove containers whose records were missing, and was killed before it
 // removed the records again.
-func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
-	ids, err := e.Client.Restored(ctx, gcAge)
+func leftRecords(ctx context.Context, n *node.Node) ([]Leftover, error) {
+	ids, err := n.Client.Restored(ctx, gcAge)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list container records", Err: err}
 	}
 	var out []Leftover
 	for _, id := range ids {
 		out = append(out, Leftover{Kind: "record", Name: id, Why: "podrun restored this record in containerd to remove a container",
-			remove: func(ctx context.Context) error { return e.Client.RemoveRestored(ctx, id) }})
+			remove: func(ctx context.Context) error { return n.Client.RemoveRestored(ctx, id) }})
 	}
 	return out, nil
 }
@@ -315,15 +316,15 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 // true, leftGroups also finds cgroups that record no root directory, or a root directory that no
 // longer exists. It skips cgroups of another existing root directory: the podrun processes that use
 // that directory remove these.
-func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool) []Leftover {
+func leftGroups(n *node.Node, facts host.Facts, pods map[string]bool, shared bool) []Leftover {
 	var out []Leftover
-	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
-		ours := g.RootDir == e.Layout().RootDir
+	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, n.Settings) {
+		ours := g.RootDir == n.Layout().RootDir
 		if pods[g.UID] || time.Since(g.Made) < gcAge || !ours && !shared {
 			continue
 		}
 		l := Leftover{Kind: "cgroup", Name: "pod" + g.UID, Why: "its pod no longer exists", Kept: g.InUse}
-		settings := e.Settings
+		settings := n.Settings
 		if !ours && g.RootDir != "" {
 			if isDir(g.RootDir) {
 				continue
@@ -336,7 +337,7 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 		}
 		plan := cgroup.Leftovers(g.UID, facts.Cgroup, settings)
 		l.remove = func(ctx context.Context) error {
-			return e.RemoveUnderNodeLock(ctx, func() error { return cgroup.RemoveUnused(ctx, plan) })
+			return n.RemoveUnderNodeLock(ctx, func() error { return cgroup.RemoveUnused(ctx, plan) })
 		}
 		out = append(out, l)
 	}
@@ -344,13 +345,13 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 }
 
 // leftLinks finds links to logs that no longer exist.
-func (e *Engine) leftLinks() []Leftover {
+func leftLinks(n *node.Node) []Leftover {
 	// After an error, podrun uses the links that were read.
-	links, _ := hostfile.Entries(e.Layout().ContainerLogsDir, "", ".log")
+	links, _ := hostfile.Entries(n.Layout().ContainerLogsDir, "", ".log")
 	var out []Leftover
 	for _, link := range links {
 		target, err := os.Readlink(link)
-		if err != nil || !strings.HasPrefix(target, e.Layout().PodLogsDir+"/") || !older(link) {
+		if err != nil || !strings.HasPrefix(target, n.Layout().PodLogsDir+"/") || !older(link) {
 			continue
 		}
 		if _, err := os.Stat(target); !os.IsNotExist(err) {
@@ -364,8 +365,8 @@ func (e *Engine) leftLinks() []Leftover {
 
 // leftLogs finds the logs of pods that no longer exist. Nothing identifies a log as podrun's:
 // `delete --keep-logs` leaves such logs behind, but they may also belong to a kubelet.
-func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
-	entries, err := os.ReadDir(e.Layout().PodLogsDir)
+func leftLogs(n *node.Node, pods map[string]bool) []Leftover {
+	entries, err := os.ReadDir(n.Layout().PodLogsDir)
 	if err != nil {
 		return nil // there are no logs
 	}
@@ -373,7 +374,7 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	for _, entry := range entries {
 		uid := entry.Name()[strings.LastIndexByte(entry.Name(), '_')+1:]
 		if !pods[uid] {
-			out = append(out, Leftover{Kind: "logs", Name: filepath.Join(e.Layout().PodLogsDir, entry.Name()), Kept: true,
+			out = append(out, Leftover{Kind: "logs", Name: filepath.Join(n.Layout().PodLogsDir, entry.Name()), Kept: true,
 				Why: "another program or 'podrun delete --keep-logs' may have left them: remove them manually"})
 		}
 	}
@@ -382,11 +383,11 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 
 // listLeftovers lists the objects that GC would remove, for a report. It returns nil if blind is set, or if the
 // host cannot be read: another part of the report then contains the error.
-func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
+func listLeftovers(ctx context.Context, n *node.Node, blind bool) []string {
 	if blind {
 		return nil
 	}
-	found, err := e.GC(ctx, GCOptions{DryRun: true})
+	found, err := GC(ctx, n, GCOptions{DryRun: true})
 	if err != nil {
 		return nil
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -30,8 +31,8 @@ import (
 const ManualAnnotation = "cronjob.kubernetes.io/instantiate"
 
 // CreateJob creates a Job from a CronJob, for `podrun serve` to run.
-func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string) (*batchv1.Job, error) {
-	return changeRecords(ctx, e, func(records *store.Records) (*batchv1.Job, error) {
+func CreateJob(ctx context.Context, n *node.Node, namespace, cronJob, name string) (*batchv1.Job, error) {
+	return changeRecords(ctx, n, func(records *store.Records) (*batchv1.Job, error) {
 		i := slices.IndexFunc(records.CronJobs, func(r *store.CronJobRecord) bool {
 			return r.CronJob.Namespace == namespace && r.CronJob.Name == cronJob && !r.Deleting()
 		})
@@ -40,7 +41,7 @@ func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string)
 				Hint: "run 'podrun get cronjobs -A' to list the CronJobs of 'podrun serve'"}
 		}
 		if slices.ContainsFunc(records.Jobs, func(r *store.JobRecord) bool { return r.Job.Namespace == namespace && r.Job.Name == name }) ||
-			records.Unreadable[e.Layout().Job(namespace, name)] != nil {
+			records.Unreadable[n.Layout().Job(namespace, name)] != nil {
 			return nil, &problem.Error{Kind: problem.Failed, Object: "job " + name, Err: errors.New("already exists"), Hint: "use another name, or run 'podrun delete job " + name + "' first"}
 		}
 		if len(name) > manifest.MaxJobName {
@@ -52,7 +53,7 @@ func (e *Engine) CreateJob(ctx context.Context, namespace, cronJob, name string)
 			return nil, &problem.Error{Kind: problem.Manifest, Object: "job " + name, Err: errors.New(problems.Errors()[0].Message)}
 		}
 		job.UID, job.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
-		return job, store.WriteJob(e.Layout(), &store.JobRecord{Job: job})
+		return job, store.WriteJob(n.Layout(), &store.JobRecord{Job: job})
 	})
 }
 
@@ -62,7 +63,7 @@ const maxCronJob = 3 << 20
 
 // ApplyCronJob creates or updates a CronJob, with the objects to which its pods refer, for `podrun serve` to run.
 // If a file defines a CronJob of this name, or the record would be too large, the error is of kind Refused.
-func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependencies *manifest.Dependencies) (Outcome, error) {
+func ApplyCronJob(ctx context.Context, n *node.Node, c *batchv1.CronJob, dependencies *manifest.Dependencies) (Outcome, error) {
 	refuse := func(hint, format string, args ...any) error {
 		return &problem.Error{Kind: problem.Refused, Object: "cronjob " + c.Name, Err: fmt.Errorf(format, args...), Hint: hint}
 	}
@@ -74,16 +75,16 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependenc
 	case len(data) > maxCronJob:
 		return "", refuse("use smaller ConfigMaps and Secrets, or copy the files to a manifest directory of 'podrun serve'",
 			"with its ConfigMaps and Secrets, it has more than %d MiB", maxCronJob>>20)
-	case dependencies != nil && len(dependencies.Secrets) > 0 && e.Settings.Secrets == nodeconfig.SecretsInMemory:
+	case dependencies != nil && len(dependencies.Secrets) > 0 && n.Settings.Secrets == nodeconfig.SecretsInMemory:
 		return "", refuse("copy the file to a manifest directory of 'podrun serve', with the Secrets", "podrun would write its Secrets to the disk, which the setting secrets: %s forbids", nodeconfig.SecretsInMemory)
 	}
-	return changeRecords(ctx, e, func(records *store.Records) (Outcome, error) {
+	return changeRecords(ctx, n, func(records *store.Records) (Outcome, error) {
 		i := slices.IndexFunc(records.CronJobs, func(r *store.CronJobRecord) bool {
 			return r.CronJob.Namespace == c.Namespace && r.CronJob.Name == c.Name
 		})
 		if i < 0 {
 			c.UID, c.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
-			return reconcile.OutcomeCreated, store.WriteCronJob(e.Layout(), updated)
+			return reconcile.OutcomeCreated, store.WriteCronJob(n.Layout(), updated)
 		}
 		r := records.CronJobs[i]
 		switch {
@@ -96,13 +97,13 @@ func (e *Engine) ApplyCronJob(ctx context.Context, c *batchv1.CronJob, dependenc
 			return reconcile.OutcomeUnchanged, nil
 		}
 		r.CronJob.Spec, r.CronJob.Labels, r.CronJob.Annotations, r.Dependencies = c.Spec, c.Labels, c.Annotations, dependencies
-		return reconcile.OutcomeUpdated, store.WriteCronJob(e.Layout(), r)
+		return reconcile.OutcomeUpdated, store.WriteCronJob(n.Layout(), r)
 	})
 }
 
 // changeRecords acquires the lock of the records of Jobs and CronJobs, and calls change with the
 // records.
-func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Records) (T, error)) (T, error) {
+func changeRecords[T any](ctx context.Context, e *node.Node, change func(*store.Records) (T, error)) (T, error) {
 	var none T
 	lock, err := store.LockRecords(ctx, e.Layout(), e.Holder())
 	if err != nil {
@@ -120,8 +121,8 @@ func changeRecords[T any](ctx context.Context, e *Engine, change func(*store.Rec
 // deleted, so that `podrun serve` or another call completes an interrupted deletion. If a file of
 // `podrun serve` defines one of them, podrun does not run it again until its definition in the file
 // changes. The result found contains the refs of the Jobs and CronJobs that existed.
-func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []lookup.Ref, o DeleteOptions) (found []lookup.Ref, results []Result, err error) {
-	marked, err := changeRecords(ctx, e, func(records *store.Records) (*store.Records, error) {
+func DeleteJobs(ctx context.Context, n *node.Node, namespace string, refs []lookup.Ref, o DeleteOptions) (found []lookup.Ref, results []Result, err error) {
+	marked, err := changeRecords(ctx, n, func(records *store.Records) (*store.Records, error) {
 		now := metav1.NewTime(time.Now().Truncate(time.Second))
 		out := &store.Records{}
 		names := func(kind string, o metav1.Object) bool {
@@ -133,7 +134,7 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []lookup
 			}
 			if c.CronJob.DeletionTimestamp == nil {
 				c.CronJob.DeletionTimestamp = &now
-				if err := store.WriteCronJob(e.Layout(), c); err != nil {
+				if err := store.WriteCronJob(n.Layout(), c); err != nil {
 					return out, err
 				}
 			}
@@ -149,7 +150,7 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []lookup
 			out.Jobs = append(out.Jobs, j)
 			if j.Job.DeletionTimestamp == nil {
 				j.Job.DeletionTimestamp = &now
-				if err := store.WriteJob(e.Layout(), j); err != nil {
+				if err := store.WriteJob(n.Layout(), j); err != nil {
 					return out, err
 				}
 			}
@@ -166,9 +167,9 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []lookup
 		}
 	}
 	if len(sel.Names) > 0 {
-		pods, err := lookup.Find(ctx, &e.Node, sel)
+		pods, err := lookup.Find(ctx, n, sel)
 		if err == nil {
-			results, err = e.DeletePods(ctx, pods, o)
+			results, err = DeletePods(ctx, n, pods, o)
 		}
 		if err != nil {
 			return found, results, err
@@ -177,14 +178,14 @@ func (e *Engine) DeleteJobs(ctx context.Context, namespace string, refs []lookup
 	if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
 		return found, results, nil
 	}
-	return found, results, e.forgetJobs(ctx, marked)
+	return found, results, forgetJobs(ctx, n, marked)
 }
 
 // forgetJobs removes the records of deleted Jobs and CronJobs. If a file may still define one of them,
 // it keeps the record and marks it as deleted; `podrun serve` removes this record when the file no
 // longer defines the object.
-func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
-	_, err := changeRecords(ctx, e, func(records *store.Records) (none struct{}, err error) {
+func forgetJobs(ctx context.Context, n *node.Node, marked *store.Records) error {
+	_, err := changeRecords(ctx, n, func(records *store.Records) (none struct{}, err error) {
 		var errs []error
 		for _, j := range records.Jobs {
 			same := func(m *store.JobRecord) bool { return m.Job.UID == j.Job.UID }
@@ -192,11 +193,11 @@ func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
 				continue
 			}
 			if j.Path == "" {
-				errs = append(errs, store.RemoveJob(e.Layout(), j.Job))
+				errs = append(errs, store.RemoveJob(n.Layout(), j.Job))
 				continue
 			}
 			j.Deleted, j.Pods = true, nil
-			errs = append(errs, store.WriteJob(e.Layout(), j))
+			errs = append(errs, store.WriteJob(n.Layout(), j))
 		}
 		for _, c := range records.CronJobs {
 			same := func(m *store.CronJobRecord) bool { return m.CronJob.UID == c.CronJob.UID }
@@ -204,11 +205,11 @@ func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
 				continue
 			}
 			if c.Path == "" {
-				errs = append(errs, store.RemoveCronJob(e.Layout(), c.CronJob))
+				errs = append(errs, store.RemoveCronJob(n.Layout(), c.CronJob))
 				continue
 			}
 			c.Deleted, c.Starting, c.CronJob.Status = true, nil, batchv1.CronJobStatus{}
-			errs = append(errs, store.WriteCronJob(e.Layout(), c))
+			errs = append(errs, store.WriteCronJob(n.Layout(), c))
 		}
 		return none, errors.Join(errs...)
 	})
@@ -219,11 +220,11 @@ func (e *Engine) forgetJobs(ctx context.Context, marked *store.Records) error {
 // (completed), or is deleted. It returns false if there is no such Job. The error is of kind Failed if
 // the Job ends without reaching the goal, or is deleted. A Job with the same name that is created later
 // is another Job.
-func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifecycle.Goal) (found bool, err error) {
+func WaitJob(ctx context.Context, n *node.Node, namespace, name string, goal lifecycle.Goal) (found bool, err error) {
 	object := "job " + name
 	var uid types.UID
 	for ; ; found = true {
-		jobs, _, err := lookup.Jobs(e.Layout(), namespace, func(problem.Problem) {})
+		jobs, _, err := lookup.Jobs(n.Layout(), namespace, func(problem.Problem) {})
 		if err != nil {
 			return found, err
 		}
@@ -244,7 +245,7 @@ func (e *Engine) WaitJob(ctx context.Context, namespace, name string, goal lifec
 		}
 		if err := wait.Sleep(ctx, jobPoll); err != nil {
 			hint := "increase --timeout"
-			if !e.Supervised() {
+			if !n.Supervised() {
 				hint = "start 'podrun serve', which runs Jobs"
 			}
 			return true, &problem.Error{Kind: problem.Deadline, Object: object, Err: errors.New("the condition was not met in time"), Hint: hint}

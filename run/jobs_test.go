@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -25,7 +26,7 @@ func TestWaitJobOfAnotherUID(t *testing.T) {
 }
 
 func waitJobOfAnotherUID(t *testing.T, goal lifecycle.Goal, deleted bool) {
-	e := &Engine{}
+	e := &node.Node{}
 	e.Settings = nodeconfig.Settings{RootDir: t.TempDir()}
 	write := func(uid types.UID) {
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: uid}}
@@ -38,7 +39,7 @@ func waitJobOfAnotherUID(t *testing.T, goal lifecycle.Goal, deleted bool) {
 	defer cancel()
 	replaced := time.AfterFunc(2*jobPoll, func() { write("second") })
 	defer replaced.Stop()
-	found, err := e.WaitJob(ctx, "default", "j", goal)
+	found, err := WaitJob(ctx, e, "default", "j", goal)
 	var failed *problem.Error
 	isFailed := errors.As(err, &failed) && failed.Kind == problem.Failed
 	if !found || deleted && err != nil || !deleted && !isFailed {

@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -17,28 +18,28 @@ import (
 // Apply; the error is of kind Failed if a checkpoint was not found. If another command deletes a
 // pod before Restart owns it, the pod's result is an error. If another command changes a pod,
 // Restart uses the new definition.
-func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
+func Restart(ctx context.Context, n *node.Node, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.Force = true
-	return e.applyStored(ctx, pods, o)
+	return applyStored(ctx, n, pods, o)
 }
 
 // applyStored applies pods on this host with the definitions in their checkpoints. It reads the
 // checkpoints under the pods' locks, because another command may have changed or deleted a pod
 // since it was found.
-func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
+func applyStored(ctx context.Context, n *node.Node, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint = true
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	here, gone, locks, err := e.lockExisting(ctx, pods)
+	here, gone, locks, err := lockExisting(ctx, n, pods)
 	defer locks.Release()
 	if err != nil {
 		return nil, err
 	}
-	objects, err := e.checkpointed(here)
+	objects, err := checkpointed(n, here)
 	if err != nil || len(here) == 0 {
 		return gone, err
 	}
-	results, err := e.applyLocked(ctx, objects, locks, o)
+	results, err := applyLocked(ctx, n, objects, locks, o)
 	if err != nil {
 		return nil, err
 	}
@@ -47,22 +48,22 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 
 // lockExisting locks pods. It returns those that have not been deleted since they were found, each with its
 // current UID, and the results of the others. The caller releases the locks, even if there is an error.
-func (e *Engine) lockExisting(ctx context.Context, pods []Known) (here []Known, gone []Result, locks store.PodLocks, err error) {
+func lockExisting(ctx context.Context, n *node.Node, pods []Known) (here []Known, gone []Result, locks store.PodLocks, err error) {
 	ids := make([]identity.Pod, len(pods))
 	for i, k := range pods {
 		ids[i] = k.ID
 	}
-	if locks, err = e.Locks().LockPods(ctx, ids); err == nil {
-		here, gone, err = e.partitionDeleted(pods, locks)
+	if locks, err = n.Locks().LockPods(ctx, ids); err == nil {
+		here, gone, err = partitionDeleted(n, pods, locks)
 	}
 	return here, gone, locks, err
 }
 
 // partitionDeleted returns the pods that have not been deleted since they were found, each with
 // its current UID, and the results of the others. The pods' locks must be held.
-func (e *Engine) partitionDeleted(pods []Known, locks store.PodLocks) (here []Known, gone []Result, err error) {
+func partitionDeleted(n *node.Node, pods []Known, locks store.PodLocks) (here []Known, gone []Result, err error) {
 	for _, k := range pods {
-		if k.Pod == nil || store.HasCheckpoint(e.Layout(), k.ID.UID) {
+		if k.Pod == nil || store.HasCheckpoint(n.Layout(), k.ID.UID) {
 			here = append(here, k)
 			continue
 		}
@@ -76,7 +77,7 @@ func (e *Engine) partitionDeleted(pods []Known, locks store.PodLocks) (here []Kn
 			gone = append(gone, Result{ID: k.ID, Outcome: OutcomeFailed, Err: err})
 			continue
 		}
-		if uid := e.successor(k, locks[k.ID.String()]); uid != "" {
+		if uid := successor(n, k, locks[k.ID.String()]); uid != "" {
 			k.ID.UID = uid
 		}
 		here = append(here, k)
@@ -86,22 +87,22 @@ func (e *Engine) partitionDeleted(pods []Known, locks store.PodLocks) (here []Kn
 
 // successor returns the UID of the pod that has replaced k since k was found. It returns "" if k
 // still exists, or was removed without a replacement. The pod's lock must be held.
-func (e *Engine) successor(k Known, lock *store.PodLock) string {
-	if store.HasCheckpoint(e.Layout(), k.ID.UID) {
+func successor(n *node.Node, k Known, lock *store.PodLock) string {
+	if store.HasCheckpoint(n.Layout(), k.ID.UID) {
 		return ""
 	}
 	r, err := lock.Owner()
-	if err != nil || r == nil || !identity.SafeUID(r.UID) || r.UID == k.ID.UID || !store.HasCheckpoint(e.Layout(), r.UID) {
+	if err != nil || r == nil || !identity.SafeUID(r.UID) || r.UID == k.ID.UID || !store.HasCheckpoint(n.Layout(), r.UID) {
 		return ""
 	}
 	return r.UID
 }
 
 // checkpointed returns the definitions in the pods' checkpoints, as the objects of a manifest.
-func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
+func checkpointed(n *node.Node, pods []Known) (*manifest.Objects, error) {
 	all := &manifest.Objects{}
 	for _, k := range pods {
-		c, err := e.checkpoint(k.ID)
+		c, err := checkpoint(n, k.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -111,8 +112,8 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 }
 
 // checkpoint reads the checkpoint of a pod that podrun is about to apply again.
-func (e *Engine) checkpoint(id identity.Pod) (*manifest.Checkpoint, error) {
-	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
+func checkpoint(n *node.Node, id identity.Pod) (*manifest.Checkpoint, error) {
+	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	switch {
 	case err != nil:
 		return nil, err

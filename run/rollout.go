@@ -7,6 +7,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -15,20 +16,20 @@ type Revision = store.Revision
 
 // History returns the definitions that a pod had, oldest first. The last one is the current
 // definition.
-func (e *Engine) History(id identity.Pod) ([]Revision, error) {
-	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
+func History(n *node.Node, id identity.Pod) ([]Revision, error) {
+	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	if c == nil || err != nil {
 		return nil, err
 	}
-	return store.Revisions(e.Layout(), id, *c)
+	return store.Revisions(n.Layout(), id, *c)
 }
 
 // RollbackTarget returns the revision with the given number; the number 0 means the previous revision.
 // It also returns the objects to which the revisions refer, newest content first: a rollback restores
 // the last content of an object to which the current definition does not refer. RollbackTarget returns
 // nil if the revision is the current one.
-func (e *Engine) RollbackTarget(id identity.Pod, number int64) (*Revision, *manifest.Objects, error) {
-	revisions, err := e.History(id)
+func RollbackTarget(n *node.Node, id identity.Pod, number int64) (*Revision, *manifest.Objects, error) {
+	revisions, err := History(n, id)
 	if err != nil {
 		return nil, nil, err
 	}

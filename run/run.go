@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -24,31 +25,31 @@ import (
 // grace periods, and then removes them as well. If Run returns an error, it has started no pod; the error
 // is of kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods
 // are in their entries.
-func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) (Report, error) {
+func Run(ctx context.Context, n *node.Node, objects *manifest.Objects, o RunOptions) (Report, error) {
 	objects = withRandomUIDs(objects)
 	bounded, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	locks, err := e.LockPods(bounded, objects)
+	locks, err := n.LockPods(bounded, objects)
 	defer locks.Release()
 	if err != nil {
 		return Report{}, err
 	}
 	var kept problem.List
 	if !o.Replace {
-		kept, err = e.refuseExisting(bounded, objects, replacedByRun, "use --replace to remove it first, or metadata.generateName for a unique name")
+		kept, err = refuseExisting(bounded, n, objects, replacedByRun, "use --replace to remove it first, or metadata.generateName for a unique name")
 		if err != nil {
 			return Report{}, reconcile.ReadHostError(bounded, err)
 		}
 	}
 	o.Wait = lifecycle.GoalCompleted
 	o.Origin = store.Origin{Command: store.OriginRun, RemovedAtEnd: !o.Keep}
-	targets, err := e.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
+	targets, err := n.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
 	if err != nil {
 		return Report{}, reconcile.ReadHostError(bounded, err)
 	}
-	defer e.Settle()
-	e.SendWarnings(kept)
-	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
+	defer n.Settle()
+	n.SendWarnings(kept)
+	workers := reconcile.NewWorkers(n, targets, objects, locks)
 	bounded, over := untilEnds(bounded, targets, o.ExitFrom)
 	entries := make([]Entry, len(targets))
 	var wg sync.WaitGroup
@@ -113,22 +114,22 @@ func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
 // CheckNew returns an error of kind Refused, with the given hint, for each pod that has the name of an
 // existing pod.
-func (e *Engine) CheckNew(ctx context.Context, objects *manifest.Objects, hint string) error {
-	_, err := e.refuseExisting(ctx, objects, neverReplaced, hint)
+func CheckNew(ctx context.Context, n *node.Node, objects *manifest.Objects, hint string) error {
+	_, err := refuseExisting(ctx, n, objects, neverReplaced, hint)
 	return err
 }
 
 // refuseExisting refuses pods that have the name of an existing pod. If podrun may replace the existing pod, it
 // returns a warning instead.
-func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
+func refuseExisting(ctx context.Context, n *node.Node, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
 	var errs []error
 	for _, p := range objects.Pods {
-		views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+		views, err := lookup.Pods(ctx, n, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range views {
-			owner, err := store.ReadOwner(e.Layout(), v.ID)
+			owner, err := store.ReadOwner(n.Layout(), v.ID)
 			if err != nil {
 				return nil, err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -38,10 +39,10 @@ const scaleAttempts = 5
 // pod, so that podrun serve, or the same command, completes an interrupted Scale. If it returns an
 // error without results, the number has not changed. Scale does not change pods that already exist.
 // It returns one result for each pod that it has started or removed.
-func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int32, o ScaleOptions) ([]Result, error) {
+func Scale(ctx context.Context, n *node.Node, kind string, id identity.Pod, count int32, o ScaleOptions) ([]Result, error) {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	w, err := e.readWorkload(kind, id)
+	w, err := readWorkload(n, kind, id)
 	if err != nil {
 		return nil, err
 	}
@@ -49,26 +50,26 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: fmt.Errorf("expected replicas to be %d, was %d", *o.Current, is),
 			Hint: "run 'podrun get " + w.String() + "' to show the number, or omit --current-replicas"}
 	}
-	objects, err := w.scaled(n)
+	objects, err := w.scaled(count)
 	if err != nil {
 		return nil, err
 	}
-	if unused := e.serveClaims(objects, o.Claims); len(unused) > 0 {
+	if unused := serveClaims(n, objects, o.Claims); len(unused) > 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod of %s uses the claim %s", w, unused[0]),
 			Hint: "use the name of a claim, for a StatefulSet TEMPLATE-NAME-INDEX: data-db-2"}
 	}
 	if o.DryRun {
-		return nil, e.checkScale(ctx, w, objects, o)
+		return nil, checkScale(ctx, n, w, objects, o)
 	}
 	if w.origin != "" {
 		// podrun serve removes the pods when the file is removed.
 		o.Origin.Command = store.OriginServe
 	}
-	record, restore, err := e.recordScale(ctx, w, objects.Workloads[0], n)
+	record, restore, err := recordScale(ctx, n, w, objects.Workloads[0], count)
 	if err != nil {
 		return nil, err
 	}
-	results, err := e.converge(ctx, w, record.Change, n, o)
+	results, err := converge(ctx, n, w, record.Change, count, o)
 	if err != nil && len(results) == 0 && !isOtherScale(err) {
 		return nil, errors.Join(err, restore())
 	}
@@ -76,11 +77,11 @@ func (e *Engine) Scale(ctx context.Context, kind string, id identity.Pod, n int3
 }
 
 // checkScale is the part of a dry run that checks the missing pods against this host.
-func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.Objects, o ScaleOptions) error {
+func checkScale(ctx context.Context, n *node.Node, w *workload, objects *manifest.Objects, o ScaleOptions) error {
 	if objects = w.missing(objects, true); !o.Admit || len(objects.Pods) == 0 {
 		return nil
 	}
-	_, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet})
+	_, problems, err := n.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet})
 	if err != nil {
 		return err
 	}
@@ -89,23 +90,23 @@ func (e *Engine) checkScale(ctx context.Context, w *workload, objects *manifest.
 
 // converge starts the missing pods and removes the surplus ones, until the workload has n pods or
 // another command changes the requested number.
-func (e *Engine) converge(ctx context.Context, w *workload, change string, n int32, o ScaleOptions) (results []Result, err error) {
+func converge(ctx context.Context, n *node.Node, w *workload, change string, count int32, o ScaleOptions) (results []Result, err error) {
 	for attempt := 1; ; attempt++ {
-		if w, err = e.readWorkload(w.kind, w.id); err != nil {
+		if w, err = readWorkload(n, w.kind, w.id); err != nil {
 			return results, err
 		}
 		if w.record == nil || w.record.Change != change {
-			removed, err := e.removeSurplus(ctx, w.kind, w.id)
+			removed, err := removeSurplus(ctx, n, w.kind, w.id)
 			return append(results, removed...), errors.Join(&otherScale{of: w.String()}, err)
 		}
-		objects, err := w.scaled(n)
+		objects, err := w.scaled(count)
 		if err != nil {
 			return results, err
 		}
-		_ = e.serveClaims(objects, o.Claims) // Scale has reported the claims that no pod uses
-		var superseded []Result              // the next attempt reports these pods, if they still need a change
+		_ = serveClaims(n, objects, o.Claims) // Scale has reported the claims that no pod uses
+		var superseded []Result               // the next attempt reports these pods, if they still need a change
 		if objects = w.missing(objects, true); len(objects.Pods) > 0 {
-			started, err := e.ApplyPods(ctx, objects, o.ApplyOptions)
+			started, err := ApplyPods(ctx, n, objects, o.ApplyOptions)
 			if err != nil {
 				return results, err
 			}
@@ -117,7 +118,7 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 				}
 			}
 		}
-		removed, err := e.removeSurplus(ctx, w.kind, w.id)
+		removed, err := removeSurplus(ctx, n, w.kind, w.id)
 		results = append(results, removed...)
 		if err != nil || len(superseded) == 0 || attempt == scaleAttempts {
 			return append(results, superseded...), err
@@ -128,8 +129,8 @@ func (e *Engine) converge(ctx context.Context, w *workload, change string, n int
 // serveClaims assigns directories to the claims of replicas, and returns the names in claims that no pod
 // uses. A directory in claims has precedence over the volume that the other replicas use, and that volume
 // has precedence over the directory in the settings.
-func (e *Engine) serveClaims(objects *manifest.Objects, claims map[string]string) (unused []string) {
-	settings := maps.Clone(e.Settings.Claims)
+func serveClaims(n *node.Node, objects *manifest.Objects, claims map[string]string) (unused []string) {
+	settings := maps.Clone(n.Settings.Claims)
 	for _, c := range objects.Claims {
 		if c.Spec.VolumeName != "" {
 			delete(settings, c.Name)
@@ -165,27 +166,27 @@ func (w *workload) String() string { return lookup.Ref{Kind: w.kind, Name: w.id.
 
 // readWorkload reads a workload. The error is of kind Failed if the workload does not exist, or if
 // podrun runs only one pod for it.
-func (e *Engine) readWorkload(kind string, id identity.Pod) (*workload, error) {
+func readWorkload(n *node.Node, kind string, id identity.Pod) (*workload, error) {
 	w := &workload{kind: kind, id: identity.Pod{Namespace: id.Namespace, Name: id.Name}}
 	var err error
-	if w.record, err = store.ReadWorkload(e.Layout(), id); err != nil {
+	if w.record, err = store.ReadWorkload(n.Layout(), id); err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: w.String(), Err: err, Hint: "apply the manifest again"}
 	}
 	if w.record != nil && w.record.Kind != kind {
 		w.record = nil
 	}
-	if w.replicas, err = store.StoredReplicas(e.Layout(), kind, w.id); err != nil {
+	if w.replicas, err = store.StoredReplicas(n.Layout(), kind, w.id); err != nil {
 		return nil, err
 	}
 	if w.record != nil && !w.record.Deleted || len(w.replicas) > 0 {
-		w.origin, err = e.originOf(w)
+		w.origin, err = originOf(n, w)
 		return w, err
 	}
 	ref := lookup.Ref{Kind: kind, Name: id.Name}
-	if _, err := ref.Resolve(e.Layout(), id.Namespace); err != nil {
+	if _, err := ref.Resolve(n.Layout(), id.Namespace); err != nil {
 		return nil, err
 	}
-	if _, exists := ref.DefinedIn(e.Layout(), id.Namespace); exists {
+	if _, exists := ref.DefinedIn(n.Layout(), id.Namespace); exists {
 		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: errors.New("podrun runs one pod for it"),
 			Hint: "add the annotation " + identity.AnnotationReplicas + ": " + identity.ReplicasHonour + " to the " + kind + " and apply it again; to stop its pod, run 'podrun stop " + w.String() + "'"}
 	}
@@ -193,16 +194,16 @@ func (e *Engine) readWorkload(kind string, id identity.Pod) (*workload, error) {
 }
 
 // originOf returns the file of podrun serve that defines a workload.
-func (e *Engine) originOf(w *workload) (string, error) {
+func originOf(n *node.Node, w *workload) (string, error) {
 	if w.record != nil {
 		return w.record.Origin, nil
 	}
 	for _, r := range w.replicas {
-		s, err := store.ReadSource(e.Layout(), r.ID)
+		s, err := store.ReadSource(n.Layout(), r.ID)
 		if err != nil {
 			return "", err
 		}
-		if s != nil && filepath.Dir(s.Path) != e.Layout().Workloads() {
+		if s != nil && filepath.Dir(s.Path) != n.Layout().Workloads() {
 			return s.Path, nil
 		}
 	}
@@ -237,15 +238,15 @@ func (w *workload) template() (manifest.Checkpoint, error) {
 
 // scaled returns the objects with n pods of the workload. The error is of kind Manifest if the
 // workload cannot have n pods.
-func (w *workload) scaled(n int32) (*manifest.Objects, error) {
+func (w *workload) scaled(count int32) (*manifest.Objects, error) {
 	c, err := w.template()
 	if err != nil {
 		return nil, err
 	}
-	if c.SecretsLost && n > 0 {
+	if c.SecretsLost && count > 0 {
 		return nil, store.LostSecrets(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name})
 	}
-	objects, problems := manifest.Scale(c, n)
+	objects, problems := manifest.Scale(c, count)
 	return objects, problem.Refuse(problem.Manifest, problems)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -20,8 +21,8 @@ type WorkloadRecord = store.WorkloadRecord
 
 // recordScale records the number of pods. The function restore writes the previous record again, unless
 // another command has changed the record since.
-func (e *Engine) recordScale(ctx context.Context, w *workload, of manifest.Workload, n int32) (r store.WorkloadRecord, restore func() error, err error) {
-	r = store.WorkloadRecord{ID: w.id, Kind: w.kind, Replicas: n, Written: of.Written, Origin: w.origin, Change: store.RandomHex(8)}
+func recordScale(ctx context.Context, n *node.Node, w *workload, of manifest.Workload, count int32) (r store.WorkloadRecord, restore func() error, err error) {
+	r = store.WorkloadRecord{ID: w.id, Kind: w.kind, Replicas: count, Written: of.Written, Origin: w.origin, Change: store.RandomHex(8)}
 	if w.record != nil {
 		r.Written = w.record.Written
 	}
@@ -32,86 +33,86 @@ func (e *Engine) recordScale(ctx context.Context, w *workload, of manifest.Workl
 	if err != nil {
 		return r, nil, err
 	}
-	restore, err = e.writeWorkload(ctx, r)
+	restore, err = writeWorkload(ctx, n, r)
 	return r, restore, err
 }
 
 // writeWorkload writes a record. The function restore writes the previous record again, unless
 // another command has changed the record since.
-func (e *Engine) writeWorkload(ctx context.Context, r store.WorkloadRecord) (restore func() error, err error) {
-	lock, err := e.lockWorkloads(ctx)
+func writeWorkload(ctx context.Context, n *node.Node, r store.WorkloadRecord) (restore func() error, err error) {
+	lock, err := lockWorkloads(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	was, err := store.ReadWorkload(e.Layout(), r.ID)
+	was, err := store.ReadWorkload(n.Layout(), r.ID)
 	if err != nil {
-		e.WarnOnce(problem.WarningOf(fmt.Errorf("%w; this command replaces the record", err)))
+		n.WarnOnce(problem.WarningOf(fmt.Errorf("%w; this command replaces the record", err)))
 	}
-	if err := store.WriteWorkload(e.Layout(), r); err != nil {
+	if err := store.WriteWorkload(n.Layout(), r); err != nil {
 		return nil, err
 	}
 	return func() error {
 		ctx, cancel := wait.CleanupContext(ctx, UndoTimeout)
 		defer cancel()
-		lock, err := e.lockWorkloads(ctx)
+		lock, err := lockWorkloads(ctx, n)
 		if err != nil {
 			return err
 		}
 		defer lock.Unlock()
-		is, err := store.ReadWorkload(e.Layout(), r.ID)
+		is, err := store.ReadWorkload(n.Layout(), r.ID)
 		switch {
 		case err != nil || is == nil || is.Change != r.Change:
 			return err
 		case was == nil:
-			return store.RemoveWorkload(e.Layout(), r.ID)
+			return store.RemoveWorkload(n.Layout(), r.ID)
 		}
-		return store.WriteWorkload(e.Layout(), *was)
+		return store.WriteWorkload(n.Layout(), *was)
 	}, nil
 }
 
-func (e *Engine) lockWorkloads(ctx context.Context) (*store.FileLock, error) {
-	return store.Lock(ctx, e.Layout().WorkloadsLock(), e.Holder(), nil)
+func lockWorkloads(ctx context.Context, n *node.Node) (*store.FileLock, error) {
+	return store.Lock(ctx, n.Layout().WorkloadsLock(), n.Holder(), nil)
 }
 
 // removeSurplus removes the pods of a workload that exceed the number in its record. If there is no
 // record, it removes none.
-func (e *Engine) removeSurplus(ctx context.Context, kind string, id identity.Pod) ([]Result, error) {
-	record, err := store.ReadWorkload(e.Layout(), id)
+func removeSurplus(ctx context.Context, n *node.Node, kind string, id identity.Pod) ([]Result, error) {
+	record, err := store.ReadWorkload(n.Layout(), id)
 	if record == nil || err != nil {
 		return nil, err
 	}
-	return e.removeReplicas(ctx, kind, id, record.Replicas)
+	return removeReplicas(ctx, n, kind, id, record.Replicas)
 }
 
 // removeReplicas removes the pods of a workload whose index is at least n.
-func (e *Engine) removeReplicas(ctx context.Context, kind string, id identity.Pod, n int32) ([]Result, error) {
-	replicas, err := store.StoredReplicas(e.Layout(), kind, id)
+func removeReplicas(ctx context.Context, n *node.Node, kind string, id identity.Pod, count int32) ([]Result, error) {
+	replicas, err := store.StoredReplicas(n.Layout(), kind, id)
 	if err != nil {
 		return nil, err
 	}
 	var surplus []Known
 	for _, r := range replicas {
-		if r.Index >= int(n) {
+		if r.Index >= int(count) {
 			surplus = append(surplus, Known{ID: r.ID, Pod: r.Checkpoint.Pod, Definition: r.Checkpoint.Definition})
 		}
 	}
-	interrupted, err := e.interruptedRemovals(id, n)
+	interrupted, err := interruptedRemovals(n, id, count)
 	if err != nil {
 		return nil, err
 	}
 	if surplus = append(surplus, interrupted...); len(surplus) == 0 {
 		return nil, nil
 	}
-	return e.DeletePods(ctx, surplus, DeleteOptions{Found: true})
+	return DeletePods(ctx, n, surplus, DeleteOptions{Found: true})
 }
 
 // interruptedRemovals returns the pods of a workload whose index is at least n, and of which a killed process has
 // left only the owner record.
-func (e *Engine) interruptedRemovals(id identity.Pod, n int32) (out []Known, err error) {
-	replicas, err := store.InterruptedRemovals(e.Layout(), id)
+func interruptedRemovals(n *node.Node, id identity.Pod, count int32) (out []Known, err error) {
+	replicas, err := store.InterruptedRemovals(n.Layout(), id)
 	for _, r := range replicas {
-		if r.Index >= int(n) {
+		if r.Index >= int(count) {
 			out = append(out, Known{ID: r.ID})
 		}
 	}
@@ -120,7 +121,7 @@ func (e *Engine) interruptedRemovals(id identity.Pod, n int32) (out []Known, err
 
 // recordWorkloads writes the numbers of pods of the workloads that objects defines. The function ended
 // restores the previous records: those of workloads without pods or, if all is true, all of them.
-func (e *Engine) recordWorkloads(ctx context.Context, objects *manifest.Objects) (ended func(all bool) error, err error) {
+func recordWorkloads(ctx context.Context, n *node.Node, objects *manifest.Objects) (ended func(all bool) error, err error) {
 	var undo []func(all bool) error
 	ended = func(all bool) error {
 		var errs []error
@@ -130,17 +131,17 @@ func (e *Engine) recordWorkloads(ctx context.Context, objects *manifest.Objects)
 		return errors.Join(errs...)
 	}
 	for _, w := range objects.Workloads {
-		r, err := e.newRecord(w, objects)
+		r, err := newRecord(n, w, objects)
 		if err != nil {
 			return ended, err
 		}
-		restore, err := e.writeWorkload(ctx, r)
+		restore, err := writeWorkload(ctx, n, r)
 		if err != nil {
 			return ended, err
 		}
 		undo = append(undo, func(all bool) error {
 			if !all && w.Replicas > 0 {
-				replicas, err := store.StoredReplicas(e.Layout(), w.Kind, w.ID())
+				replicas, err := store.StoredReplicas(n.Layout(), w.Kind, w.ID())
 				if err != nil {
 					return err
 				}
@@ -158,13 +159,13 @@ func (e *Engine) recordWorkloads(ctx context.Context, objects *manifest.Objects)
 // RecordWorkload writes the number of pods of a workload that a file of podrun serve defines. It does
 // nothing if another command has changed the record since the caller read it. The argument was is the
 // record that the caller read; it has no ID if there was no record.
-func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, objects *manifest.Objects, origin string, n int32, was store.WorkloadRecord) error {
-	r, err := e.newRecord(w, objects)
+func RecordWorkload(ctx context.Context, n *node.Node, w manifest.Workload, objects *manifest.Objects, origin string, count int32, was store.WorkloadRecord) error {
+	r, err := newRecord(n, w, objects)
 	if err != nil {
 		return err
 	}
-	r.Replicas, r.Origin = n, origin
-	if was.Kind == r.Kind && was.Replicas == n && !was.Deleted && ptr.Equal(was.Written, r.Written) {
+	r.Replicas, r.Origin = count, origin
+	if was.Kind == r.Kind && was.Replicas == count && !was.Deleted && ptr.Equal(was.Written, r.Written) {
 		// The number has not changed, so a running Scale must not treat this record as a new
 		// request.
 		r.Change = was.Change
@@ -172,34 +173,34 @@ func (e *Engine) RecordWorkload(ctx context.Context, w manifest.Workload, object
 			return nil
 		}
 	}
-	lock, err := e.lockWorkloads(ctx)
+	lock, err := lockWorkloads(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	is, err := store.ReadWorkload(e.Layout(), w.ID())
+	is, err := store.ReadWorkload(n.Layout(), w.ID())
 	if err == nil && (is == nil && was.Change != "" || is != nil && is.Change != was.Change) {
 		return nil
 	}
-	return store.WriteWorkload(e.Layout(), r)
+	return store.WriteWorkload(n.Layout(), r)
 }
 
 // newRecord returns the record of a workload in the input.
-func (e *Engine) newRecord(w manifest.Workload, objects *manifest.Objects) (store.WorkloadRecord, error) {
+func newRecord(n *node.Node, w manifest.Workload, objects *manifest.Objects) (store.WorkloadRecord, error) {
 	r := store.WorkloadRecord{ID: w.ID(), Kind: w.Kind, Replicas: w.Replicas, Written: w.Written, Change: store.RandomHex(8)}
 	c := manifest.Referred(w.First.Object, objects)
 	c.Definition = w.First.Definition
-	c.InMemory = w.First.SecretsInMemory || e.Settings.Secrets == nodeconfig.SecretsInMemory
+	c.InMemory = w.First.SecretsInMemory || n.Settings.Secrets == nodeconfig.SecretsInMemory
 	return r, r.SetTemplate(c)
 }
 
 // RemoveSurplus removes pods that earlier definitions of the workloads in objects requested and that
 // the current definitions do not request. It must be called after Apply.
-func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (results []Result, err error) {
+func RemoveSurplus(ctx context.Context, n *node.Node, objects *manifest.Objects) (results []Result, err error) {
 	honoured := map[identity.Pod]bool{}
 	for _, w := range objects.Workloads {
 		honoured[w.ID()] = true
-		removed, failed := e.removeSurplus(ctx, w.Kind, w.ID())
+		removed, failed := removeSurplus(ctx, n, w.Kind, w.ID())
 		results, err = append(results, removed...), errors.Join(err, failed)
 	}
 	for _, p := range objects.Pods {
@@ -209,10 +210,10 @@ func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (
 			continue
 		}
 		// The workload now has only one pod.
-		r, failed := store.ReadWorkload(e.Layout(), id)
+		r, failed := store.ReadWorkload(n.Layout(), id)
 		if r != nil {
-			removed, f := e.removeReplicas(ctx, r.Kind, id, 1)
-			results, failed = append(results, removed...), errors.Join(f, e.ForgetWorkload(ctx, id, r.Change))
+			removed, f := removeReplicas(ctx, n, r.Kind, id, 1)
+			results, failed = append(results, removed...), errors.Join(f, ForgetWorkload(ctx, n, id, r.Change))
 		}
 		err = errors.Join(err, failed)
 	}
@@ -221,8 +222,8 @@ func (e *Engine) RemoveSurplus(ctx context.Context, objects *manifest.Objects) (
 
 // MissingReplicas returns the pods that a workload must have and that do not exist, with the objects to
 // which they refer.
-func (e *Engine) MissingReplicas(r store.WorkloadRecord) (*manifest.Objects, error) {
-	w, err := e.readWorkload(r.Kind, r.ID)
+func MissingReplicas(n *node.Node, r store.WorkloadRecord) (*manifest.Objects, error) {
+	w, err := readWorkload(n, r.Kind, r.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +234,7 @@ func (e *Engine) MissingReplicas(r store.WorkloadRecord) (*manifest.Objects, err
 	if err != nil {
 		return nil, err
 	}
-	_ = e.serveClaims(objects, nil)
+	_ = serveClaims(n, objects, nil)
 	return w.missing(objects, false), nil
 }
 
@@ -249,17 +250,17 @@ func (w *workload) complete(n int32) bool {
 }
 
 // ForgetWorkload removes a record, unless another command has changed it.
-func (e *Engine) ForgetWorkload(ctx context.Context, id identity.Pod, change string) error {
-	lock, err := e.lockWorkloads(ctx)
+func ForgetWorkload(ctx context.Context, n *node.Node, id identity.Pod, change string) error {
+	lock, err := lockWorkloads(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	r, err := store.ReadWorkload(e.Layout(), id)
+	r, err := store.ReadWorkload(n.Layout(), id)
 	if err != nil || r == nil || r.Change != change {
 		return err
 	}
-	return store.RemoveWorkload(e.Layout(), id)
+	return store.RemoveWorkload(n.Layout(), id)
 }
 
 // Scaled returns a function for manifest.Options that reads the number of pods that a command has
@@ -276,11 +277,11 @@ func Scaled(layout identity.Layout) func(kind string, id identity.Pod) (int32, b
 
 // DeleteWorkloads marks the selected workloads as deleted, so that podrun serve does not start their
 // pods again. The function ended removes the marks of workloads that no longer have pods.
-func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.WorkloadRecord) bool) (marked []store.WorkloadRecord, ended func() error, err error) {
+func DeleteWorkloads(ctx context.Context, n *node.Node, selected func(store.WorkloadRecord) bool) (marked []store.WorkloadRecord, ended func() error, err error) {
 	ended = func() error { return nil }
-	records, unreadable, err := store.ReadWorkloads(e.Layout(), "")
+	records, unreadable, err := store.ReadWorkloads(n.Layout(), "")
 	if unreadable != nil {
-		e.WarnOnce(problem.WarningOf(unreadable))
+		n.WarnOnce(problem.WarningOf(unreadable))
 	}
 	if err != nil {
 		return nil, ended, err
@@ -288,13 +289,13 @@ func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.Worklo
 	ended = func() error {
 		var errs []error
 		for _, r := range marked {
-			if err := e.completeRemovals(ctx, r.ID); err != nil {
+			if err := completeRemovals(ctx, n, r.ID); err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			replicas, err := store.StoredReplicas(e.Layout(), r.Kind, r.ID)
+			replicas, err := store.StoredReplicas(n.Layout(), r.Kind, r.ID)
 			if err == nil && len(replicas) == 0 {
-				err = e.ForgetWorkload(context.WithoutCancel(ctx), r.ID, r.Change)
+				err = ForgetWorkload(context.WithoutCancel(ctx), n, r.ID, r.Change)
 			}
 			errs = append(errs, err)
 		}
@@ -305,7 +306,7 @@ func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.Worklo
 			continue
 		}
 		r.Deleted, r.Replicas, r.Change = true, 0, store.RandomHex(8)
-		if _, err := e.writeWorkload(ctx, r); err != nil {
+		if _, err := writeWorkload(ctx, n, r); err != nil {
 			return marked, ended, err
 		}
 		marked = append(marked, r)
@@ -314,12 +315,12 @@ func (e *Engine) DeleteWorkloads(ctx context.Context, selected func(store.Worklo
 }
 
 // completeRemovals completes the interrupted removals of a deleted workload's replicas.
-func (e *Engine) completeRemovals(ctx context.Context, workload identity.Pod) error {
-	left, err := e.interruptedRemovals(workload, 0)
+func completeRemovals(ctx context.Context, n *node.Node, workload identity.Pod) error {
+	left, err := interruptedRemovals(n, workload, 0)
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	results, err := e.DeletePods(ctx, left, DeleteOptions{Found: true})
+	results, err := DeletePods(ctx, n, left, DeleteOptions{Found: true})
 	for _, r := range results {
 		err = errors.Join(err, r.Err)
 	}

@@ -2,10 +2,12 @@ package run
 
 import (
 	"context"
+
+	"github.com/podrun/podrun/run/node"
 )
 
 // Start starts stopped pods again, from their checkpoints. The results and the error are those of
 // Restart.
-func (e *Engine) Start(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
-	return e.applyStored(ctx, pods, o)
+func Start(ctx context.Context, n *node.Node, pods []Known, o ApplyOptions) ([]Result, error) {
+	return applyStored(ctx, n, pods, o)
 }

@@ -11,12 +11,12 @@ import (
 
 // Stop stops pods and keeps their directories, logs and container records. Only Start or another
 // Apply starts them again. It returns one result per pod, which contains the pod's error.
-func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
+func Stop(ctx context.Context, n *node.Node, pods []Known, o DeleteOptions) []Result {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	return node.InParallel(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
+	return node.InParallel(pods, func(k Known) Result { return stopOne(ctx, n, k, o) })
 }
 
-func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
-	return e.onPod(ctx, k, OutcomeStopped, e.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)), store.PurposeStop, func(s *reconcile.Worker) error { return s.Stop(ctx, o.Grace) })
+func stopOne(ctx context.Context, n *node.Node, k Known, o DeleteOptions) Result {
+	return onPod(ctx, n, k, OutcomeStopped, n.Locks().WithGrace(reconcile.GraceOf(k.Pod, o.Grace)), store.PurposeStop, func(s *reconcile.Worker) error { return s.Stop(ctx, o.Grace) })
 }

@@ -5,14 +5,15 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run/node"
 )
 
 // RuntimeVersion reads the runtime's name and versions. It sets the endpoint even if it returns
 // an error, which is of kind Runtime.
-func (e *Engine) RuntimeVersion(ctx context.Context) (host.Runtime, error) {
-	v, err := discover.Reach(ctx, e.Client)
+func RuntimeVersion(ctx context.Context, n *node.Node) (host.Runtime, error) {
+	v, err := discover.Reach(ctx, n.Client)
 	return host.Runtime{
-		Endpoint: e.Client.Endpoint(), Name: v.GetRuntimeName(),
+		Endpoint: n.Client.Endpoint(), Name: v.GetRuntimeName(),
 		Version: v.GetRuntimeVersion(), APIVersion: v.GetRuntimeApiVersion(),
 	}, err
 }

@@ -23,13 +23,13 @@ type WaitOptions struct {
 // Wait supervises a pod until the pod reaches the goal: it restarts containers and runs probes. The
 // result contains the pod's status at that time. Its error is of kind Deadline if o.Timeout has
 // expired, and Failed if the pod terminated, was stopped or was deleted before it reached the goal.
-func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
+func Wait(ctx context.Context, n *node.Node, k Known, o WaitOptions) Result {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.For == lifecycle.GoalDeleted {
-		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
+		return Result{ID: k.ID, Outcome: OutcomeMet, Err: waitDeleted(ctx, n, k)}
 	}
-	result := e.onPod(ctx, k, OutcomeMet, e.Locks(), store.PurposeRun, func(s *reconcile.Worker) error {
+	result := onPod(ctx, n, k, OutcomeMet, n.Locks(), store.PurposeRun, func(s *reconcile.Worker) error {
 		return s.Attend(ctx, o.For)
 	})
 	if result.Err == nil && !o.For.ReachedBy(result.Status) {
@@ -40,8 +40,8 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 }
 
 // WaitAll waits for several pods concurrently; the entries are in the order of pods.
-func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) Report {
-	report := ReportOf(node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) }))
+func WaitAll(ctx context.Context, n *node.Node, pods []Known, o WaitOptions) Report {
+	report := ReportOf(node.InParallel(pods, func(k Known) Result { return Wait(ctx, n, k, o) }))
 	for i, k := range pods {
 		report.Entries[i].Pod = k.Pod
 	}
@@ -55,9 +55,9 @@ func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) Repor
 const deletedPoll = 50 * time.Millisecond
 
 // waitDeleted waits until nothing of the pod remains on this host.
-func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
+func waitDeleted(ctx context.Context, n *node.Node, k Known) error {
 	for {
-		left, err := lookup.Find(ctx, &e.Node, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+		left, err := lookup.Find(ctx, n, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
 		if err != nil || len(left) == 0 {
 			return err
 		}

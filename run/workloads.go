@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -29,9 +30,9 @@ type WorkloadView struct {
 // Workloads returns the workloads that define pods, and those that have been scaled to 0, in a
 // namespace. The namespace "" means all namespaces. The result is sorted by namespace, name and
 // kind.
-func (e *Engine) Workloads(views []lookup.View, namespace string, now time.Time) ([]WorkloadView, error) {
+func Workloads(n *node.Node, views []lookup.View, namespace string, now time.Time) ([]WorkloadView, error) {
 	var out []WorkloadView
-	records, err := e.workloadRecords(namespace)
+	records, err := workloadRecords(n, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +90,13 @@ func replicaOf(v lookup.View) int {
 }
 
 // workloadRecords reads the records of a namespace, by kind and namespace/name.
-func (e *Engine) workloadRecords(namespace string) (map[string]*store.WorkloadRecord, error) {
-	records, unreadable, err := store.ReadWorkloads(e.Layout(), namespace)
+func workloadRecords(n *node.Node, namespace string) (map[string]*store.WorkloadRecord, error) {
+	records, unreadable, err := store.ReadWorkloads(n.Layout(), namespace)
 	if err != nil {
 		return nil, err
 	}
 	if unreadable != nil {
-		e.WarnOnce(problem.WarningOf(unreadable))
+		n.WarnOnce(problem.WarningOf(unreadable))
 	}
 	out := map[string]*store.WorkloadRecord{}
 	for i := range records {

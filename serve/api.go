@@ -40,7 +40,7 @@ const StatusGroup = "podrun"
 
 // api is a supervisor's HTTP API.
 type api struct {
-	engine        *run.Engine
+	engine        *run.Node
 	options       APIOptions
 	metrics       *nodeapi.Metrics
 	feed          *nodeapi.Feed
@@ -64,7 +64,7 @@ type api struct {
 
 // newAPI returns the API of a supervisor. The caller sets the supervisor later, with
 // supervised.
-func newAPI(e *run.Engine, o APIOptions) *api {
+func newAPI(e *run.Node, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
 	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sourcesAndRemoved, Stats: a.usage.read,
@@ -104,7 +104,7 @@ func probeResult(outcome string) string {
 // observe adds to a supervisor's options the callbacks from which the API gets its data.
 func (a *api) observe(ctx context.Context, o *supervisor.Options) {
 	a.engine.Client.Observe(a.metrics.RuntimeCall)
-	a.tap(&a.engine.Node)
+	a.tap(a.engine)
 	o.Starting = func(id identity.Pod) { a.metrics.PodBegun(id, time.Now()) }
 	o.Listed, o.Evicted = a.metrics.Relisted, a.metrics.Evicted
 	o.Locked = func() { a.listen(ctx) }

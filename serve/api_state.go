@@ -209,7 +209,7 @@ func sourceStates(snapshot *source.Snapshot) []nodeapi.Source {
 
 // pods returns all pods, as `podrun get -A -o json` shows them.
 func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
-	views, err := lookup.Pods(ctx, &a.engine.Node, lookup.Selector{})
+	views, err := lookup.Pods(ctx, a.engine, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
@@ -234,14 +234,14 @@ func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event,
 
 // logs writes the log of a container.
 func (a *api) logs(ctx context.Context, r nodeapi.LogRequest, w io.Writer) error {
-	found, err := access.Logs(ctx, &a.engine.Node, access.LogsRequest{Namespace: r.Namespace, Name: r.Pod, Container: r.Container, Previous: r.Previous})
+	found, err := access.Logs(ctx, a.engine, access.LogsRequest{Namespace: r.Namespace, Name: r.Pod, Container: r.Container, Previous: r.Previous})
 	if err != nil {
 		return err
 	}
 	l := found[0]
 	src := podlog.Source{Container: l.Container, Path: l.Path, State: string(l.State), FinishedAt: l.FinishedAt,
-		Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, &a.engine.Node, l.ID) },
-		Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, &a.engine.Node, l, err) }}
+		Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, a.engine, l.ID) },
+		Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, a.engine, l, err) }}
 	return podlog.Stream(ctx, src, podlog.Output{Stdout: w, Stderr: w},
 		podlog.Options{Follow: r.Follow, Tail: r.Tail, Since: r.Since, Timestamps: r.Timestamps, LimitBytes: r.LimitBytes})
 }

@@ -20,7 +20,7 @@ import (
 
 // usageReader repeatedly reads the resource usage of pods.
 type usageReader struct {
-	engine *run.Engine
+	engine *run.Node
 	rates  nodeapi.Rates
 
 	mu     sync.Mutex

@@ -39,7 +39,7 @@ type Cluster interface {
 
 // ClusterNode is what a Cluster can use of this host.
 type ClusterNode struct {
-	Engine *run.Engine
+	Engine *run.Node
 	// Changed makes the supervisor read its sources again.
 	Changed func()
 	// RuntimeDown returns why the container runtime cannot be used; "" if it can.
@@ -47,7 +47,7 @@ type ClusterNode struct {
 }
 
 // attach connects a cluster to a supervisor's node.
-func attach(c Cluster, e *run.Engine, changed chan<- struct{}, a *api) {
+func attach(c Cluster, e *run.Node, changed chan<- struct{}, a *api) {
 	if c == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func attach(c Cluster, e *run.Engine, changed chan<- struct{}, a *api) {
 		default: // a signal is already pending
 		}
 	}})
-	noteCluster(c, &e.Node)
+	noteCluster(c, e)
 }
 
 // noteCluster makes a node report events and statuses to a cluster.

@@ -14,14 +14,14 @@ import (
 )
 
 // Images returns the runtime's images, for a supervisor that removes unused ones.
-func Images(e *run.Engine) supervisor.Images { return images{e} }
+func Images(e *run.Node) supervisor.Images { return images{e} }
 
-type images struct{ engine *run.Engine }
+type images struct{ engine *run.Node }
 
 // List implements supervisor.Images. If the sandbox image is unknown, it returns all images as in
 // use, because any of them may be the sandbox image.
 func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
-	list, err := imagestore.List(ctx, &s.engine.Node)
+	list, err := imagestore.List(ctx, s.engine)
 	if err != nil {
 		return nil, err
 	}
@@ -46,5 +46,5 @@ func (s images) Remove(ctx context.Context, id string) error {
 	if err := s.engine.Client.RemoveImage(ctx, id); err != nil {
 		return err
 	}
-	return imagestore.ForgetPulls(ctx, &s.engine.Node)
+	return imagestore.ForgetPulls(ctx, s.engine)
 }

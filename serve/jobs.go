@@ -20,7 +20,7 @@ import (
 // withJobs is a source of supervisor: the manifest directories, if there are any, and the pods of Jobs and
 // of a cluster.
 type withJobs struct {
-	engine *run.Engine
+	engine *run.Node
 	files  *sources // nil if there are no directories
 	jobs   *jobs.Controller
 	// cluster is nil if this host is not a node of a cluster
@@ -48,7 +48,7 @@ func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired,
 
 // newJobs returns the controller of Jobs and CronJobs. changed receives a signal when the pods of
 // Jobs have changed.
-func newJobs(e *run.Engine, changed chan<- struct{}) (*jobs.Controller, error) {
+func newJobs(e *run.Node, changed chan<- struct{}) (*jobs.Controller, error) {
 	return jobs.New(jobs.Options{Layout: e.Layout(), Holder: e.Holder(), Warn: e.SendWarnings,
 		States: func(ctx context.Context, namespace string, names []string) (map[string]schedule.PodState, error) {
 			return jobPods(ctx, e, namespace, names)
@@ -81,8 +81,8 @@ func noteJobs(c *jobs.Controller, n *node.Node) {
 }
 
 // jobPods reads the states of pods of Jobs.
-func jobPods(ctx context.Context, e *run.Engine, namespace string, names []string) (map[string]schedule.PodState, error) {
-	views, err := lookup.Pods(ctx, &e.Node, lookup.Selector{Namespace: namespace, Names: names})
+func jobPods(ctx context.Context, e *run.Node, namespace string, names []string) (map[string]schedule.PodState, error) {
+	views, err := lookup.Pods(ctx, e, lookup.Selector{Namespace: namespace, Names: names})
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func jobPods(ctx context.Context, e *run.Engine, namespace string, names []strin
 
 // absentPod returns the state of a pod that the runtime and the root directory do not have. While the pod
 // has a source record, the supervisor may be starting it.
-func absentPod(e *run.Engine, id identity.Pod) (schedule.PodState, error) {
+func absentPod(e *run.Node, id identity.Pod) (schedule.PodState, error) {
 	from, err := store.ReadSource(e.Layout(), id)
 	if err != nil {
 		return schedule.PodState{}, err
@@ -132,6 +132,6 @@ func absentPod(e *run.Engine, id identity.Pod) (schedule.PodState, error) {
 
 // isShutDown reports whether podrun stopped a pod because the host is shutting down. podrun starts
 // such a pod again after the boot.
-func isShutDown(e *run.Engine, v lookup.View) bool {
+func isShutDown(e *run.Node, v lookup.View) bool {
 	return v.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !observe.ReadKept(e.Layout(), v.ID.UID).ShutDown.IsZero()
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // rotateLogs rotates the logs of podrun's running containers that have become too large.
-func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
-	r, err := access.LogRotator(&e.Node)
+func rotateLogs(ctx context.Context, e *run.Node, running []observe.Running) {
+	r, err := access.LogRotator(e)
 	if err != nil {
 		e.WarnOnce(problem.WarningOf(err))
 		return

@@ -9,7 +9,6 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 )
@@ -20,7 +19,7 @@ import (
 func TestRotationOfARemovedContainer(t *testing.T) {
 	rt := critest.ForTest(t)
 	warnings := 0
-	e := &run.Engine{Node: node.Node{Client: rt.Client(), Settings: nodeconfig.Default(), Warn: func(l problem.List) { warnings += len(l) }}}
+	e := &node.Node{Client: rt.Client(), Settings: nodeconfig.Default(), Warn: func(l problem.List) { warnings += len(l) }}
 	e.Settings.RootDir, e.Settings.PodLogsDir = t.TempDir(), t.TempDir()
 	c := observe.Running{ID: "c1", Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, Container: "app"}
 	checkpoint := e.Layout().Checkpoint(c.Pod.UID)

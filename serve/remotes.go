@@ -31,7 +31,7 @@ func IsManifestName(name string) bool { return source.IsManifestName(name) }
 func Shown(name string) string { return source.Shown(name) }
 
 // newRemotes loads the stored state of the URLs among the sources.
-func newRemotes(e *run.Engine, o Options) (*source.Remotes, error) {
+func newRemotes(e *run.Node, o Options) (*source.Remotes, error) {
 	layout := e.Layout()
 	var urls []string
 	for _, name := range o.Dirs {

@@ -15,14 +15,14 @@ import (
 // replicas changes the pods of the manifest directories to the numbers of pods that commands have set,
 // and adds the missing pods of workloads that commands applied (docs/design/replicas.md).
 type replicas struct {
-	engine   *run.Engine
+	engine   *run.Node
 	snapshot *source.Snapshot
 	want     source.Desired // a copy, whose maps and slices are copied before they are changed
 	taken    map[string]bool
 }
 
 // withReplicas returns want with the numbers of pods in the records on disk.
-func withReplicas(ctx context.Context, e *run.Engine, snapshot *source.Snapshot, want *source.Desired) *source.Desired {
+func withReplicas(ctx context.Context, e *run.Node, snapshot *source.Snapshot, want *source.Desired) *source.Desired {
 	records, unreadable, err := store.ReadWorkloads(e.Layout(), "")
 	for _, err := range []error{unreadable, err} {
 		if err != nil {
@@ -48,7 +48,7 @@ func withReplicas(ctx context.Context, e *run.Engine, snapshot *source.Snapshot,
 		if has && holds(record, w.Workload) {
 			n = record.Replicas
 		}
-		if err := e.RecordWorkload(ctx, w.Workload, want.Shared, w.Path, n, record); err != nil {
+		if err := run.RecordWorkload(ctx, e, w.Workload, want.Shared, w.Path, n, record); err != nil {
 			e.WarnOnce(problem.WarningOf(err))
 		}
 		r.ofFile(w, n)
@@ -71,7 +71,7 @@ func holds(r store.WorkloadRecord, w manifest.Workload) bool {
 }
 
 func (r *replicas) forget(ctx context.Context, record store.WorkloadRecord) {
-	if err := r.engine.ForgetWorkload(ctx, record.ID, record.Change); err != nil {
+	if err := run.ForgetWorkload(ctx, r.engine, record.ID, record.Change); err != nil {
 		r.engine.WarnOnce(problem.WarningOf(err))
 	}
 }
@@ -119,7 +119,7 @@ func (r *replicas) ofRecord(ctx context.Context, record store.WorkloadRecord) {
 	case record.Origin != "":
 		return // its file cannot be read
 	}
-	objects, err := r.engine.MissingReplicas(record)
+	objects, err := run.MissingReplicas(r.engine, record)
 	if err != nil {
 		r.engine.WarnOnce(problem.WarningOf(err))
 		return

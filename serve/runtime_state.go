@@ -12,7 +12,6 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/nodeapi"
@@ -37,7 +36,7 @@ type Waiting struct {
 // returns nil if another supervisor uses the root directory, or if the lock cannot be taken: Run reports
 // both.
 func AwaitRuntime(ctx context.Context, s nodeconfig.Settings, o APIOptions, warn func(problem.List)) *Waiting {
-	e := &run.Engine{Node: node.Node{Settings: s, Warn: warn}}
+	e := &node.Node{Settings: s, Warn: warn}
 	lock, err := store.TryServeLock(e.Layout(), e.Holder())
 	if err != nil || lock == nil {
 		return nil

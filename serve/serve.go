@@ -55,7 +55,7 @@ type Options struct {
 
 // Run supervises the pods that manifest directories define, and those that commands applied, until
 // ctx ends. After that, the containers continue to run.
-func Run(ctx context.Context, e *run.Engine, o Options) error {
+func Run(ctx context.Context, e *run.Node, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := make(chan struct{}, 1)
@@ -68,7 +68,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	services := newServices(e, reread)
 	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e, services.signal, reread)}
 	options.RotateLogs, options.RotateLogsEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
-	options.Stats, options.Images, options.Collect = supervisor.NewStats(&e.Node), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
+	options.Stats, options.Images, options.Collect = supervisor.NewStats(e), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
 	options.Shutdowns = func(ctx context.Context) (supervisor.Shutdowns, error) {
 		l, err := systemd.DialLogind(ctx)
 		if err != nil {
@@ -108,7 +108,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	if err != nil {
 		return err
 	}
-	noteJobs(controller, &e.Node)
+	noteJobs(controller, e)
 	attach(o.Cluster, e, changed, api)
 	read := &withJobs{engine: e, jobs: controller, cluster: o.Cluster}
 	if o.Cluster != nil {
@@ -123,7 +123,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 		defer read.files.close()
 		defer cancel()
 	}
-	s := supervisor.New(&e.Node, options)
+	s := supervisor.New(e, options)
 	api.supervised(s)
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -175,7 +175,7 @@ func progress(s supervisor.Summary, runtime RuntimeState) (line string, stuck *p
 // and sends the pod to the returned channel, or an empty name if events were lost. It calls replicas when
 // the number of pods of a workload changes, or if a pod of a workload may be missing. If the directories
 // cannot be watched, it prints a warning and returns nil.
-func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) <-chan identity.Pod {
+func stateChanges(ctx context.Context, e *run.Node, changed, replicas func()) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims(), e.Layout().Workloads()} {
 		if err == nil {
@@ -231,15 +231,15 @@ func stateChanges(ctx context.Context, e *run.Engine, changed, replicas func()) 
 
 // collectLeftovers removes leftovers of killed podrun processes. If the runtime does not
 // respond, it does not report that, because another part of the supervisor does.
-func collectLeftovers(ctx context.Context, e *run.Engine) {
-	if _, err := e.GC(ctx, run.GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
+func collectLeftovers(ctx context.Context, e *run.Node) {
+	if _, err := run.GC(ctx, e, run.GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
 		e.WarnOnce(problem.WarningOf(err))
 	}
 }
 
 // SourceOf returns the file from which a running supervisor got a pod; "" if there is none. The pod of a Job has none:
 // the record of the Job is not a file of the user, and the Job decides whether to replace the pod.
-func SourceOf(e *run.Engine, id identity.Pod) string {
+func SourceOf(e *run.Node, id identity.Pod) string {
 	r, err := store.ReadSource(e.Layout(), id)
 	if err != nil || r == nil || !e.Supervised() || filepath.Dir(r.Path) == e.Layout().Jobs() {
 		return ""

@@ -37,7 +37,7 @@ const (
 // services keeps the Services of the manifest directories, and the names and rules of all Services, up
 // to date.
 type services struct {
-	engine  *run.Engine
+	engine  *run.Node
 	changed chan struct{}
 	// removed is called when a record was removed: if a file still defines the Service, the sources must be read
 	// again
@@ -64,7 +64,7 @@ const unservedAfter = 30 * time.Second
 
 // newServices returns the Services of an engine. The argument removed is called when a command has removed the
 // record of a Service.
-func newServices(e *run.Engine, removed func()) *services {
+func newServices(e *run.Node, removed func()) *services {
 	return &services{engine: e, removed: removed, changed: make(chan struct{}, 1)}
 }
 
@@ -84,8 +84,8 @@ func (s *services) apply(ctx context.Context, snapshot *source.Snapshot, want *s
 	notes := servicesync.Notes(wanted)
 	s.engine.SendWarnings(notes[:min(len(notes), maxServiceNotes)])
 	// A Service that this host refuses does not affect the others.
-	_, _, refused := servicesync.Apply(ctx, &s.engine.Node, wanted, servicesync.Options{Origins: want.ServicePaths, RecordsOnly: true, Partial: true})
-	_, err := servicesync.DeleteRecords(ctx, &s.engine.Node, func(one *corev1.Service, origin string) bool {
+	_, _, refused := servicesync.Apply(ctx, s.engine, wanted, servicesync.Options{Origins: want.ServicePaths, RecordsOnly: true, Partial: true})
+	_, err := servicesync.DeleteRecords(ctx, s.engine, func(one *corev1.Service, origin string) bool {
 		if origin == "" || wanted[one.Namespace+"/"+one.Name] != nil {
 			return false
 		}
@@ -193,7 +193,7 @@ const maxServiceNotes = 20
 func (s *services) run(ctx context.Context) {
 	for {
 		every := servicesEvery
-		omitted, err := servicesync.Sync(ctx, &s.engine.Node)
+		omitted, err := servicesync.Sync(ctx, s.engine)
 		if s.synchronized(ctx, omitted, err); err != nil {
 			every = servicesRetry // a pod may have changed while it was read
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
@@ -21,7 +20,7 @@ import (
 // TestUnserved checks that a Service without endpoints is reported once, after unservedAfter, and when it has one again.
 func TestUnserved(t *testing.T) {
 	var warned []string
-	s := newServices(&run.Engine{Node: node.Node{Warn: func(l problem.List) { warned = append(warned, l.String()) }}}, func() {})
+	s := newServices(&node.Node{Warn: func(l problem.List) { warned = append(warned, l.String()) }}, func() {})
 	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	without := []*corev1.Service{web}
 	begun := time.Now()
@@ -43,7 +42,7 @@ func TestServicesThatDoNotWork(t *testing.T) {
 	settings := nodeconfig.Default()
 	settings.RootDir = t.TempDir()
 	warned := ""
-	s := newServices(&run.Engine{Node: node.Node{Settings: settings, Warn: func(l problem.List) { warned += l.String() + "\n" }}}, func() {})
+	s := newServices(&node.Node{Settings: settings, Warn: func(l problem.List) { warned += l.String() + "\n" }}, func() {})
 	one := func(name string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}

@@ -21,7 +21,7 @@ import (
 type sources struct {
 	ctx     context.Context
 	node    *node.Node
-	engine  *run.Engine
+	engine  *run.Node
 	options Options
 	changed chan struct{} // receives a signal when the content may have changed
 
@@ -40,8 +40,8 @@ type sources struct {
 
 // newSources starts to watch the sources. changed, which has a buffer, receives signals. The watch ends when ctx ends or close is called. close
 // returns when the watch has ended.
-func newSources(ctx context.Context, e *run.Engine, o Options, changed chan struct{}) (*sources, error) {
-	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: changed}
+func newSources(ctx context.Context, e *run.Node, o Options, changed chan struct{}) (*sources, error) {
+	s := &sources{ctx: ctx, node: e, engine: e, options: o, strict: e.Settings.StrictSources, changed: changed}
 	found := identitiesFile.Examine(ctx, e.Layout().DirIdentities())
 	switch found.State {
 	case statefile.Intact, statefile.Newer:

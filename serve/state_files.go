@@ -18,7 +18,7 @@ const stateFilesEvery = 30 * time.Second
 // stateFiles knows which state files of the host podrun cannot use, for /readyz. It does not examine the files of
 // pods: a pod's status shows those.
 type stateFiles struct {
-	engine *run.Engine
+	engine *run.Node
 
 	mu     sync.Mutex
 	faults []*statefile.Fault

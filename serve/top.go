@@ -45,7 +45,7 @@ const topInterval = 1100 * time.Millisecond
 // Top measures the usage of the running pods that match, by namespace and name. It requests the
 // usage from the running supervisor. If there is none, it requests it from the runtime. If the
 // first sample has no rates, it takes a second one. The error is of kind Runtime.
-func Top(ctx context.Context, e *run.Engine, sel lookup.Selector) ([]PodUsage, error) {
+func Top(ctx context.Context, e *run.Node, sel lookup.Selector) ([]PodUsage, error) {
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {
 		if s, err := serveSummary(ctx, e.Layout()); err == nil || ctx.Err() != nil {
@@ -73,7 +73,7 @@ func Top(ctx context.Context, e *run.Engine, sel lookup.Selector) ([]PodUsage, e
 	}
 	out := podUsages(summary, sel, time.Now(), window)
 	for i := range out {
-		if pod := lookup.StoredPod(&e.Node, out[i].ID); pod != nil {
+		if pod := lookup.StoredPod(e, out[i].ID); pod != nil {
 			out[i].Labels = pod.Labels
 		}
 	}

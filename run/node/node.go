@@ -24,6 +24,9 @@ import (
 // Node is the state that all pods of a process share. Its fields are set once; it is safe for
 // concurrent use.
 type Node struct {
+	// ServicesSynced is set when an operation has brought the names and rules of Services up to date.
+	ServicesSynced atomic.Bool
+
 	Client   *cri.Client
 	Settings nodeconfig.Settings
 	Emit     event.Sink         // receives the events of all pods

@@ -134,11 +134,11 @@ func clusterTest(t *testing.T, test func(t *testing.T, r *rig)) {
 		test(t, r)
 		r.end()
 		e := r.engine()
-		known, err := lookup.Find(context.Background(), &e.Node, lookup.Selector{})
+		known, err := lookup.Find(context.Background(), e, lookup.Selector{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.DeletePods(context.Background(), known, run.DeleteOptions{}); err != nil {
+		if _, err := run.DeletePods(context.Background(), e, known, run.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -165,9 +165,9 @@ func removeGroups(t *testing.T, root string) {
 	}
 }
 
-func (r *rig) engine() *run.Engine {
-	return &run.Engine{Node: node.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun-node test",
-		Emit: func(event.Event) {}, Warn: r.warn}}
+func (r *rig) engine() *run.Node {
+	return &node.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun-node test",
+		Emit: func(event.Event) {}, Warn: r.warn}
 }
 
 func (r *rig) warn(l problem.List) {
@@ -216,7 +216,7 @@ func (r *rig) start() {
 	emit := e.Emit
 	e.Emit = func(o event.Event) { r.cluster.Note(o); emit(o) }
 	e.Observer.Status, e.ClusterServices = r.cluster.Status, r.cluster.Services
-	s := supervisor.New(&e.Node, supervisor.Options{Sources: r, Changed: changed, AllowKubelet: true, Reports: r.cluster})
+	s := supervisor.New(e, supervisor.Options{Sources: r, Changed: changed, AllowKubelet: true, Reports: r.cluster})
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	loops.Go(func() { r.cluster.Run(ctx) })
@@ -244,7 +244,7 @@ func (s fileSource) Read(ctx context.Context) (*source.Snapshot, *source.Desired
 // startServe starts serve, without a cluster.
 func (r *rig) startServe() {
 	r.changed = make(chan struct{}, 1)
-	s := supervisor.New(&r.engine().Node, supervisor.Options{Sources: fileSource{r}, Changed: r.changed, AllowKubelet: true})
+	s := supervisor.New(r.engine(), supervisor.Options{Sources: fileSource{r}, Changed: r.changed, AllowKubelet: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

@@ -162,7 +162,7 @@ func (s *statuses) read(ctx context.Context, pod *corev1.Pod) {
 	if name == pod.Name && !s.cluster.hosted(pod.UID) {
 		return
 	}
-	views, err := lookup.Pods(ctx, &s.cluster.node.Engine.Node, lookup.Selector{Namespace: pod.Namespace, Names: []string{name}})
+	views, err := lookup.Pods(ctx, s.cluster.node.Engine, lookup.Selector{Namespace: pod.Namespace, Names: []string{name}})
 	if err != nil || len(views) != 1 || name == pod.Name && views[0].Object.UID != pod.UID {
 		return
 	}

@@ -26,7 +26,7 @@ type Change struct {
 	Kind ChangeKind
 	Pod  Pod // the current pod; for Remove, the previous one
 	// Objects has only this pod and the objects to which it can refer, as the input of
-	// run.Engine.Apply. It is nil for Remove.
+	// run.Apply. It is nil for Remove.
 	Objects *manifest.Objects
 	// What lists what an Update or Reconcile changes: paths of fields (spec.containers[0].image),
 	// objects (ConfigMap shop/web), or "source file".

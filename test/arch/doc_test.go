@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/test/ring"
 )
 
-// These expressions match names in backticks on a page: run/next.go, or run.Engine.Apply, which
+// These expressions match names in backticks on a page: run/next.go, or run.Apply, which
 // begins with the last element of the package's path.
 var (
 	codeInPage = regexp.MustCompile("`([^`\n]+)`")
@@ -80,7 +80,7 @@ func TestArchitecturePages(t *testing.T) {
 	}
 }
 
-// declared lists the declarations of packages, in the format run.Next and run.Engine.Apply, and the
+// declared lists the declarations of packages, in the format run.Next and run.Apply, and the
 // names of the packages.
 func declared(all tree) (names, packages map[string]bool) {
 	names, packages = map[string]bool{}, map[string]bool{}
@@ -111,7 +111,7 @@ func declared(all tree) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// receiver returns "Engine." for a method of Engine or *Engine.
+// receiver returns "Node." for a method of Node or *Node.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""

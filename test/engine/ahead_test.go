@@ -174,7 +174,7 @@ func TestCreatedAheadOfFailure(t *testing.T) {
 // count.
 func (r *rig) restartsOf(name string) string {
 	r.t.Helper()
-	views, err := lookup.Pods(r.t.Context(), &r.engine().Node, lookup.Selector{})
+	views, err := lookup.Pods(r.t.Context(), r.engine(), lookup.Selector{})
 	if err != nil || len(views) != 1 {
 		r.t.Fatal(views, err)
 	}
@@ -361,7 +361,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 		want string // the expected state of j afterwards
 	}{
 		"stop": {func(r *rig) {
-			r.noError(r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}))
+			r.noError(run.Stop(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}))
 			if got := r.restartsOf("j"); got != "waiting 0" {
 				r.t.Errorf("j of the stopped pod: %s", got)
 			}
@@ -385,7 +385,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 		}, "exited 0 0"},
 		"delete": {func(r *rig) { r.mustDelete() }, "exited 0 0"},
 		"wait": {func(r *rig) {
-			if result := r.engine().Wait(r.t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}); result.Err != nil {
+			if result := run.Wait(r.t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}); result.Err != nil {
 				r.t.Error(result.Err)
 			}
 		}, "exited 0 0"},
@@ -432,7 +432,7 @@ func TestInitAheadInterrupted(t *testing.T) {
 		if got := r.restartsOf("j"); got != "exited 0 0" {
 			t.Errorf("j: %s", got)
 		}
-		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+		views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 		if err != nil || views[0].Object.Status.Phase != corev1.PodRunning {
 			t.Errorf("%v", err)
 		}

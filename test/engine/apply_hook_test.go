@@ -185,7 +185,7 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		deleted := make(chan error, 1)
 		go func() {
-			deleted <- errorOf(r.engine().DeletePods(ctx, known, run.DeleteOptions{}))
+			deleted <- errorOf(run.DeletePods(ctx, r.engine(), known, run.DeleteOptions{}))
 		}()
 		time.Sleep(5 * time.Second)
 		cancel(errCtrlC)
@@ -247,7 +247,7 @@ func TestFailedHookOfAnInterruptedKill(t *testing.T) {
 					}
 				}
 			}
-			results, err := e.ApplyPods(t.Context(), load(t, podText("web", "Always", hooked)), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			results, err := run.ApplyPods(t.Context(), e, load(t, podText("web", "Always", hooked)), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 			if err != nil || len(results) != 1 || len(marked) != 1 || !strings.Contains(marked[0], string(lifecycle.HookFailed)) {
 				t.Errorf("%v %v; before the kill, the marks are %q", results, err, marked)
 			}

@@ -29,7 +29,7 @@ func TestUpgradeKeepsServedVolumes(t *testing.T) {
 	}
 	apply := func(objects *manifest.Objects, want run.Outcome) critest.Container {
 		t.Helper()
-		results, err := r.engine().ApplyPods(context.Background(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := run.ApplyPods(context.Background(), r.engine(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil || results[0].Err != nil || results[0].Outcome != want {
 			t.Fatalf("apply: %+v, %v; want %s", results, err, want)
 		}

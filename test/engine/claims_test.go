@@ -111,7 +111,7 @@ func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 		known := r.known()
 		done := make(chan []run.Result, 1)
 		go func() {
-			results, _ := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{DeleteVolumes: true})
+			results, _ := run.DeletePods(t.Context(), r.engine(), known, run.DeleteOptions{DeleteVolumes: true})
 			done <- results
 		}()
 		time.Sleep(10 * time.Second)

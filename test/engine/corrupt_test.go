@@ -62,7 +62,7 @@ func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 			bad := r.mustApply(podText("bad", "Always", spec), run.OutcomeCreated)
 			spoil(t, r.layout().Checkpoint(bad.ID.UID), how)
 
-			views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{Namespace: "default"})
+			views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{Namespace: "default"})
 			if err != nil || len(views) != 2 {
 				t.Fatalf("get: %d pods, %v", len(views), err)
 			}
@@ -73,7 +73,7 @@ func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 			if v := views[1]; v.Broken != nil || v.Object.Status.Phase != corev1.PodRunning || v.Object.Status.Reason != "" {
 				t.Errorf("get shows %v: %v, %+v", v.ID, v.Broken, v.Object.Status)
 			}
-			if _, err := imagestore.List(t.Context(), &r.engine().Node); err != nil {
+			if _, err := imagestore.List(t.Context(), r.engine()); err != nil {
 				t.Errorf("image ls: %v", err)
 			}
 			if _, _, err := r.engine().Prepare(t.Context(), load(t, podText("new", "Always", spec)), run.PrepareOptions{AllowKubelet: true}); err != nil {
@@ -99,7 +99,7 @@ func (r *rig) goneByDelete(name string) {
 	if len(results) != 1 || results[0].Err != nil {
 		r.t.Fatalf("delete: %+v", results)
 	}
-	if left, err := lookup.Find(r.t.Context(), &r.engine().Node, lookup.Selector{Names: []string{name}}); err != nil || len(left) > 0 {
+	if left, err := lookup.Find(r.t.Context(), r.engine(), lookup.Selector{Names: []string{name}}); err != nil || len(left) > 0 {
 		r.t.Errorf("still there: %v, %v", left, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	}
 	var names []string
 	for _, sel := range []lookup.Selector{{}, {Namespace: "default"}, {Namespace: "ns"}, {Namespace: "default", Names: []string{"without"}}, {UID: "without"}} {
-		found, err := lookup.Find(t.Context(), &r.engine().Node, sel)
+		found, err := lookup.Find(t.Context(), r.engine(), sel)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	if got, want := strings.Join(names, " "), "/without ns/web | | ns/web | /without | /without |"; got != want {
 		t.Errorf("found %q, want %q", got, want)
 	}
-	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+	views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 	if err != nil || len(views) != 2 || views[0].Object.Status.Phase != corev1.PodUnknown {
 		t.Errorf("get: %+v, %v", views, err)
 	}
@@ -181,7 +181,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				f.Close()
 				spoil(t, file, how)
 			}
-			views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+			views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 			if err != nil || len(views) != 1 || views[0].Broken != nil || views[0].Object.Status.Phase != corev1.PodRunning {
 				t.Fatalf("get: %+v, %v", views, err)
 			}
@@ -193,7 +193,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			}
 			r.mustApply(pod, again)
 			r.mustApply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-			r.noError(r.engine().Stop(t.Context(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}))
+			r.noError(run.Stop(t.Context(), r.engine(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}))
 			r.mustDelete()
 		})
 	}
@@ -236,10 +236,10 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	r.settings.ResolvConf = t.TempDir() // a directory, which cannot be read as a file
 	wantErr(t, r.apply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")).Err, problem.Runtime, "resolver")
-	if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 {
+	if views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{}); err != nil || len(views) != 1 {
 		t.Errorf("get: %+v, %v", views, err)
 	}
-	if _, err := imagestore.List(t.Context(), &r.engine().Node); err != nil {
+	if _, err := imagestore.List(t.Context(), r.engine()); err != nil {
 		t.Errorf("image ls: %v", err)
 	}
 	r.mustDelete()

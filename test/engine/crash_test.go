@@ -50,28 +50,28 @@ func TestHelperPodrun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &run.Engine{Node: node.Node{Client: client, Settings: job.Settings, Invocation: run.NewInvocation(), Command: "podrun child"}}
+	e := &node.Node{Client: client, Settings: job.Settings, Invocation: run.NewInvocation(), Command: "podrun child"}
 	if err := job.do(t, e); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (j childJob) do(t *testing.T, e *run.Engine) error {
+func (j childJob) do(t *testing.T, e *run.Node) error {
 	if j.Manifest != "" {
-		results, err := e.ApplyPods(t.Context(), load(t, j.Manifest), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := run.ApplyPods(t.Context(), e, load(t, j.Manifest), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil {
 			return err
 		}
 		return results[0].Err
 	}
-	known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
+	known, err := lookup.Find(t.Context(), e, lookup.Selector{})
 	if err != nil {
 		return err
 	}
 	if j.Stop {
-		return e.Stop(t.Context(), known, run.DeleteOptions{})[0].Err
+		return run.Stop(t.Context(), e, known, run.DeleteOptions{})[0].Err
 	}
-	results, err := e.DeletePods(t.Context(), known, run.DeleteOptions{})
+	results, err := run.DeletePods(t.Context(), e, known, run.DeleteOptions{})
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
 	r.killAt(step{method: "RunPodSandbox"}, false, text)
-	if known, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(known) != 1 {
+	if known, err := lookup.Find(t.Context(), r.engine(), lookup.Selector{}); err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
 	wantErr(t, r.apply(text).Err, problem.Image, "registry.example/absent:1")

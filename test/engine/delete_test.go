@@ -191,13 +191,13 @@ func TestDeleteTwice(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	e := r.engine()
-	known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
+	known, err := lookup.Find(t.Context(), e, lookup.Selector{})
 	if err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
 	// Each delete uses the same list of found pods, like two concurrent commands.
 	for range 3 {
-		results, err := e.DeletePods(t.Context(), known, run.DeleteOptions{})
+		results, err := run.DeletePods(t.Context(), e, known, run.DeleteOptions{})
 		if err != nil || results[0].Err != nil {
 			t.Fatalf("%v, %v", results, err)
 		}
@@ -276,7 +276,7 @@ func TestDeleteRefusesStrangers(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
 	createForeignPod(t, r.rt, id, true)
 	r.rt.ForgetCalls()
-	results, err := r.engine().DeletePods(t.Context(), []run.Known{{ID: id}}, run.DeleteOptions{})
+	results, err := run.DeletePods(t.Context(), r.engine(), []run.Known{{ID: id}}, run.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,12 +327,12 @@ func TestWaitTimesOutAtOnce(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(one("Always"), run.OutcomeCreated)
 		e := r.engine()
-		known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
+		known, err := lookup.Find(t.Context(), e, lookup.Selector{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		clear := r.rt.Fault("ListContainers", critest.Fault{When: critest.Hang})
-		result := e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Second})
+		result := run.Wait(t.Context(), e, known[0], run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Second})
 		wantErr(t, result.Err, problem.Deadline, "timed out after 1s")
 		clear()
 		r.mustDelete()

@@ -23,7 +23,7 @@ import (
 // terminating.
 func (r *rig) endpoint() (out []bool) {
 	r.t.Helper()
-	services, err := servicesync.List(r.t.Context(), &r.engine().Node, "")
+	services, err := servicesync.List(r.t.Context(), r.engine(), "")
 	if err != nil || len(services) != 1 || len(services[0].Slices) == 0 || len(services[0].Slices[0].Endpoints) != 1 {
 		r.t.Fatalf("%+v, %v", services, err)
 	}
@@ -35,7 +35,7 @@ func (r *rig) applyWebService() {
 	r.t.Helper()
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP"}}}}
-	if _, _, err := servicesync.Apply(r.t.Context(), &r.engine().Node, map[string]*corev1.Service{"default/web": s}, servicesync.Options{RecordsOnly: true}); err != nil {
+	if _, _, err := servicesync.Apply(r.t.Context(), r.engine(), map[string]*corev1.Service{"default/web": s}, servicesync.Options{RecordsOnly: true}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -83,7 +83,7 @@ func TestStoppingIsAnnounced(t *testing.T) {
 		begun, announced := time.Now(), time.Time{}
 		e := r.engine()
 		e.Observer.Stopping = func(identity.Pod) { announced = time.Now() }
-		if _, err := e.DeletePods(t.Context(), r.known(), run.DeleteOptions{}); err != nil {
+		if _, err := run.DeletePods(t.Context(), e, r.known(), run.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if announced.IsZero() || announced.Sub(begun) > time.Second {
@@ -116,7 +116,7 @@ func TestReadinessDuringPreStop(t *testing.T) {
 		r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 30", "containers:",
 			"- {name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [drain]}}}, livenessProbe: {exec: {command: [live]}, periodSeconds: 1}, readinessProbe: {exec: {command: [ready]}, periodSeconds: 1, failureThreshold: 2}}"), run.OutcomeCreated)
 		known := r.known()
-		if err := r.engine().Wait(t.Context(), known[0], run.WaitOptions{For: "ready", Timeout: testTimeout}).Err; err != nil {
+		if err := run.Wait(t.Context(), r.engine(), known[0], run.WaitOptions{For: "ready", Timeout: testTimeout}).Err; err != nil {
 			t.Fatal(err)
 		}
 		id := r.rt.Containers()[0].ID
@@ -134,7 +134,7 @@ func TestReadinessDuringPreStop(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := r.engine().DeletePods(context.WithoutCancel(t.Context()), known, run.DeleteOptions{})
+			_, err := run.DeletePods(context.WithoutCancel(t.Context()), r.engine(), known, run.DeleteOptions{})
 			done <- err
 		}()
 		time.Sleep(10 * time.Second)

@@ -23,7 +23,7 @@ func (r *rig) journaled() (all, described []string) {
 	for _, e := range events {
 		all = append(all, e.Reason)
 	}
-	if events, err = lookup.Events(&r.engine().Node, r.known()[0].ID.UID); err != nil {
+	if events, err = lookup.Events(r.engine(), r.known()[0].ID.UID); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, e := range events {
@@ -39,7 +39,7 @@ func TestEventsOfAReplacedPod(t *testing.T) {
 	t.Parallel()
 	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	force := func(r *rig, text string) ([]run.Result, error) {
-		return r.engine().ApplyPods(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: true})
+		return run.ApplyPods(r.t.Context(), r.engine(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: true})
 	}
 	created := []string{"Pulled", "Created", "Started"}
 	for name, tc := range map[string]struct {
@@ -48,7 +48,7 @@ func TestEventsOfAReplacedPod(t *testing.T) {
 	}{
 		"apply --force": {func(r *rig) ([]run.Result, error) { return force(r, one) }, true},
 		"restart": {func(r *rig) ([]run.Result, error) {
-			return r.engine().Restart(r.t.Context(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			return run.Restart(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		}, true},
 		"replaced": {func(r *rig) ([]run.Result, error) {
 			return []run.Result{r.apply(podText("web", "Always", "hostname: other", "containers: [{name: app, image: registry.example/app:1}]"))}, nil

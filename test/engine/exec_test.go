@@ -22,13 +22,13 @@ import (
 func (r *rig) execIn(ctx context.Context, o access.ExecOptions) (stdout, stderr string, code int, err error) {
 	r.t.Helper()
 	e := r.engine()
-	target, err := access.Find(r.t.Context(), &e.Node, "default", "web", "")
+	target, err := access.Find(r.t.Context(), e, "default", "web", "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	var out, errs strings.Builder
 	o.Out, o.Err = &out, &errs
-	code, err = access.Exec(ctx, &e.Node, target, o)
+	code, err = access.Exec(ctx, e, target, o)
 	return out.String(), errs.String(), code, err
 }
 
@@ -99,23 +99,23 @@ func TestExecContainerEnds(t *testing.T) {
 	r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
 	defer r.mustDelete()
 	e := r.engine()
-	target, err := access.Find(t.Context(), &e.Node, "default", "web", "app")
+	target, err := access.Find(t.Context(), e, "default", "web", "app")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := writerFunc(func([]byte) error { return r.rt.Client().StopContainer(context.Background(), target.ID, 0) })
 	var out strings.Builder
 	o := access.ExecOptions{Command: []string{"sh", "-c", "echo up; sleep 1000"}, Streams: access.Streams{Out: stop, Err: &out}}
-	if code, err := access.Exec(t.Context(), &e.Node, target, o); err != nil || code != 137 {
+	if code, err := access.Exec(t.Context(), e, target, o); err != nil || code != 137 {
 		t.Errorf("code %d, %v", code, err)
 	}
 	for _, limit := range []time.Duration{0, time.Second} {
 		o.Timeout = limit
-		_, err = access.Exec(t.Context(), &e.Node, target, o)
+		_, err = access.Exec(t.Context(), e, target, o)
 		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has just exited with 137")
 		wantHint(t, err, "run 'podrun logs web -c app' to show its output, or 'podrun restart web' to restart the pod")
 	}
-	_, err = access.Find(t.Context(), &e.Node, "default", "web", "app")
+	_, err = access.Find(t.Context(), e, "default", "web", "app")
 	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it exited with 137")
 	wantHint(t, err, "'podrun restart web' to restart the pod")
 }
@@ -138,14 +138,14 @@ func TestExecDuringAReplacement(t *testing.T) {
 		for r.callsTo("CreateContainer") < 2 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		_, err := access.Find(t.Context(), &r.engine().Node, "default", "web", "")
+		_, err := access.Find(t.Context(), r.engine(), "default", "web", "")
 		if e, ok := errors.AsType[*problem.Error](err); !ok || !strings.Contains(e.Hint, "run 'podrun wait web --for=started', then repeat the command") {
 			t.Errorf("the error is %v", err)
 		}
 		if result := <-done; result.Err != nil {
 			t.Error(result.Err)
 		}
-		if _, err := access.Find(t.Context(), &r.engine().Node, "default", "web", ""); err != nil {
+		if _, err := access.Find(t.Context(), r.engine(), "default", "web", ""); err != nil {
 			t.Error(err)
 		}
 		r.mustDelete()

@@ -280,11 +280,11 @@ func deleteFault(t *testing.T, at step, m mishap) {
 	_, hit := r.hitBy(m, at, func(ctx context.Context) {
 		e := r.engine()
 		var known []run.Known
-		if known, err = lookup.Find(ctx, &e.Node, lookup.Selector{}); err != nil {
+		if known, err = lookup.Find(ctx, e, lookup.Selector{}); err != nil {
 			return
 		}
 		var results []run.Result
-		results, err = e.DeletePods(ctx, known, run.DeleteOptions{Timeout: m.timeout})
+		results, err = run.DeletePods(ctx, e, known, run.DeleteOptions{Timeout: m.timeout})
 		if err == nil {
 			err = results[0].Err
 		}

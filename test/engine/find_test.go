@@ -31,7 +31,7 @@ func TestFindByName(t *testing.T) {
 		"all pods":          {lookup.Selector{Namespace: "default"}, 3, false},
 	} {
 		r.rt.ForgetCalls()
-		known, err := lookup.Find(t.Context(), &r.engine().Node, test.sel)
+		known, err := lookup.Find(t.Context(), r.engine(), test.sel)
 		if err != nil || len(known) != test.want {
 			t.Errorf("%s: %d pods, %v; want %d", name, len(known), err, test.want)
 		}

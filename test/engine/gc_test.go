@@ -35,7 +35,7 @@ func TestGC(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dry := range []bool{true, false} {
-		found, err := r.engine().GC(t.Context(), run.GCOptions{DryRun: dry})
+		found, err := run.GC(t.Context(), r.engine(), run.GCOptions{DryRun: dry})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestGC(t *testing.T) {
 			t.Errorf("dry %v: %d leftovers: %+v", dry, len(got), got)
 		}
 	}
-	if found, err := r.engine().GC(t.Context(), run.GCOptions{}); err != nil || len(found) != 1 {
+	if found, err := run.GC(t.Context(), r.engine(), run.GCOptions{}); err != nil || len(found) != 1 {
 		t.Errorf("again: %+v, %v", found, err)
 	}
 	known := r.known()
@@ -95,7 +95,7 @@ func TestGCKeepsAPodThatIsUsedAgain(t *testing.T) {
 			}
 		})
 	}
-	found, err := e.GC(t.Context(), run.GCOptions{})
+	found, err := run.GC(t.Context(), e, run.GCOptions{})
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}

@@ -35,10 +35,10 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 				return
 			}
 			wantErr(t, deleted[0].Err, problem.Runtime, "remove sandbox", "the runtime still lists the object", "restart the runtime")
-			if left, err := r.engine().GC(t.Context(), run.GCOptions{}); err == nil || len(left) != 1 || left[0].Removed {
+			if left, err := run.GC(t.Context(), r.engine(), run.GCOptions{}); err == nil || len(left) != 1 || left[0].Removed {
 				t.Errorf("gc: %+v, %v", left, err)
 			}
-			if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 {
+			if views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{}); err != nil || len(views) != 1 {
 				t.Errorf("get: %d pods, %v", len(views), err)
 			}
 		})
@@ -62,7 +62,7 @@ func TestGetShowsALeftoverOnce(t *testing.T) {
 		if name == "with one that runs" {
 			startIn(t, r)
 		}
-		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+		views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 		if err != nil || len(views) != 1 {
 			t.Fatalf("%s: %d pods, %v", name, len(views), err)
 		}
@@ -72,7 +72,7 @@ func TestGetShowsALeftoverOnce(t *testing.T) {
 		}
 	}
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+	views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 	if err != nil || len(views) != 1 || views[0].Pod == nil || readiness(views[0].Object.Status) != corev1.ConditionTrue {
 		t.Errorf("shown in addition to the pod: %+v, %v", views, err)
 	}

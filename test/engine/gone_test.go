@@ -56,7 +56,7 @@ func TestOperationsOnGoneContainers(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
 		e := r.engine()
-		target, err := access.Find(t.Context(), &e.Node, "default", "web", "app")
+		target, err := access.Find(t.Context(), e, "default", "web", "app")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,11 +68,11 @@ func TestOperationsOnGoneContainers(t *testing.T) {
 			for _, limit := range []time.Duration{0, time.Second} {
 				defer r.rt.Fault("Exec", fault)()
 				defer r.rt.Fault("ExecSync", fault)()
-				code, err := access.Exec(t.Context(), &e.Node, target, access.ExecOptions{Command: talk, Timeout: limit, Streams: streams})
+				code, err := access.Exec(t.Context(), e, target, access.ExecOptions{Command: talk, Timeout: limit, Streams: streams})
 				wantGone(t, code, err, c.want, c.hint)
 			}
 			defer r.rt.Fault("Attach", fault)()
-			wantGone(t, 0, access.Attach(t.Context(), &e.Node, target, streams), c.want, c.hint)
+			wantGone(t, 0, access.Attach(t.Context(), e, target, streams), c.want, c.hint)
 		}
 		r.mustDelete()
 	}
@@ -104,21 +104,21 @@ func TestExecWhileTheProcessIsKilled(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
 		e := r.engine()
-		target, err := access.Find(t.Context(), &e.Node, "default", "web", "app")
+		target, err := access.Find(t.Context(), e, "default", "web", "app")
 		if err != nil {
 			t.Fatal(err)
 		}
 		fault := critest.Fault{When: critest.Before, Times: 1, Err: status.Error(codes.Unknown, goneTexts[4])}
 		o := access.ExecOptions{Command: talk, Timeout: time.Second}
 		r.rt.Fault("ExecSync", fault)
-		code, err := access.Exec(t.Context(), &e.Node, target, o)
+		code, err := access.Exec(t.Context(), e, target, o)
 		wantErr(t, err, problem.Failed, "container app: exec: error executing setns process: exit status 1")
 		if code != access.ExecNotExecutable {
 			t.Errorf("code %d", code)
 		}
 		r.rt.Fault("ExecSync", fault)
 		time.AfterFunc(200*time.Millisecond, func() { stopContainer(r, target.ID) })
-		code, err = access.Exec(t.Context(), &e.Node, target, o)
+		code, err = access.Exec(t.Context(), e, target, o)
 		wantGone(t, code, err, "pod default/web: container app: is not running: it has just exited with 137 (Error)", "'podrun logs web -c app'")
 		r.mustDelete()
 	})
@@ -132,19 +132,19 @@ func TestLogsOfARemovedContainer(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(execPod, run.OutcomeCreated)
 		e := r.engine()
-		logs, err := access.Logs(t.Context(), &e.Node, access.LogsRequest{Namespace: "default", Name: "web", All: true})
+		logs, err := access.Logs(t.Context(), e, access.LogsRequest{Namespace: "default", Name: "web", All: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := logs[0]
 		lost := fs.ErrNotExist
-		if err := access.ExplainLog(t.Context(), &e.Node, l, lost); !errors.Is(err, lost) {
+		if err := access.ExplainLog(t.Context(), e, l, lost); !errors.Is(err, lost) {
 			t.Errorf("a missing log of a container that exists: %v", err)
 		}
 		r.mustDelete()
 		src := podlog.Source{Container: l.Container, Path: l.Path, State: string(l.State),
-			Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, &e.Node, l.ID) },
-			Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, &e.Node, l, err) }}
+			Alive:   func(ctx context.Context) (bool, error) { return access.Alive(ctx, e, l.ID) },
+			Missing: func(ctx context.Context, err error) error { return access.ExplainLog(ctx, e, l, err) }}
 		var out strings.Builder
 		err = podlog.Stream(t.Context(), src, podlog.Output{Stdout: &out, Stderr: &out}, podlog.Options{Follow: follow})
 		wantGone(t, 0, err, "pod default/web: not found: it has just been removed", "run 'podrun get -A' to list all pods")
@@ -158,12 +158,12 @@ func TestLogsDuringARemoval(t *testing.T) {
 		r := newRig(t)
 		r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
 		e := r.engine()
-		logs, err := access.Logs(t.Context(), &e.Node, access.LogsRequest{Namespace: "default", Name: "web", All: true})
+		logs, err := access.Logs(t.Context(), e, access.LogsRequest{Namespace: "default", Name: "web", All: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		stopContainer(r, logs[0].ID)
-		if err := access.ExplainLog(t.Context(), &e.Node, logs[0], fs.ErrNotExist); !errors.Is(err, fs.ErrNotExist) {
+		if err := access.ExplainLog(t.Context(), e, logs[0], fs.ErrNotExist); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a missing log of a container that exists: %v", err)
 		}
 		time.AfterFunc(200*time.Millisecond, func() {
@@ -171,7 +171,7 @@ func TestLogsDuringARemoval(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		err = access.ExplainLog(t.Context(), &e.Node, logs[0], fs.ErrNotExist)
+		err = access.ExplainLog(t.Context(), e, logs[0], fs.ErrNotExist)
 		wantGone(t, 0, err, "pod default/web: container app: not found: it has just been removed", "run 'podrun describe web' for details")
 		r.mustDelete()
 	})

@@ -171,7 +171,7 @@ func TestServeKeepsVolumeOfManifest(t *testing.T) {
 		if got := s.got("web").Spec.Containers[0].Image; got != "registry.example/app:1" {
 			t.Errorf("the pod has the image %s", got)
 		}
-		if results, err := s.engine().Restart(t.Context(), s.pod("web"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err == nil && results[0].Err == nil {
+		if results, err := run.Restart(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err == nil && results[0].Err == nil {
 			t.Errorf("restart: %+v", results)
 		}
 		s.same(again)
@@ -190,7 +190,7 @@ func TestChangeKeepsVolumeOfAPIServer(t *testing.T) {
 	}
 	objects := load(t, withClaim("web", "registry.example/app:1"), hostVolume("hostPath: {path: "+dir+"}"))
 	objects.Volumes["pv"] = manifest.OfAPIServer(objects.Volumes["pv"])
-	results, err := r.engine().ApplyPods(t.Context(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	results, err := run.ApplyPods(t.Context(), r.engine(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}

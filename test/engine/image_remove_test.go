@@ -49,7 +49,7 @@ func TestRemoveImages(t *testing.T) {
 				if profile.Name == critest.CRIO().Name && test.crio != "" {
 					refused, removes, left = test.crio, nil, []string{app, stable, other, single}
 				}
-				removed, err := imagestore.Remove(t.Context(), &r.engine().Node, test.args, test.force)
+				removed, err := imagestore.Remove(t.Context(), r.engine(), test.args, test.force)
 				if refused != "" {
 					wantErr(t, err, problem.Refused, refused)
 				} else if err != nil {
@@ -63,7 +63,7 @@ func TestRemoveImages(t *testing.T) {
 						t.Errorf("removed %v, want %q", removed, removes)
 					}
 				}
-				images, err := imagestore.List(t.Context(), &r.engine().Node)
+				images, err := imagestore.List(t.Context(), r.engine())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -26,7 +26,7 @@ import (
 func inside(t *testing.T) (*rig, access.Target) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1, command: [sh, -c, 'trap \"exit 0\" TERM; sleep 1000 & wait']}"), run.OutcomeCreated)
-	target, err := access.Find(t.Context(), &r.engine().Node, "default", "web", "")
+	target, err := access.Find(t.Context(), r.engine(), "default", "web", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestForwardOnIPv4(t *testing.T) {
 	listening := make(chan net.Addr, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- access.Forward(ctx, &r.engine().Node, access.ForwardOptions{Namespace: "default", Name: "web", Ports: []access.ForwardPort{{Remote: "9"}}, Addresses: []string{"0.0.0.0"},
+		done <- access.Forward(ctx, r.engine(), access.ForwardOptions{Namespace: "default", Name: "web", Ports: []access.ForwardPort{{Remote: "9"}}, Addresses: []string{"0.0.0.0"},
 			Listening: func(local net.Addr, _ int) { listening <- local },
 			Failed:    func(net.Addr, int, error) {}})
 	}()
@@ -74,7 +74,7 @@ func TestForwardFails(t *testing.T) {
 	listening, failed := make(chan net.Addr, 1), make(chan error, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- access.Forward(ctx, &r.engine().Node, access.ForwardOptions{Namespace: "default", Name: "web", Ports: []access.ForwardPort{{Remote: "9"}}, Addresses: []string{"127.0.0.1"},
+		done <- access.Forward(ctx, r.engine(), access.ForwardOptions{Namespace: "default", Name: "web", Ports: []access.ForwardPort{{Remote: "9"}}, Addresses: []string{"127.0.0.1"},
 			Listening: func(local net.Addr, _ int) { listening <- local },
 			Failed:    func(_ net.Addr, _ int, err error) { failed <- err }})
 	}()
@@ -112,7 +112,7 @@ func TestCopyWithoutTar(t *testing.T) {
 	defer r.mustDelete()
 	e, dir := r.engine(), t.TempDir()
 	ignore := access.CopyOptions{Warn: func(string) {}}
-	wantErr(t, access.CopyTo(t.Context(), &e.Node, target, filepath.Join(dir, "none"), "/tmp", nil, ignore), problem.Failed, "none: no such file")
+	wantErr(t, access.CopyTo(t.Context(), e, target, filepath.Join(dir, "none"), "/tmp", nil, ignore), problem.Failed, "none: no such file")
 	missing := errors.New(`rpc error: OCI runtime exec failed: exec failed: unable to start container process: exec: "tar": executable file not found in $PATH: unknown`)
 	r.rt.ScriptExec("app", func(cmd []string) *critest.Exec {
 		if cmd[0] == "tar" {
@@ -124,9 +124,9 @@ func TestCopyWithoutTar(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, access.CopyFrom(t.Context(), &e.Node, target, "/etc", filepath.Join(dir, "etc"), nil, ignore), problem.Failed, "its image has no tar")
-	wantErr(t, access.CopyTo(t.Context(), &e.Node, target, file, "/tmp", nil, ignore), problem.Failed, "its image has no tar")
-	wantErr(t, access.CopyFrom(t.Context(), &e.Node, target, "/etc", "", &bytes.Buffer{}, ignore), problem.Failed, "its image has no tar")
+	wantErr(t, access.CopyFrom(t.Context(), e, target, "/etc", filepath.Join(dir, "etc"), nil, ignore), problem.Failed, "its image has no tar")
+	wantErr(t, access.CopyTo(t.Context(), e, target, file, "/tmp", nil, ignore), problem.Failed, "its image has no tar")
+	wantErr(t, access.CopyFrom(t.Context(), e, target, "/etc", "", &bytes.Buffer{}, ignore), problem.Failed, "its image has no tar")
 	if entries, err := os.ReadDir(dir); len(entries) != 1 || err != nil {
 		t.Errorf("%v %v", entries, err)
 	}

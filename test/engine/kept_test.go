@@ -23,7 +23,7 @@ import (
 // shown returns the only pod, as `get` in another process shows it.
 func (r *rig) shown() *corev1.Pod {
 	r.t.Helper()
-	views, err := lookup.Pods(r.t.Context(), &r.engine().Node, lookup.Selector{})
+	views, err := lookup.Pods(r.t.Context(), r.engine(), lookup.Selector{})
 	if err != nil || len(views) != 1 {
 		r.t.Fatalf("%d pods, %v", len(views), err)
 	}
@@ -51,7 +51,7 @@ func TestTransitionTimesAreKept(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.engine().Wait(ctx, r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted})
+			run.Wait(ctx, r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted})
 		}()
 		for _, step := range []struct {
 			code int32
@@ -89,7 +89,7 @@ func TestEndedPodKeepsItsAddresses(t *testing.T) {
 				r.rt.Script("app", critest.Behavior{After: time.Second})
 				r.mustApply(podText("web", "OnFailure", spec+"containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 				before := r.shown().Status
-				if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
+				if result := run.Wait(t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
 					t.Fatal(result.Err)
 				}
 				for range 2 {
@@ -117,7 +117,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 		r.rt.Script("app", critest.Behavior{After: time.Second})
 		text := podText("web", "OnFailure", "containers: [{name: app, image: registry.example/app:1}]")
 		r.mustApply(text, run.OutcomeCreated)
-		if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
+		if result := run.Wait(t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
 			t.Fatal(result.Err)
 		}
 		for _, c := range r.rt.Containers() {
@@ -132,7 +132,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 		if n := len(r.rt.Containers()); n != 0 {
 			t.Errorf("%d containers were started of a pod that had ended", n)
 		}
-		if results, err := r.engine().Restart(t.Context(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Err != nil {
+		if results, err := run.Restart(t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Err != nil {
 			t.Errorf("restart: %v, %v", results, err)
 		}
 		if n := len(r.rt.Containers()); n != 1 {
@@ -217,7 +217,7 @@ func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 			}
 			return strings.Join(out, ", ")
 		}
-		stopped := r.engine().Stop(t.Context(), r.known(), run.DeleteOptions{})[0]
+		stopped := run.Stop(t.Context(), r.engine(), r.known(), run.DeleteOptions{})[0]
 		for from, status := range map[string]corev1.PodStatus{"stop": stopped.Status, "get": r.shown().Status} {
 			if stopped.Err != nil || exits(status) != want || status.Phase != corev1.PodFailed {
 				t.Errorf("%s: %v, %s, exits %q; want %q", from, stopped.Err, status.Phase, exits(status), want)

@@ -16,7 +16,7 @@ import (
 // got returns the pod as `get` shows it.
 func (r *rig) got(name string) *corev1.Pod {
 	r.t.Helper()
-	views, err := lookup.Pods(r.t.Context(), &r.engine().Node, lookup.Selector{Namespace: "default", Names: []string{name}})
+	views, err := lookup.Pods(r.t.Context(), r.engine(), lookup.Selector{Namespace: "default", Names: []string{name}})
 	if err != nil || len(views) != 1 {
 		r.t.Fatalf("%d pods: %v", len(views), err)
 	}

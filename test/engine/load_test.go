@@ -15,7 +15,7 @@ import (
 func TestLoadIntoAnotherRuntime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
-	_, err := imagestore.Load(t.Context(), &r.engine().Node, strings.NewReader("no archive"))
+	_, err := imagestore.Load(t.Context(), r.engine(), strings.NewReader("no archive"))
 	var e *problem.Error
 	if !errors.As(err, &e) || e.Kind != problem.Refused || !strings.Contains(err.Error(), "podrun can load images only into containerd, but the runtime is cri-o") || !strings.Contains(e.Hint, "skopeo copy docker-archive:FILE containers-storage:NAME") {
 		t.Errorf("%v", err)

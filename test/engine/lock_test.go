@@ -26,13 +26,13 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = e.ApplyPods(t.Context(), load(t, text), run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
+			_, err = run.ApplyPods(t.Context(), e, load(t, text), run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
 			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
-			known, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{})
+			known, err := lookup.Find(t.Context(), e, lookup.Selector{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := e.DeletePods(t.Context(), known, run.DeleteOptions{Timeout: time.Minute})
+			results, err := run.DeletePods(t.Context(), e, known, run.DeleteOptions{Timeout: time.Minute})
 			if err == nil {
 				err = results[0].Err
 			}

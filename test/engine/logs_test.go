@@ -21,7 +21,7 @@ func TestLogsOfExitedContainers(t *testing.T) {
 		time.Sleep(time.Minute)
 		finished := func(previous bool) time.Time {
 			t.Helper()
-			logs, err := access.Logs(t.Context(), &r.engine().Node, access.LogsRequest{Namespace: "default", Name: "web", Container: "app", Previous: previous})
+			logs, err := access.Logs(t.Context(), r.engine(), access.LogsRequest{Namespace: "default", Name: "web", Container: "app", Previous: previous})
 			if err != nil || len(logs) != 1 {
 				t.Fatalf("%v, %v", logs, err)
 			}

@@ -21,11 +21,11 @@ import (
 // endCommands are the commands that end a pod, with the error that they cause in an apply of the pod.
 var endCommands = map[string]func(r *rig) error{
 	"was deleted by process": func(r *rig) error {
-		results, err := r.engine().DeletePods(r.t.Context(), r.known(), run.DeleteOptions{})
+		results, err := run.DeletePods(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{})
 		return errorOf(results, err)
 	},
 	"was stopped by process": func(r *rig) error {
-		return errorOf(r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}), nil)
+		return errorOf(run.Stop(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}), nil)
 	},
 }
 
@@ -77,7 +77,7 @@ func TestEndWhileApplyWaits(t *testing.T) {
 						t.Errorf("calls %q, events %q", calls, r.reasons())
 					}
 					if reported == "was stopped by process" {
-						wantErr(t, r.engine().Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalReady}).Err, problem.Failed, reported)
+						wantErr(t, run.Wait(t.Context(), r.engine(), known[0], run.WaitOptions{For: lifecycle.GoalReady}).Err, problem.Failed, reported)
 					}
 					time.Sleep(2 * time.Hour)
 					if calls := r.rt.CallNames("StartContainer", "ExecSync"); len(calls) > 0 {
@@ -269,7 +269,7 @@ func TestGetWhilePodsComeAndGo(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := lookup.Pods(context.Background(), &e.Node, lookup.Selector{}); err != nil {
+				if _, err := lookup.Pods(context.Background(), e, lookup.Selector{}); err != nil {
 					t.Error(err)
 					return
 				}

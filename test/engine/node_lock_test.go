@@ -44,7 +44,7 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if _, err := r.engine().DeletePods(t.Context(), nil, run.DeleteOptions{}); err != nil || time.Since(begun) > time.Second {
+		if _, err := run.DeletePods(t.Context(), r.engine(), nil, run.DeleteOptions{}); err != nil || time.Since(begun) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		held.Unlock()
@@ -80,7 +80,7 @@ func TestWarningsWithoutTheNodeLock(t *testing.T) {
 				lock.Unlock()
 			}
 			pod := podText("web", "Always", spec, "containers: [{name: app, image: registry.example/app:1}]")
-			_, err := e.ApplyPods(t.Context(), load(t, pod), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			_, err := run.ApplyPods(t.Context(), e, load(t, pod), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 			if (err != nil) != (name == "refused") || warned != 1 {
 				t.Errorf("%s: %d warnings, %v", name, warned, err)
 			}

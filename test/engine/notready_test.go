@@ -19,11 +19,11 @@ func TestRuntimeNotReady(t *testing.T) {
 	spec := "containers: [{name: app, image: registry.example/app:1}]"
 	wantErr(t, r.apply(podText("web", "Always", spec)).Err, problem.Refused, "network is not ready: NetworkPluginNotReady cni config uninitialized")
 	r.mustApply(podText("host", "Always", "hostNetwork: true", spec), run.OutcomeCreated)
-	d, err := r.engine().Doctor(t.Context(), load(t, podText("web", "Always", spec)), run.DoctorOptions{AllowKubelet: true})
+	d, err := run.Doctor(t.Context(), r.engine(), load(t, podText("web", "Always", spec)), run.DoctorOptions{AllowKubelet: true})
 	if err != nil || d.Verdict != "fail" || d.Refusal() == nil {
 		t.Errorf("doctor: %s, %v", d.Verdict, err)
 	}
-	if d, err = r.engine().Doctor(t.Context(), load(t, podText("host", "Always", "hostNetwork: true", spec)), run.DoctorOptions{AllowKubelet: true}); err != nil || d.Refusal() != nil {
+	if d, err = run.Doctor(t.Context(), r.engine(), load(t, podText("host", "Always", "hostNetwork: true", spec)), run.DoctorOptions{AllowKubelet: true}); err != nil || d.Refusal() != nil {
 		t.Errorf("doctor of a pod on the host's network: %v, %v", d.Refusal(), err)
 	}
 	r.rt.SetCondition(runtimeapi.RuntimeReady, false, "", "")

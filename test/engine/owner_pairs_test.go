@@ -54,7 +54,7 @@ const (
 
 func applyOf(text string, force bool) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
-		results, err := r.engine().ApplyPods(ctx, load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: force})
+		results, err := run.ApplyPods(ctx, r.engine(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: force})
 		if err != nil {
 			return err
 		}
@@ -63,10 +63,10 @@ func applyOf(text string, force bool) func(context.Context, *rig) error {
 }
 
 // onKnown calls do with the pod if it exists.
-func onKnown(do func(context.Context, *run.Engine, []run.Known) (run.Result, error)) func(context.Context, *rig) error {
+func onKnown(do func(context.Context, *run.Node, []run.Known) (run.Result, error)) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
 		e := r.engine()
-		known, err := lookup.Find(ctx, &e.Node, lookup.Selector{})
+		known, err := lookup.Find(ctx, e, lookup.Selector{})
 		if err != nil || len(known) == 0 {
 			return err
 		}
@@ -83,18 +83,18 @@ func pairCommands(policy string) []pairCommand {
 		{"apply updated", false, pairRuns, applyOf(strings.Replace(pairPod, "registry.example/app:1", "registry.example/app:2", 1), false)},
 		{"apply replaced", false, pairRuns, applyOf(strings.Replace(pairPod, "name: last", "args: [x], name: last", 1), false)},
 		{"restart", true, pairRuns, applyOf(pairPod, true)},
-		{"delete", true, pairGone, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			results, err := e.DeletePods(ctx, known, run.DeleteOptions{})
+		{"delete", true, pairGone, onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
+			results, err := run.DeletePods(ctx, e, known, run.DeleteOptions{})
 			if err != nil {
 				return run.Result{}, err
 			}
 			return results[0], nil
 		})},
-		{"stop", true, pairStopped, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			return e.Stop(ctx, known, run.DeleteOptions{})[0], nil
+		{"stop", true, pairStopped, onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
+			return run.Stop(ctx, e, known, run.DeleteOptions{})[0], nil
 		})},
-		{"wait", true, "", onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			return e.Wait(ctx, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
+		{"wait", true, "", onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
+			return run.Wait(ctx, e, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
 		})},
 	}
 }

@@ -172,7 +172,7 @@ func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 		known := r.known()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waited := make(chan run.Result, 1)
-		go func() { waited <- e.Wait(ctx, known[0], run.WaitOptions{For: lifecycle.GoalCompleted}) }()
+		go func() { waited <- run.Wait(ctx, e, known[0], run.WaitOptions{For: lifecycle.GoalCompleted}) }()
 		time.Sleep(time.Minute)
 		r.mustApply(strings.Replace(text, "app:1", "app:2", 1), run.OutcomeUpdated)
 		time.Sleep(5 * time.Minute)
@@ -201,7 +201,7 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 		known := r.known()
 		waited := make(chan run.Result, 1)
 		go func() {
-			waited <- e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Hour})
+			waited <- run.Wait(t.Context(), e, known[0], run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Hour})
 		}()
 		time.Sleep(time.Minute)
 		r.mustApply(strings.Replace(text, "spec:\n", "spec:\n  activeDeadlineSeconds: 300\n", 1), run.OutcomeUpdated)
@@ -279,7 +279,7 @@ func TestGenerations(t *testing.T) {
 		r.mustApply(strings.Replace(one("Always"), "name: app", "args: [x], name: app", 1), run.OutcomeReplaced)
 		look("replace")
 		known := r.known()
-		if stopped := r.engine().Stop(t.Context(), known, run.DeleteOptions{}); stopped[0].Err != nil {
+		if stopped := run.Stop(t.Context(), r.engine(), known, run.DeleteOptions{}); stopped[0].Err != nil {
 			t.Fatal(stopped[0].Err)
 		}
 		look("stop")
@@ -297,14 +297,21 @@ func TestRestartOfAChangedPod(t *testing.T) {
 	text := func(value string) string {
 		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
 	}
-	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
+	for name, again := range map[string]func(context.Context, *run.Node, []run.Known, run.ApplyOptions) ([]run.Result, error){
+		"restart": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+			return run.Restart(ctx, e, pods, o)
+		},
+		"start": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+			return run.Start(ctx, e, pods, o)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.mustApply(text("old"), run.OutcomeCreated)
 				known := r.known()
 				r.mustApply(text("new"), run.OutcomeReplaced)
-				results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				results, err := again(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 				if err != nil || results[0].Err != nil {
 					t.Fatal(err, results)
 				}
@@ -328,7 +335,7 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 			r.mustApply(one("Always"), run.OutcomeCreated)
 			known := r.known()
 			r.mustApply(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeReplaced)
-			results, err := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{Found: byName})
+			results, err := run.DeletePods(t.Context(), r.engine(), known, run.DeleteOptions{Found: byName})
 			if err != nil || results[0].Err != nil {
 				t.Fatal(err, results)
 			}
@@ -351,7 +358,7 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 		known := r.known()
 		before, _ := r.rt.Container("app")
 		r.delete(run.DeleteOptions{}, "gone")
-		results, err := r.engine().Restart(t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := run.Restart(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil || len(results) != 2 || results[0].Err != nil {
 			t.Fatal(err, results)
 		}
@@ -367,7 +374,14 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 // delete removes it. They must not recreate it: no container of a deleted pod may be started.
 func TestRestartOfADeletedPod(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
+	for name, again := range map[string]func(context.Context, *run.Node, []run.Known, run.ApplyOptions) ([]run.Result, error){
+		"restart": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+			return run.Restart(ctx, e, pods, o)
+		},
+		"start": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+			return run.Start(ctx, e, pods, o)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
@@ -376,10 +390,10 @@ func TestRestartOfADeletedPod(t *testing.T) {
 				r.rt.Fault("StopPodSandbox", critest.Fault{When: critest.Slow, Delay: time.Minute, Times: 1})
 				deleted := make(chan error, 1)
 				go func() {
-					deleted <- errorOf(r.engine().DeletePods(t.Context(), known, run.DeleteOptions{}))
+					deleted <- errorOf(run.DeletePods(t.Context(), r.engine(), known, run.DeleteOptions{}))
 				}()
 				time.Sleep(10 * time.Second)
-				results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				results, err := again(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 				if err == nil {
 					err = results[0].Err
 				}
@@ -398,7 +412,14 @@ func TestRestartOfADeletedPod(t *testing.T) {
 // without a sandbox, so that the command can be repeated.
 func TestRestartThatFails(t *testing.T) {
 	t.Parallel()
-	again := map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start}
+	again := map[string]func(context.Context, *run.Node, []run.Known, run.ApplyOptions) ([]run.Result, error){
+		"restart": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+			return run.Restart(ctx, e, pods, o)
+		},
+		"start": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+			return run.Start(ctx, e, pods, o)
+		},
+	}
 	faults := map[string]critest.Fault{
 		"sandbox refused":         {Err: errors.New("no network"), Times: 3},
 		"no answer for a sandbox": {When: critest.Hang},
@@ -411,12 +432,12 @@ func TestRestartThatFails(t *testing.T) {
 					r.mustApply(one("Always"), run.OutcomeCreated)
 					known := r.known()
 					if name == "start" {
-						if stopped := r.engine().Stop(t.Context(), known, run.DeleteOptions{}); stopped[0].Err != nil {
+						if stopped := run.Stop(t.Context(), r.engine(), known, run.DeleteOptions{}); stopped[0].Err != nil {
 							t.Fatal(stopped[0].Err)
 						}
 					}
 					clear := r.rt.Fault("RunPodSandbox", f)
-					results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					results, err := again(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 					if err != nil || results[0].Err == nil {
 						t.Fatalf("it did not fail: %v, %v", results, err)
 					}
@@ -427,7 +448,7 @@ func TestRestartThatFails(t *testing.T) {
 					if known = r.known(); len(known) != 1 || known[0].Pod == nil {
 						t.Fatalf("the pod is lost: %v", known)
 					}
-					results, err = again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					results, err = again(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 					if err != nil || results[0].Err != nil {
 						t.Fatalf("the next one: %v, %v", results, err)
 					}

@@ -219,7 +219,7 @@ func TestInterruptedRecreation(t *testing.T) {
 				r := newRig(t)
 				r.mustApply(one("Never"), run.OutcomeCreated)
 				restore := r.rt.Fault(method, critest.Fault{When: when})
-				results, err := r.engine().Restart(t.Context(), r.known(), run.ApplyOptions{Timeout: 5 * time.Second, AllowKubelet: true})
+				results, err := run.Restart(t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: 5 * time.Second, AllowKubelet: true})
 				if err != nil || len(results) != 1 || results[0].Err == nil {
 					t.Fatalf("%+v, %v", results, err)
 				}
@@ -227,7 +227,7 @@ func TestInterruptedRecreation(t *testing.T) {
 				if c, ok := r.rt.Container("app"); ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 					t.Fatal("the restart has not killed the container")
 				}
-				if views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil || len(views) != 1 || views[0].Object.Status.Phase != corev1.PodRunning {
+				if views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{}); err != nil || len(views) != 1 || views[0].Object.Status.Phase != corev1.PodRunning {
 					t.Errorf("the pod counts as ended: %+v, %v", views, err)
 				}
 				if result := r.apply(one("Never")); result.Err != nil {

@@ -120,16 +120,16 @@ func TestPriority(t *testing.T) {
 		wantErr(t, r.apply(text).Err, problem.Manifest, "spec.priorityClassName: no PriorityClass with name high was found")
 		r.mustApply(text+"\n---\n"+class, run.OutcomeCreated)
 		r.mustApply(text+"\n---\n"+class, run.OutcomeUnchanged)
-		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{Names: []string{"web"}})
+		views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{Names: []string{"web"}})
 		if err != nil || len(views) != 1 || views[0].Object.Spec.Priority == nil || *views[0].Object.Spec.Priority != 1000 {
 			t.Errorf("%+v, %v", views, err)
 		}
 		// The pod is restarted from its checkpoint, which does not contain the class.
-		known, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{Names: []string{"web"}})
+		known, err := lookup.Find(t.Context(), r.engine(), lookup.Selector{Names: []string{"web"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		results, err := r.engine().Restart(t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := run.Restart(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil || results[0].Err != nil {
 			t.Error(results, err)
 		}

@@ -46,8 +46,8 @@ func drainCommands() map[string]struct {
 		do    func(context.Context, *rig) error
 	}
 	remove := func(grace *time.Duration) func(context.Context, *rig) error {
-		return onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			results, err := e.DeletePods(ctx, known, run.DeleteOptions{Grace: grace})
+		return onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
+			results, err := run.DeletePods(ctx, e, known, run.DeleteOptions{Grace: grace})
 			if err != nil {
 				return run.Result{}, err
 			}
@@ -55,8 +55,8 @@ func drainCommands() map[string]struct {
 		})
 	}
 	halt := func(grace *time.Duration) func(context.Context, *rig) error {
-		return onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			return e.Stop(ctx, known, run.DeleteOptions{Grace: grace})[0], nil
+		return onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
+			return run.Stop(ctx, e, known, run.DeleteOptions{Grace: grace})[0], nil
 		})
 	}
 	short, long := 6*time.Second, 2*time.Minute
@@ -70,8 +70,8 @@ func drainCommands() map[string]struct {
 		"restart":         {drainGrace, true, applyOf(drainPod("v1"), true)},
 		"apply replaced":  {drainGrace, true, applyOf(drainPod("v2"), false)},
 		"apply":           {-1, false, applyOf(drainPod("v1"), false)},
-		"wait": {-1, false, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
-			return e.Wait(ctx, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
+		"wait": {-1, false, onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
+			return run.Wait(ctx, e, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
 		})},
 	}
 }

@@ -30,7 +30,7 @@ func wantHint(t testing.TB, err error, text string) {
 // applyReady runs `podrun apply --wait=ready`.
 func (r *rig) applyReady(text string, timeout time.Duration) run.Result {
 	r.t.Helper()
-	results, err := r.engine().ApplyPods(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true, Wait: lifecycle.GoalReady})
+	results, err := run.ApplyPods(r.t.Context(), r.engine(), load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true, Wait: lifecycle.GoalReady})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestCrashLoopIsNotReady(t *testing.T) {
 				r.rt.Script("app", critest.Behavior{After: 300 * time.Millisecond, ExitCode: 3})
 				result := r.applyReady(crashing("Always"), time.Minute)
 				wantErr(t, result.Err, problem.Deadline, "timed out after 1m0s", "container app exited with 3 (Error), 3 restarts, CrashLoopBackOff")
-				result = r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: goal, Timeout: 30 * time.Second})
+				result = run.Wait(t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: goal, Timeout: 30 * time.Second})
 				wantErr(t, result.Err, problem.Deadline, "container app exited with 3 (Error)")
 				r.mustDelete()
 			})
@@ -90,7 +90,7 @@ func TestReadyAfterCrash(t *testing.T) {
 			t.Errorf("reported as ready after it had run for %s; its previous run lasted 900 ms", ran)
 		}
 		// For every later command, the container has already run long enough.
-		if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil || time.Since(ready) > time.Second {
+		if result := run.Wait(t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil || time.Since(ready) > time.Second {
 			t.Errorf("a later wait: %v after %s", result.Err, time.Since(ready))
 		}
 		r.mustDelete()

@@ -73,7 +73,7 @@ func TestApplyReports(t *testing.T) {
 			r.rt.Script("app", critest.Behavior{ExitCode: 3})
 			in := applyInput(t, pod("new"), webService)
 			in.Options.Wait, in.Prune = lifecycle.GoalCompleted, &run.Prune{Namespace: "default", Match: isWeb}
-			report, err := r.engine().Apply(t.Context(), in)
+			report, err := run.Apply(t.Context(), r.engine(), in)
 			if err != nil {
 				t.Error(err)
 			}
@@ -85,10 +85,10 @@ func TestApplyReports(t *testing.T) {
 			}
 		},
 		"surplus": func(t *testing.T, r *rig) {
-			if _, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 2))); err != nil {
+			if _, err := run.Apply(t.Context(), r.engine(), applyInput(t, fmt.Sprintf(honouredText, 2))); err != nil {
 				t.Fatal(err)
 			}
-			report, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 1), webService))
+			report, err := run.Apply(t.Context(), r.engine(), applyInput(t, fmt.Sprintf(honouredText, 1), webService))
 			if err != nil {
 				t.Error(err)
 			}
@@ -96,12 +96,12 @@ func TestApplyReports(t *testing.T) {
 		},
 		"all pods fail": func(t *testing.T, r *rig) {
 			r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
-			report, err := r.engine().Apply(t.Context(), applyInput(t, pod("new"), webService))
+			report, err := run.Apply(t.Context(), r.engine(), applyInput(t, pod("new"), webService))
 			if err != nil {
 				t.Error(err)
 			}
 			wantReport(t, report, "Pod new failed with an error")
-			if left, err := servicesync.List(t.Context(), &r.engine().Node, ""); err != nil || len(left) > 0 {
+			if left, err := servicesync.List(t.Context(), r.engine(), ""); err != nil || len(left) > 0 {
 				t.Errorf("Services after a failed apply: %v, %v", left, err)
 			}
 		},
@@ -109,7 +109,7 @@ func TestApplyReports(t *testing.T) {
 			r.mustApply(pod("old"), run.OutcomeCreated)
 			in := applyInput(t, pod("new"))
 			in.Incomplete, in.Prune = true, &run.Prune{Namespace: "default", Match: isWeb}
-			report, err := r.engine().Apply(t.Context(), in)
+			report, err := run.Apply(t.Context(), r.engine(), in)
 			if err != nil {
 				t.Error(err)
 			}
@@ -134,7 +134,7 @@ func TestWaitReports(t *testing.T) {
 		r.mustApply(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 		pods := r.known()
 		pods[0].Pod = nil
-		report := r.engine().WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: testTimeout})
+		report := run.WaitAll(t.Context(), r.engine(), pods, run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: testTimeout})
 		wantReport(t, report, "Pod web condition met")
 	})
 }
@@ -145,12 +145,12 @@ func TestDeleteReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		if _, err := r.engine().Apply(t.Context(), applyInput(t, fmt.Sprintf(honouredText, 1), webService)); err != nil {
+		if _, err := run.Apply(t.Context(), r.engine(), applyInput(t, fmt.Sprintf(honouredText, 1), webService)); err != nil {
 			t.Fatal(err)
 		}
 		in := run.DeleteInput{Namespace: "default", Named: []lookup.Ref{{Kind: "Deployment", Name: "api"}}, Files: withServices(t, webService, podText("other", "Never", "containers: [{name: app, image: registry.example/app:1}]")), IgnoreMissing: true}
 		clear := r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before})
-		report, err := r.engine().Delete(t.Context(), in)
+		report, err := run.Delete(t.Context(), r.engine(), in)
 		if err == nil {
 			t.Error("the fault had no effect")
 		}
@@ -158,11 +158,11 @@ func TestDeleteReports(t *testing.T) {
 		clear()
 		dry := in
 		dry.DryRun = true
-		if report, err = r.engine().Delete(t.Context(), dry); err != nil {
+		if report, err = run.Delete(t.Context(), r.engine(), dry); err != nil {
 			t.Error(err)
 		}
 		wantReport(t, report, "Pod api "+string(run.OutcomeDryDelete), "Service web "+string(run.OutcomeDryDelete))
-		if report, err = r.engine().Delete(t.Context(), in); err != nil {
+		if report, err = run.Delete(t.Context(), r.engine(), in); err != nil {
 			t.Error(err)
 		}
 		wantReport(t, report, "Pod api deleted", "Service web deleted")

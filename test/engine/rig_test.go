@@ -145,12 +145,12 @@ func removeCgroupRoot(t testing.TB, root string) {
 }
 
 // engine returns another podrun process on the host.
-func (r *rig) engine() *run.Engine {
+func (r *rig) engine() *run.Node {
 	client := r.client
 	if client == nil {
 		client = r.rt.Client()
 	}
-	return &run.Engine{Node: node.Node{
+	return &node.Node{
 		Client: client, Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test", RepairImages: r.repair,
 		Emit: func(e event.Event) {
 			r.mu.Lock()
@@ -164,7 +164,7 @@ func (r *rig) engine() *run.Engine {
 				r.warnings = append(r.warnings, p.Message)
 			}
 		},
-	}}
+	}
 }
 
 // load parses manifests.
@@ -182,7 +182,7 @@ const testTimeout = 10 * time.Minute
 // applyAll runs `podrun apply` as a separate process.
 func (r *rig) applyAll(ctx context.Context, texts ...string) ([]run.Result, error) {
 	r.t.Helper()
-	return r.engine().ApplyPods(ctx, load(r.t, texts...), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	return run.ApplyPods(ctx, r.engine(), load(r.t, texts...), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 }
 
 // apply applies one pod, and returns its result.
@@ -195,7 +195,7 @@ func (r *rig) apply(text string) run.Result {
 // refusal as a result.
 func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) run.Result {
 	r.t.Helper()
-	results, err := r.engine().ApplyPods(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
+	results, err := run.ApplyPods(ctx, r.engine(), load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
 	if err != nil {
 		return run.Result{Outcome: run.OutcomeFailed, Err: err}
 	}
@@ -216,11 +216,11 @@ func (r *rig) mustApply(text string, want run.Outcome) run.Result {
 func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
 	r.t.Helper()
 	e := r.engine()
-	known, err := lookup.Find(r.t.Context(), &e.Node, lookup.Selector{Names: names})
+	known, err := lookup.Find(r.t.Context(), e, lookup.Selector{Names: names})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	results, err := e.DeletePods(r.t.Context(), known, o)
+	results, err := run.DeletePods(r.t.Context(), e, known, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func (r *rig) dial() *cri.Client {
 // known lists the existing pods.
 func (r *rig) known() []run.Known {
 	r.t.Helper()
-	known, err := lookup.Find(r.t.Context(), &r.engine().Node, lookup.Selector{})
+	known, err := lookup.Find(r.t.Context(), r.engine(), lookup.Selector{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -394,8 +394,8 @@ func podText(name, policy string, spec ...string) string {
 }
 
 // runPods runs pods to completion, and returns the results of the pods.
-func runPods(ctx context.Context, e *run.Engine, objects *manifest.Objects, o run.RunOptions) ([]run.Result, error) {
-	report, err := e.Run(ctx, objects, o)
+func runPods(ctx context.Context, e *run.Node, objects *manifest.Objects, o run.RunOptions) ([]run.Result, error) {
+	report, err := run.Run(ctx, e, objects, o)
 	return resultsOf(report), err
 }
 

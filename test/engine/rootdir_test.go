@@ -48,7 +48,7 @@ func TestUIDDependsOnRootDir(t *testing.T) {
 	}
 	linked := a.engine()
 	linked.Settings.RootDir = link
-	for name, e := range map[string]*run.Engine{"recorded facts": b.engine(), "the same directory": linked} {
+	for name, e := range map[string]*run.Node{"recorded facts": b.engine(), "the same directory": linked} {
 		facts, err := e.ReadFacts(t.Context(), load(t, text), true)
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestUpgradeRootDirInUID(t *testing.T) {
 	}
 	pods := r.known()
 	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
-	if results, err := r.engine().Start(t.Context(), pods, options); err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID.UID != old {
+	if results, err := run.Start(t.Context(), r.engine(), pods, options); err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID.UID != old {
 		t.Errorf("start: %+v, %v", results, err)
 	}
 	wantChanges(t, r.rt)
@@ -145,7 +145,7 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 			}
 		}
 		wantChanges(t, b.rt)
-		d, err := b.engine().Doctor(t.Context(), load(t, text), run.DoctorOptions{AllowKubelet: true})
+		d, err := run.Doctor(t.Context(), b.engine(), load(t, text), run.DoctorOptions{AllowKubelet: true})
 		if err != nil || len(d.Pods) != 1 || !slices.ContainsFunc(d.Pods[0].Problems, func(p problem.Problem) bool { return p.Field == "metadata.uid" }) {
 			t.Errorf("doctor: %+v, %v", d.Pods, err)
 		}
@@ -155,7 +155,7 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 	}
 	b.mustApply(strings.Replace(withUID, ", uid: u-1", "", 1), run.OutcomeCreated)
 	b.deletesOne()
-	if found, err := b.engine().GC(t.Context(), run.GCOptions{}); err != nil || len(found) > 0 {
+	if found, err := run.GC(t.Context(), b.engine(), run.GCOptions{}); err != nil || len(found) > 0 {
 		t.Errorf("gc: %+v, %v", found, err)
 	}
 	if now := a.groupsOf("u-1"); !slices.Equal(now, groups) {
@@ -221,7 +221,7 @@ func TestGCOfRootDirs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found, err := b.engine().GC(t.Context(), run.GCOptions{}); err != nil || len(found) > 0 {
+	if found, err := run.GC(t.Context(), b.engine(), run.GCOptions{}); err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if len(a.groupsOf("u-1")) == 0 {
@@ -230,7 +230,7 @@ func TestGCOfRootDirs(t *testing.T) {
 	if err := os.RemoveAll(a.settings.RootDir); err != nil {
 		t.Fatal(err)
 	}
-	found, err := b.engine().GC(t.Context(), run.GCOptions{})
+	found, err := run.GC(t.Context(), b.engine(), run.GCOptions{})
 	if err != nil || len(found) != 1 || found[0].Kind != "cgroup" || !found[0].Removed || !strings.Contains(found[0].Why, a.settings.RootDir) {
 		t.Errorf("leftovers of a removed root directory: %+v, %v", found, err)
 	}

@@ -43,7 +43,7 @@ func TestRunRemovesPodOfFailedApply(t *testing.T) {
 				go func() {
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
 					defer cancel()
-					applied <- errorOf(r.engine().ApplyPods(ctx, load(t, pod("second")), run.ApplyOptions{AllowKubelet: true}))
+					applied <- errorOf(run.ApplyPods(ctx, r.engine(), load(t, pod("second")), run.ApplyOptions{AllowKubelet: true}))
 				}()
 				if err := <-ran; err != nil {
 					t.Errorf("run: %v", err)

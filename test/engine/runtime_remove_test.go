@@ -52,9 +52,9 @@ func TestTheSandboxImageIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: embedded.PauseImage})
-	_, err := imagestore.Remove(context.Background(), &r.engine().Node, []string{embedded.PauseImage, "registry.example/db:2"}, true)
+	_, err := imagestore.Remove(context.Background(), r.engine(), []string{embedded.PauseImage, "registry.example/db:2"}, true)
 	wantErr(t, err, problem.Refused, "sandbox image")
-	list, err := imagestore.List(context.Background(), &r.engine().Node)
+	list, err := imagestore.List(context.Background(), r.engine())
 	if err != nil {
 		t.Fatal(err)
 	}

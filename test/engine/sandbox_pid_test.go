@@ -92,12 +92,12 @@ func TestDebugWithoutSandboxPID(t *testing.T) {
 				r.rt.Script("debugger", tc.runs...)
 				r.rt.ForgetCalls()
 				e := r.engine()
-				target, err := e.DebugTarget(t.Context(), "default", "web")
+				target, err := run.FindDebugTarget(t.Context(), e, "default", "web")
 				if err != nil {
 					t.Fatal(err)
 				}
 				debugger := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "registry.example/app:1"}}
-				_, _, err = e.Debug(t.Context(), target, run.DebugOptions{Container: debugger, Timeout: testTimeout, AllowKubelet: true})
+				_, _, err = run.Debug(t.Context(), e, target, run.DebugOptions{Container: debugger, Timeout: testTimeout, AllowKubelet: true})
 				if (err != nil) != tc.fails || err != nil && !strings.Contains(err.Error(), "lstat /proc/0/ns/ipc") {
 					t.Errorf("the error is %v", err)
 				}

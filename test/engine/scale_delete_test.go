@@ -25,7 +25,7 @@ func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
 		r := newRig(t)
 		r.apply("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1}]}}}\n")
 		id := identity.Pod{Namespace: "default", Name: "web"}
-		if _, err := r.engine().Scale(t.Context(), "Deployment", id, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}}); err != nil {
+		if _, err := run.Scale(t.Context(), r.engine(), "Deployment", id, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}}); err != nil {
 			t.Fatal(err)
 		}
 		clear := r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
@@ -49,7 +49,7 @@ func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
 		remove := func(limit time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			_, ended, err := r.engine().DeleteWorkloads(ctx, func(store.WorkloadRecord) bool { return true })
+			_, ended, err := run.DeleteWorkloads(ctx, r.engine(), func(store.WorkloadRecord) bool { return true })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,16 +89,16 @@ func TestScaleSuperseded(t *testing.T) {
 		}
 		done := make(chan scaled, 1)
 		go func() {
-			results, err := r.engine().Scale(t.Context(), "Deployment", identity.Pod{Namespace: "default", Name: "web"}, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			results, err := run.Scale(t.Context(), r.engine(), "Deployment", identity.Pod{Namespace: "default", Name: "web"}, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 			done <- scaled{results, err}
 		}()
 		time.Sleep(5 * time.Second)
 		e := r.engine()
-		replica, err := lookup.Find(t.Context(), &e.Node, lookup.Selector{Names: []string{"web-1"}})
+		replica, err := lookup.Find(t.Context(), e, lookup.Selector{Names: []string{"web-1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		changed, err := e.Change(t.Context(), replica, func(_ identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
+		changed, err := run.Change(t.Context(), e, replica, func(_ identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
 			pod := c.Pod.DeepCopy()
 			pod.Spec.Hostname = "other"
 			return &manifest.Objects{Pods: []manifest.Pod{{Object: pod, Definition: c.Definition}}}, nil

@@ -124,11 +124,11 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
 	first := r.mustApply(withHook, run.OutcomeCreated)
-	pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{})
+	pods, err := lookup.Find(t.Context(), r.engine(), lookup.Selector{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results := r.engine().Stop(t.Context(), pods, run.DeleteOptions{}); results[0].Err != nil {
+	if results := run.Stop(t.Context(), r.engine(), pods, run.DeleteOptions{}); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
 	mark := r.layout().StoppedMark(first.ID.UID)
@@ -136,14 +136,14 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 		if version != "" {
 			setVersion(t, mark, version)
 		}
-		result := r.engine().Wait(t.Context(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted})
+		result := run.Wait(t.Context(), r.engine(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted})
 		wantErr(t, result.Err, problem.Failed, "was stopped by")
 		if strings.Contains(result.Err.Error(), "schema") {
 			t.Errorf("error %q has the version", result.Err)
 		}
 	}
 	os.WriteFile(mark, fmt.Appendf(nil, "# podrun schema %d\n{\"why\": \"of a newer form\"}\n", identity.Schema+1), 0o600)
-	result := r.engine().Wait(t.Context(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted})
+	result := run.Wait(t.Context(), r.engine(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted})
 	wantErr(t, result.Err, problem.Refused, mark, fmt.Sprintf("schema version %d", identity.Schema+1))
 }
 
@@ -166,7 +166,7 @@ func TestSchemaOfANewerPodrun(t *testing.T) {
 				blocks(t, r, file, first.ID)
 				wantChanges(t, r.rt)
 				shows(t, r, first.ID, file == r.layout().Checkpoint(first.ID.UID) && unreadable)
-				if results, err := r.engine().ApplyPods(t.Context(), load(t, podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")),
+				if results, err := run.ApplyPods(t.Context(), r.engine(), load(t, podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")),
 					run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Outcome != run.OutcomeUnchanged {
 					t.Errorf("another pod: %+v, %v", results, err)
 				}
@@ -203,18 +203,20 @@ func makeUnreadable(t *testing.T, file string) {
 // blocks checks that every command that changes a pod is refused.
 func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 	t.Helper()
-	pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{Namespace: id.Namespace, Names: []string{id.Name}})
+	pods, err := lookup.Find(t.Context(), r.engine(), lookup.Selector{Namespace: id.Namespace, Names: []string{id.Name}})
 	if err != nil || len(pods) != 1 {
 		t.Fatalf("%v, %v", pods, err)
 	}
 	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
 	for name, do := range map[string]func() ([]run.Result, error){
-		"apply":   func() ([]run.Result, error) { return r.engine().ApplyPods(t.Context(), load(t, withHook), options) },
-		"start":   func() ([]run.Result, error) { return r.engine().Start(t.Context(), pods, options) },
-		"restart": func() ([]run.Result, error) { return r.engine().Restart(t.Context(), pods, options) },
-		"stop":    func() ([]run.Result, error) { return r.engine().Stop(t.Context(), pods, run.DeleteOptions{}), nil },
+		"apply": func() ([]run.Result, error) {
+			return run.ApplyPods(t.Context(), r.engine(), load(t, withHook), options)
+		},
+		"start":   func() ([]run.Result, error) { return run.Start(t.Context(), r.engine(), pods, options) },
+		"restart": func() ([]run.Result, error) { return run.Restart(t.Context(), r.engine(), pods, options) },
+		"stop":    func() ([]run.Result, error) { return run.Stop(t.Context(), r.engine(), pods, run.DeleteOptions{}), nil },
 		"wait": func() ([]run.Result, error) {
-			return resultsOf(r.engine().WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
+			return resultsOf(run.WaitAll(t.Context(), r.engine(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
 		},
 		"run --replace": func() ([]run.Result, error) {
 			_, err := runPods(t.Context(), r.engine(), load(t, withHook), run.RunOptions{ApplyOptions: options, Replace: true})
@@ -241,7 +243,7 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 // shows checks that commands list the pod with the data that podrun can read.
 func shows(t *testing.T, r *rig, id identity.Pod, unknown bool) {
 	t.Helper()
-	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+	views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 	if err != nil {
 		t.Fatal(err)
 	}

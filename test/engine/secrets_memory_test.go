@@ -107,7 +107,7 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 			if policy == "Never" {
 				r.rt.Script("app", critest.Behavior{}) // the container exits immediately
 			}
-			if _, err := r.engine().ApplyPods(t.Context(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Wait: map[string]lifecycle.Goal{"Never": lifecycle.GoalCompleted}[policy]}); err != nil {
+			if _, err := run.ApplyPods(t.Context(), r.engine(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Wait: map[string]lifecycle.Goal{"Never": lifecycle.GoalCompleted}[policy]}); err != nil {
 				t.Fatal(err)
 			}
 			r.rt.Restart()

@@ -143,9 +143,9 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 			return
 		}
 		e := r.engine()
-		known, err := lookup.Find(context.Background(), &e.Node, lookup.Selector{})
+		known, err := lookup.Find(context.Background(), e, lookup.Selector{})
 		if err == nil {
-			_, err = e.DeletePods(context.Background(), known, run.DeleteOptions{})
+			_, err = run.DeletePods(context.Background(), e, known, run.DeleteOptions{})
 		}
 		if err != nil {
 			t.Error(err)

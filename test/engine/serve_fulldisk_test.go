@@ -82,7 +82,7 @@ func evictOnFullDisk(t *testing.T, signal, size, low string, fill func(*testing.
 			}
 		})
 		s.settings.EvictionHard = map[string]string{signal: "20%"}
-		s.real = func(e *run.Engine) supervisor.Stats { return supervisor.NewStats(&e.Node) }
+		s.real = func(e *run.Node) supervisor.Stats { return supervisor.NewStats(e) }
 		s.start()
 		s.files.write(file("web"), servedPod("web"))
 		s.files.write(file("db"), podText("db", "Always", "volumes: [{name: data, emptyDir: {}}]", "containers: [{name: db, image: registry.example/db:1, volumeMounts: [{name: data, mountPath: /data}]}]"))
@@ -93,7 +93,7 @@ func evictOnFullDisk(t *testing.T, signal, size, low string, fill func(*testing.
 		s.same(web)
 		s.absent("db")
 		s.wantEvicted("db", "The node was low on resource: "+low+".")
-		left, err := supervisor.NewStats(&s.engine().Node).Node(t.Context())
+		left, err := supervisor.NewStats(s.engine()).Node(t.Context())
 		if err != nil || !free(left.NodeFS) {
 			t.Errorf("%d bytes and %d inodes are free, %v", left.NodeFS.AvailableBytes, left.NodeFS.InodesFree, err)
 		}

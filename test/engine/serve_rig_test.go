@@ -170,7 +170,7 @@ type serving struct {
 	// host announces shutdowns. It is nil if the host does not announce shutdowns.
 	host *fakeHost
 	// real makes the supervisor read the usage of this machine instead; it may be nil.
-	real func(*run.Engine) supervisor.Stats
+	real func(*run.Node) supervisor.Stats
 }
 
 const served = "/etc/podrun/manifests"
@@ -221,7 +221,7 @@ func (s *serving) start() {
 	if s.real != nil {
 		o.Stats = s.real(e)
 	}
-	s.super = supervisor.New(&e.Node, o)
+	s.super = supervisor.New(e, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.super.Run(ctx) }()
@@ -363,7 +363,7 @@ func (r *rig) warned(text string) (n int) {
 // pod finds a pod on this host.
 func (s *serving) pod(name string) []run.Known {
 	s.t.Helper()
-	known, err := lookup.Find(s.t.Context(), &s.engine().Node, lookup.Selector{Names: []string{name}})
+	known, err := lookup.Find(s.t.Context(), s.engine(), lookup.Selector{Names: []string{name}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

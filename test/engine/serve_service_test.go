@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/servicesync"
 	"github.com/podrun/podrun/serve"
 )
@@ -19,12 +20,12 @@ func TestServeRestoresAServiceOfAFile(t *testing.T) {
 	dir := manifestDir(t, "web.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: 192.0.2.7}\n")
 	apiClient(t, r, serve.Options{Dirs: []string{dir}, Relist: time.Hour, Manifest: manifest.Options{Services: true}})
 	exists := func() bool {
-		list, err := servicesync.List(t.Context(), &r.engine().Node, "default")
+		list, err := servicesync.List(t.Context(), r.engine(), "default")
 		return err == nil && len(list) == 1
 	}
 	eventually(t, "the Service is recorded", exists)
 	for range 3 {
-		changes, err := r.engine().DeleteServices(t.Context(), func(s *corev1.Service, _ string) bool { return s.Name == "web" })
+		changes, err := run.DeleteServices(t.Context(), r.engine(), func(s *corev1.Service, _ string) bool { return s.Name == "web" })
 		if err != nil || len(changes) != 1 || changes[0] != (servicesync.Change{Namespace: "default", Name: "web", Outcome: "deleted"}) {
 			t.Fatalf("delete: %+v, %v", changes, err)
 		}

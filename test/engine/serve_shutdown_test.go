@@ -210,7 +210,7 @@ func TestServeAfterReboot(t *testing.T) {
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 0, "Never"), ranked("app", 0, "Always"))
 		s.mustApply(podText("db", "Always", "containers: [{name: db, image: registry.example/app:1}]"), run.OutcomeCreated)
 		time.Sleep(10 * time.Second)
-		s.noError(s.engine().Stop(t.Context(), s.pod("app"), run.DeleteOptions{}))
+		s.noError(run.Stop(t.Context(), s.engine(), s.pod("app"), run.DeleteOptions{}))
 		time.Sleep(10 * time.Second)
 		s.host.prepare(true)
 		time.Sleep(time.Minute)
@@ -249,7 +249,7 @@ func TestServeWithoutShutdowns(t *testing.T) {
 		}
 		s.host.broken = errors.New("no system bus")
 		s.settings.ShutdownGracePeriod = 30 * time.Second
-		s.super.Reload(&s.engine().Node)
+		s.super.Reload(s.engine())
 		time.Sleep(5 * time.Minute)
 		if got := s.warned("podrun cannot stop pods before the host shuts down: no system bus"); got != 1 {
 			t.Errorf("reported %d times: %q", got, s.warnings)

@@ -96,7 +96,7 @@ func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
 		s.running("web")
 		s.running("db")
 		id := s.pod("web")[0].ID
-		revisions, err := s.engine().History(id)
+		revisions, err := run.History(s.engine(), id)
 		if err != nil || len(revisions) != 2 {
 			t.Errorf("the history has %d revisions, want 2: %v", len(revisions), err)
 		}

@@ -44,7 +44,7 @@ func TestServeReloadsSources(t *testing.T) {
 	reload := func(sources ...string) {
 		e := r.engine()
 		e.Settings.Sources = sources
-		reloads <- &e.Node
+		reloads <- e
 	}
 	eventually(t, "web runs", r.has("web"))
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {

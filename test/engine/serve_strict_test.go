@@ -40,7 +40,7 @@ func TestServeReloadsStrictSources(t *testing.T) {
 	reload := func(strict bool) {
 		e := r.engine()
 		e.Settings.StrictSources = strict
-		reloads <- &e.Node
+		reloads <- e
 	}
 	eventually(t, "web runs", r.has("web"))
 	web, _ := r.rt.Container("web")

@@ -112,7 +112,7 @@ func TestServeBoot(t *testing.T) {
 		s.noError(s.applyAll(t.Context(), servedPod("applied")))
 		time.Sleep(time.Minute)
 		web := s.running("web")
-		s.noError(s.engine().Stop(t.Context(), s.pod("db"), run.DeleteOptions{}))
+		s.noError(run.Stop(t.Context(), s.engine(), s.pod("db"), run.DeleteOptions{}))
 		s.end()
 		s.rt.Restart()
 		s.start()
@@ -125,7 +125,7 @@ func TestServeBoot(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.wantStarts("db", 1)
 		s.wantStarts("web", 2)
-		s.noError(s.engine().Start(t.Context(), s.pod("db"), run.ApplyOptions{AllowKubelet: true}))
+		s.noError(run.Start(t.Context(), s.engine(), s.pod("db"), run.ApplyOptions{AllowKubelet: true}))
 		time.Sleep(time.Minute)
 		s.running("db")
 	})
@@ -331,7 +331,7 @@ func TestServeTwice(t *testing.T) {
 	t.Parallel()
 	serveTest(t, func(t *testing.T, s *serving) {
 		e := s.engine()
-		err := supervisor.New(&e.Node, supervisor.Options{Sources: newManifests(t, served)}).Run(t.Context())
+		err := supervisor.New(e, supervisor.Options{Sources: newManifests(t, served)}).Run(t.Context())
 		wantErr(t, err, problem.Refused, "another podrun serve process supervises its pods", "root directory")
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
@@ -384,7 +384,7 @@ func TestServeEndsWhileItStarts(t *testing.T) {
 		e := r.engine()
 		files := newManifests(t, served)
 		files.write(file("web"), one("Always"))
-		s := supervisor.New(&e.Node, supervisor.Options{Sources: files, Changed: files.changed, AllowKubelet: true, Ready: func() { t.Error("ready") }})
+		s := supervisor.New(e, supervisor.Options{Sources: files, Changed: files.changed, AllowKubelet: true, Ready: func() { t.Error("ready") }})
 		if err := s.Run(ctx); err != nil {
 			t.Error(err)
 		}

@@ -56,7 +56,7 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "com", Name: "github"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "192.0.2.66"}}
 	for range 2 {
-		if _, _, err := servicesync.Apply(t.Context(), &r.engine().Node, map[string]*corev1.Service{"com/github": s}, servicesync.Options{}); err != nil {
+		if _, _, err := servicesync.Apply(t.Context(), r.engine(), map[string]*corev1.Service{"com/github": s}, servicesync.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -85,11 +85,11 @@ func serviceOf(name string) *corev1.Service {
 
 func newStateRig(t *testing.T) *stateRig {
 	r := &stateRig{rig: newRig(t)}
-	if _, _, err := servicesync.Apply(t.Context(), &r.engine().Node, map[string]*corev1.Service{"default/web": serviceOf("web"), "default/good": serviceOf("good")}, servicesync.Options{}); err != nil {
+	if _, _, err := servicesync.Apply(t.Context(), r.engine(), map[string]*corev1.Service{"default/web": serviceOf("web"), "default/good": serviceOf("good")}, servicesync.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r.uid = r.mustApply(one("Always"), run.OutcomeCreated).ID.UID
-	if _, err := servicesync.Sync(t.Context(), &r.engine().Node); err != nil {
+	if _, err := servicesync.Sync(t.Context(), r.engine()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -148,19 +148,19 @@ func TestUnrelatedPodStarts(t *testing.T) {
 			if hosts, err := os.ReadFile(r.layout().EtcHosts(other.ID.UID)); err != nil || !strings.Contains(string(hosts), "192.0.2.7\tgood") {
 				t.Errorf("hosts file: %q, %v", hosts, err)
 			}
-			if _, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{}); err != nil {
+			if _, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{}); err != nil {
 				t.Errorf("get: %v", err)
 			}
-			if _, err := servicesync.Sync(t.Context(), &r.engine().Node); err != nil && how != "unreadable" {
+			if _, err := servicesync.Sync(t.Context(), r.engine()); err != nil && how != "unreadable" {
 				t.Errorf("synchronize the Services: %v", err)
 			}
-			if _, _, err := servicesync.Apply(t.Context(), &r.engine().Node, map[string]*corev1.Service{"default/new": serviceOf("new")}, servicesync.Options{}); err != nil && how != "unreadable" {
+			if _, _, err := servicesync.Apply(t.Context(), r.engine(), map[string]*corev1.Service{"default/new": serviceOf("new")}, servicesync.Options{}); err != nil && how != "unreadable" {
 				t.Errorf("apply another Service: %v", err)
 			}
 			if names, err := os.ReadFile(r.layout().ServiceNames()); how != "newer" && how != "unreadable" && (err != nil || !strings.HasPrefix(string(names), "# podrun schema 1\n")) {
 				t.Errorf("the names were not derived again: %q, %v", names, err)
 			}
-			diagnosis, err := r.engine().Doctor(t.Context(), nil, run.DoctorOptions{AllowKubelet: true})
+			diagnosis, err := run.Doctor(t.Context(), r.engine(), nil, run.DoctorOptions{AllowKubelet: true})
 			at := slices.IndexFunc(diagnosis.Findings, func(f doctor.Finding) bool { return f.Check == "state-files" })
 			if err != nil || at < 0 || diagnosis.Findings[at].Status != doctor.Warn {
 				t.Errorf("doctor: %+v, %v", diagnosis.Findings, err)
@@ -182,7 +182,7 @@ func TestServeWithDamagedStateFiles(t *testing.T) {
 			dir := manifestDir(t, "other.yaml", podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"))
 			get := apiClient(t, r.rig, serve.Options{Dirs: []string{dir}})
 			eventually(t, "the pod runs", func() bool {
-				views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{Names: []string{"other"}})
+				views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{Names: []string{"other"}})
 				return err == nil && len(views) == 1 && views[0].Object.Status.Phase == corev1.PodRunning
 			})
 			eventually(t, "the API names the files", func() bool {

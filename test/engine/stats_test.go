@@ -51,7 +51,7 @@ func TestStatsOfRuntimeFiles(t *testing.T) {
 			return true
 		}})
 		r.warnings = nil
-		if u := supervisor.NewStats(&r.engine().Node).Pods(t.Context(), []*corev1.Pod{pod}); u[string(pod.UID)] == nil {
+		if u := supervisor.NewStats(r.engine()).Pods(t.Context(), []*corev1.Pod{pod}); u[string(pod.UID)] == nil {
 			t.Error("no usage")
 		}
 		clear()

@@ -45,7 +45,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		begun, deleted := time.Now(), make(chan run.Result)
 		go func() {
-			results, _ := r.engine().DeletePods(ctx, r.known(), run.DeleteOptions{})
+			results, _ := run.DeletePods(ctx, r.engine(), r.known(), run.DeleteOptions{})
 			deleted <- results[0]
 		}()
 		// The pod takes 10 s to stop; then podrun removes its sandbox.
@@ -96,7 +96,7 @@ func TestReplacedPodIsTerminating(t *testing.T) {
 	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
 	for name, again := range map[string]func(r *rig) run.Result{
 		"restart": func(r *rig) run.Result {
-			results, err := r.engine().Restart(r.t.Context(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			results, err := run.Restart(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 			if err != nil {
 				return run.Result{Err: err}
 			}

@@ -78,7 +78,7 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 					heal = tc.fail(r)
 				}
 				text := podText("web", "Always", tc.spec...)
-				results, err := r.engine().ApplyPods(t.Context(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
+				results, err := run.ApplyPods(t.Context(), r.engine(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
 				if err != nil || results[0].Err == nil {
 					t.Fatalf("%v, %v; want a failure", err, results)
 				}

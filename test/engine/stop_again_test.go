@@ -146,7 +146,7 @@ func TestDeleteInLongOutage(t *testing.T) {
 				known := r.known()
 				end := r.outageFrom(first)
 				begun := time.Now()
-				results, err := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{})
+				results, err := run.DeletePods(t.Context(), r.engine(), known, run.DeleteOptions{})
 				took := time.Since(begun)
 				if err != nil || len(results) != 1 || kindOf(results[0].Err) != problem.Runtime {
 					t.Errorf("%v, %v", results, err)
@@ -177,7 +177,7 @@ func TestDeleteInOutageIsInterrupted(t *testing.T) {
 				why := errors.New("interrupted")
 				time.AfterFunc(4*time.Second, func() { cancel(why) })
 				begun := time.Now()
-				results, err := r.engine().DeletePods(ctx, known, run.DeleteOptions{})
+				results, err := run.DeletePods(ctx, r.engine(), known, run.DeleteOptions{})
 				if took := time.Since(begun); err != nil || len(results) != 1 || !errors.Is(results[0].Err, why) || took > 4*time.Second+100*time.Millisecond {
 					t.Errorf("%v, %v after %s", results, err, took)
 				}

@@ -146,7 +146,7 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Minute)
-		results, err := r.engine().ApplyPods(t.Context(), load(t, text), run.ApplyOptions{AllowKubelet: true, Force: true})
+		results, err := run.ApplyPods(t.Context(), r.engine(), load(t, text), run.ApplyOptions{AllowKubelet: true, Force: true})
 		if err != nil || results[0].Err != nil {
 			t.Fatal(err, results)
 		}
@@ -184,7 +184,7 @@ func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 			} else if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 				t.Fatal(err)
 			}
-			results, err := r.engine().DeletePods(t.Context(), known, run.DeleteOptions{})
+			results, err := run.DeletePods(t.Context(), r.engine(), known, run.DeleteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func TestStopOvertakenByDelete(t *testing.T) {
 		r.mustApply(slowEnd, run.OutcomeCreated)
 		known := r.known()
 		done := make(chan run.Result, 1)
-		go func() { done <- r.engine().Stop(t.Context(), known, run.DeleteOptions{})[0] }()
+		go func() { done <- run.Stop(t.Context(), r.engine(), known, run.DeleteOptions{})[0] }()
 		time.Sleep(10 * time.Second)
 		grace := time.Second
 		r.delete(run.DeleteOptions{Grace: &grace})
@@ -281,7 +281,7 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		other := podText("other", "Always", "containers: [{name: app, image: registry.example/web:1}]")
 		for range 3 {
-			if results, err := r.engine().ApplyPods(t.Context(), load(t, other), run.ApplyOptions{AllowKubelet: true, Force: true}); err != nil || results[0].Err != nil {
+			if results, err := run.ApplyPods(t.Context(), r.engine(), load(t, other), run.ApplyOptions{AllowKubelet: true, Force: true}); err != nil || results[0].Err != nil {
 				t.Error(err, results)
 			}
 		}
@@ -301,12 +301,12 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 // run, which ends only when the pod has completed.
 func TestApplyOvertakenByRun(t *testing.T) {
 	t.Parallel()
-	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
-		"run --replace": func(ctx context.Context, e *run.Engine, text string) ([]run.Result, error) {
+	for name, over := range map[string]func(context.Context, *run.Node, string) ([]run.Result, error){
+		"run --replace": func(ctx context.Context, e *run.Node, text string) ([]run.Result, error) {
 			return runPods(ctx, e, load(t, text), run.RunOptions{Replace: true, ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
 		},
-		"apply --wait=completed": func(ctx context.Context, e *run.Engine, text string) ([]run.Result, error) {
-			return e.ApplyPods(ctx, load(t, text), run.ApplyOptions{AllowKubelet: true, Wait: lifecycle.GoalCompleted})
+		"apply --wait=completed": func(ctx context.Context, e *run.Node, text string) ([]run.Result, error) {
+			return run.ApplyPods(ctx, e, load(t, text), run.ApplyOptions{AllowKubelet: true, Wait: lifecycle.GoalCompleted})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

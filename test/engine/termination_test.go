@@ -43,7 +43,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
 			t.Errorf("after %d restarts: %d termination logs, %v, want 2", i+1, len(files), err)
 		}
-		views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+		views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 		if err != nil || len(views) != 1 {
 			t.Fatal(views, err)
 		}
@@ -66,7 +66,7 @@ func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	if result := r.apply(one("Never")); result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+	views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 	if err != nil || len(views) != 1 {
 		t.Fatal(views, err)
 	}

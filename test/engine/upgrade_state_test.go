@@ -88,7 +88,7 @@ func TestAdoptEndedPodOfBefore(t *testing.T) {
 		t.Helper()
 		r.mustApply(text, run.OutcomeCreated)
 		pod := r.known()[0]
-		if result := r.engine().Wait(t.Context(), pod, run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
+		if result := run.Wait(t.Context(), r.engine(), pod, run.WaitOptions{For: lifecycle.GoalCompleted}); result.Err != nil {
 			t.Fatal(result.Err)
 		}
 		r.legacyState(pod.ID.UID)
@@ -150,20 +150,20 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			uid := r.mustApply(text, run.OutcomeCreated).ID.UID
-			if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
+			if result := run.Wait(t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
 				t.Fatal(result.Err)
 			}
 			probed := time.Now()
 			r.legacyState(uid)
 			r.rt.ForgetCalls()
 			time.Sleep(time.Hour)
-			views, err := lookup.Pods(t.Context(), &r.engine().Node, lookup.Selector{})
+			views, err := lookup.Pods(t.Context(), r.engine(), lookup.Selector{})
 			if err != nil || len(views) != 1 || views[0].KnownAt.Sub(probed).Abs() > time.Second || ready(r) != "True" {
 				t.Fatalf("get: %v, %+v; want Ready, known at %s", err, views, probed)
 			}
 			r.wantLegacy(uid, true) // podrun has not written the state
 			r.mustApply(text, run.OutcomeUnchanged)
-			if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
+			if result := run.Wait(t.Context(), r.engine(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
 				t.Fatal(result.Err)
 			}
 			r.wantNoChange()

@@ -126,15 +126,15 @@ func TestUpgradeNewDefault(t *testing.T) {
 			if again.ID != first.ID || len(again.What) > 0 {
 				t.Errorf("pod %v (%q), want %v", again.ID, again.What, first.ID)
 			}
-			for name, do := range map[string]func(*run.Engine, []run.Known) ([]run.Result, error){
-				"start": func(e *run.Engine, pods []run.Known) ([]run.Result, error) {
-					return e.Start(t.Context(), pods, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			for name, do := range map[string]func(*run.Node, []run.Known) ([]run.Result, error){
+				"start": func(e *run.Node, pods []run.Known) ([]run.Result, error) {
+					return run.Start(t.Context(), e, pods, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 				},
-				"wait": func(e *run.Engine, pods []run.Known) ([]run.Result, error) {
-					return resultsOf(e.WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
+				"wait": func(e *run.Node, pods []run.Known) ([]run.Result, error) {
+					return resultsOf(run.WaitAll(t.Context(), e, pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
 				},
 			} {
-				pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{})
+				pods, err := lookup.Find(t.Context(), r.engine(), lookup.Selector{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -160,16 +160,16 @@ func TestUpgradeHostname(t *testing.T) {
 	if again := r.mustApply(everyDefault, run.OutcomeUnchanged); again.ID != first.ID {
 		t.Errorf("pod %v, want %v", again.ID, first.ID)
 	}
-	pods, err := lookup.Find(t.Context(), &r.engine().Node, lookup.Selector{})
+	pods, err := lookup.Find(t.Context(), r.engine(), lookup.Selector{})
 	if err != nil || len(pods) != 1 {
 		t.Fatalf("%v, %v", pods, err)
 	}
 	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
-	results, err := r.engine().Start(t.Context(), pods, options)
+	results, err := run.Start(t.Context(), r.engine(), pods, options)
 	if err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID != first.ID {
 		t.Errorf("start: %+v, %v", results, err)
 	}
-	if result := r.engine().Wait(t.Context(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted}); result.Err != nil || result.ID != first.ID {
+	if result := run.Wait(t.Context(), r.engine(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted}); result.Err != nil || result.ID != first.ID {
 		t.Errorf("wait: %+v", result)
 	}
 	wantChanges(t, r.rt)
@@ -178,11 +178,11 @@ func TestUpgradeHostname(t *testing.T) {
 		t.Errorf("update: pod %v, %q", updated.ID, updated.What)
 	}
 	for name, do := range map[string]func() ([]run.Result, error){
-		"restart": func() ([]run.Result, error) { return r.engine().Restart(t.Context(), pods, options) },
+		"restart": func() ([]run.Result, error) { return run.Restart(t.Context(), r.engine(), pods, options) },
 		"apply --force": func() ([]run.Result, error) {
 			forced := options
 			forced.Force = true
-			return r.engine().ApplyPods(t.Context(), load(t, strings.Replace(everyDefault, "app:1", "app:2", 1)), forced)
+			return run.ApplyPods(t.Context(), r.engine(), load(t, strings.Replace(everyDefault, "app:1", "app:2", 1)), forced)
 		},
 	} {
 		results, err := do()

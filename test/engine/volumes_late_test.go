@@ -27,7 +27,7 @@ func TestVolumesAfterSandbox(t *testing.T) {
 	text := strings.Replace(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
 		"volumes: [{name: data, emptyDir: {}}]"), "name: web", "name: web, uid: "+uid, 1)
 	apply := func() error {
-		results, err := r.engine().ApplyPods(t.Context(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
+		results, err := run.ApplyPods(t.Context(), r.engine(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
 		if err != nil {
 			return err
 		}

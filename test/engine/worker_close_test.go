@@ -36,7 +36,7 @@ func openBelow(t *testing.T, dir string) []string {
 
 // sharedPuller returns an engine whose commands share a puller, as the workers of a supervisor
 // do.
-func (r *rig) sharedPuller() *run.Engine {
+func (r *rig) sharedPuller() *run.Node {
 	e := r.engine()
 	e.Puller = e.NewPuller()
 	return e
@@ -44,7 +44,7 @@ func (r *rig) sharedPuller() *run.Engine {
 
 // forgotten checks that the engine's puller has no journal of the pod, and therefore no longer
 // forwards the pod's events.
-func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
+func (r *rig) forgotten(e *run.Node, id identity.Pod) {
 	r.t.Helper()
 	r.mu.Lock()
 	r.events = nil
@@ -94,7 +94,7 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = reconcile.Resume(t.Context(), &e.Node, id, lock)
+			_, err = reconcile.Resume(t.Context(), e, id, lock)
 			lock.Release()
 			end()
 			if err == nil {
@@ -116,7 +116,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	r.settings.MaxPods = 1
 	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
 	e := r.sharedPuller()
-	results, err := e.ApplyPods(t.Context(), load(t, criticalText("critical")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	results, err := run.ApplyPods(t.Context(), e, load(t, criticalText("critical")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}
@@ -132,7 +132,7 @@ func TestRefusedPodIsForgotten(t *testing.T) {
 	r := newRig(t)
 	e := r.sharedPuller()
 	refused := podText("refused", "Always", "nodeSelector: {no: node}", "containers: [{name: app, image: registry.example/app:1}]")
-	results, err := e.ApplyPods(t.Context(), load(t, one("Always"), refused), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Continue: true})
+	results, err := run.ApplyPods(t.Context(), e, load(t, one("Always"), refused), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Continue: true})
 	if err != nil || len(results) != 2 || kindOf(results[1].Err) != problem.Refused {
 		t.Fatal(results, err)
 	}

@@ -32,7 +32,7 @@ func TestFilesThatContainersWriteCount(t *testing.T) {
 		}
 		use := func() int64 {
 			pod := s.got("db")
-			return supervisor.NewStats(&s.engine().Node).Pods(t.Context(), []*corev1.Pod{pod})[string(pod.UID)].Files.Bytes
+			return supervisor.NewStats(s.engine()).Pods(t.Context(), []*corev1.Pod{pod})[string(pod.UID)].Files.Bytes
 		}
 		message := strings.Repeat("x", 4090) + "ended\n"
 		for _, path := range []string{hosts, log, filepath.Join(state, sandbox, "resolv.conf"), filepath.Join(state, sandbox, "hostname")} {
@@ -44,7 +44,7 @@ func TestFilesThatContainersWriteCount(t *testing.T) {
 				t.Errorf("%s grew by 2 MiB, the usage by %d", path, grew)
 			}
 		}
-		s.real = func(e *run.Engine) supervisor.Stats { return supervisor.NewStats(&e.Node) }
+		s.real = func(e *run.Node) supervisor.Stats { return supervisor.NewStats(e) }
 		s.restart()
 		time.Sleep(time.Minute + examine)
 		s.wantEvicted("db", "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi.")

@@ -173,8 +173,8 @@ func (r *rig) script(pod *corev1.Pod) {
 }
 
 // engine returns a podrun process on the host.
-func (r *rig) engine() *run.Engine {
-	return &run.Engine{Node: run.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
+func (r *rig) engine() *run.Node {
+	return &run.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
 		Emit: func(e event.Event) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -187,7 +187,7 @@ func (r *rig) engine() *run.Engine {
 				r.events = append(r.events, line)
 			}
 		},
-	}}
+	}
 }
 
 // eventNoise is the part of an event in which two events of the same kind differ.
@@ -200,7 +200,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
 	go r.watch(ctx, cancel)
-	results, err := r.engine().ApplyPods(ctx, objects, run.ApplyOptions{Wait: lifecycle.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
+	results, err := run.ApplyPods(ctx, r.engine(), objects, run.ApplyOptions{Wait: lifecycle.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
 	if err == nil && !errors.Is(results[0].Err, errSettled) {
 		err = results[0].Err
 	}
@@ -209,11 +209,11 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 		rec = recording{Files: r.files(), Cgroup: r.cgroup()}
 	}
 	e := r.engine()
-	known, ferr := lookup.Find(r.t.Context(), &e.Node, lookup.Selector{})
+	known, ferr := lookup.Find(r.t.Context(), e, lookup.Selector{})
 	if ferr != nil {
 		r.t.Fatal(ferr)
 	}
-	deleted, derr := e.DeletePods(r.t.Context(), known, run.DeleteOptions{})
+	deleted, derr := run.DeletePods(r.t.Context(), e, known, run.DeleteOptions{})
 	if derr != nil {
 		r.t.Fatal(derr)
 	}

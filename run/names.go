@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"crypto/rand"
-	"sync/atomic"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/discover"
@@ -14,14 +13,6 @@ import (
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
-
-// Engine runs pods on one runtime; each method is one operation. It is safe for concurrent
-// use.
-type Engine struct {
-	node.Node
-	// servicesSynced is set when an operation has brought the names and rules of Services up to date.
-	servicesSynced atomic.Bool
-}
 
 // NewInvocation returns a random ID for a process: 16 hex digits.
 func NewInvocation() string { return store.RandomHex(8) }
