@@ -230,7 +230,7 @@ func TestDeleteReportsWaiting(t *testing.T) {
 			defer r.mu.Unlock()
 			got = append(got, ev.FieldPath+" "+ev.Message)
 		}
-		results, err := e.DeletePods(t.Context(), r.known(), run.DeleteOptions{})
+		results, err := run.DeletePods(t.Context(), e, r.known(), run.DeleteOptions{})
 		if err != nil || results[0].Err != nil {
 			t.Fatal(err, results)
 		}

@@ -1,4 +1,4 @@
-package run
+package lookup
 
 import (
 	"os"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -33,19 +32,19 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		ref       lookup.Ref
+		ref       Ref
 		namespace string
 		err       string
 	}{
-		{ref: lookup.Ref{Kind: "Deployment", Name: "web"}},
-		{ref: lookup.Ref{Name: "web"}},
-		{ref: lookup.Ref{Kind: "Pod", Name: "web"}},
-		{ref: lookup.Ref{Kind: "Job", Name: "web"}, err: "job web: not found"},
-		{ref: lookup.Ref{Kind: "Deployment", Name: "plain"}, err: "deployment plain: not found"},
-		{ref: lookup.Ref{Name: "plain"}},
-		{ref: lookup.Ref{Kind: "Deployment", Name: "old"}},
-		{ref: lookup.Ref{Kind: "Deployment", Name: "none"}}, // the command reports the missing pod
-		{ref: lookup.Ref{Kind: "Job", Name: "web"}, namespace: "other"},
+		{ref: Ref{Kind: "Deployment", Name: "web"}},
+		{ref: Ref{Name: "web"}},
+		{ref: Ref{Kind: "Pod", Name: "web"}},
+		{ref: Ref{Kind: "Job", Name: "web"}, err: "job web: not found"},
+		{ref: Ref{Kind: "Deployment", Name: "plain"}, err: "deployment plain: not found"},
+		{ref: Ref{Name: "plain"}},
+		{ref: Ref{Kind: "Deployment", Name: "old"}},
+		{ref: Ref{Kind: "Deployment", Name: "none"}}, // the command reports the missing pod
+		{ref: Ref{Kind: "Job", Name: "web"}, namespace: "other"},
 	} {
 		for _, namespace := range []string{"default", ""} {
 			if test.namespace != "" {

@@ -1,4 +1,4 @@
-package run
+package access
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/access"
 )
 
 func TestChooseContainer(t *testing.T) {
@@ -40,7 +39,7 @@ func TestChooseContainer(t *testing.T) {
 		if c.annotation != "" {
 			pod.Annotations = map[string]string{"kubectl.kubernetes.io/default-container": c.annotation}
 		}
-		got, among, err := access.ChooseContainer(pod, c.name)
+		got, among, err := ChooseContainer(pod, c.name)
 		if got != c.want || !slices.Equal(among, c.among) && err == nil || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
 			t.Errorf("%+v: got %q, %q, %v", c, got, among, err)
 		}
@@ -66,7 +65,7 @@ func TestExecFault(t *testing.T) {
 			"executable file `x` not found in $PATH: No such file or directory", problem.Failed, 127},
 		{"shim disconnected", "shim disconnected", problem.Runtime, 0},
 	} {
-		code, err := access.Target{Container: "app"}.Fault("exec", errors.New(c.text))
+		code, err := Target{Container: "app"}.Fault("exec", errors.New(c.text))
 		var e *problem.Error
 		if !errors.As(err, &e) || e.Kind != c.kind || !strings.Contains(err.Error(), "container app: exec: ") {
 			t.Errorf("%s: %v", c.text, err)
