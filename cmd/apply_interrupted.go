@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -28,7 +29,7 @@ func (f *applyFlags) explainInterrupt(entries []run.Entry, objects *manifest.Obj
 }
 
 func isInterrupted(err error) bool {
-	_, interrupted := errors.AsType[SignalError](err)
+	_, interrupted := errors.AsType[exit.SignalError](err)
 	return interrupted
 }
 

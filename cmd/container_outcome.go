@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/junit"
@@ -106,7 +107,7 @@ func (p endedPod) containers() (out []containerOutcome, explained bool) {
 		switch {
 		case cause != nil:
 			explained = true
-			o.outcome, o.reason, o.message = junit.Errored, exitReason(exitCode(cause)), shownText(cause.Error())
+			o.outcome, o.reason, o.message = junit.Errored, exit.Reason(exit.Code(cause)), shownText(cause.Error())
 		case !started && !exited:
 			o.outcome, o.message = junit.Skipped, "not started"
 		case !exited || o.ended.ExitCode == 0 || sidecar || stopped && p.from != "" && name != p.from:

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -59,7 +60,7 @@ func TestContainerOutcomes(t *testing.T) {
 			want: "init passed; side passed; a errored Deadline pod ns/pod: timed out; b failed Error exited with 3 (Error)", explained: true},
 		"timeout of a container whose exit is unknown": {events: all, ended: []lifecycle.Ended{ok("init")}, err: timeout,
 			want: "init passed; side passed; a errored Deadline pod ns/pod: timed out; b errored Deadline pod ns/pod: timed out", explained: true},
-		"signal": {events: all[:1], err: fmt.Errorf("pod ns/pod: %w", SignalError{Signal: syscall.SIGTERM}),
+		"signal": {events: all[:1], err: fmt.Errorf("pod ns/pod: %w", exit.SignalError{Signal: syscall.SIGTERM}),
 			want: "init errored Signal pod ns/pod: ended by SIGTERM; side skipped  not started; a skipped  not started; b skipped  not started", explained: true},
 		"image of one": {events: append(all[:3:3], killing(onA, 5)), ended: []lifecycle.Ended{ok("init"), failed("a", 3, 4)},
 			err:  errors.Join(&problem.Error{Kind: problem.Image, Object: "pod ns/pod: container b", Err: errors.New("not found")}),

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lookup"
@@ -71,7 +72,7 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 		}
 	}
 	if differs {
-		return exitStatus(ExitFailed)
+		return exitStatus(exit.Failed)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/cmd/exit"
 )
 
 // documented are the pages with the table of exit codes.
@@ -23,12 +25,12 @@ var exitLine = regexp.MustCompile(`(?m)^ +(\d+)  (.+)$`)
 // TestExitCodesInPages compares the pages with podrun's own output.
 func TestExitCodesInPages(t *testing.T) {
 	var help bytes.Buffer
-	if code := Main(context.Background(), []string{"help", "exit-codes"}, Streams{Out: &help, Err: &help}, "test", time.Now()); code != ExitOK {
+	if code := Main(context.Background(), []string{"help", "exit-codes"}, Streams{Out: &help, Err: &help}, "test", time.Now()); code != exit.OK {
 		t.Fatalf("help exit-codes exits with %d: %s", code, help.String())
 	}
 	rows := exitLine.FindAllStringSubmatch(help.String(), -1)
-	if len(rows) != len(exitTable) {
-		t.Fatalf("the help has %d codes, the table %d:\n%s", len(rows), len(exitTable), help.String())
+	if len(rows) != len(exit.Table) {
+		t.Fatalf("the help has %d codes, the table %d:\n%s", len(rows), len(exit.Table), help.String())
 	}
 	want := "| code | `reason` | meaning |\n|---|---|---|\n"
 	for _, row := range rows {
@@ -36,7 +38,7 @@ func TestExitCodesInPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want += fmt.Sprintf("| %d | %s | %s |\n", code, exitReason(code), row[2])
+		want += fmt.Sprintf("| %d | %s | %s |\n", code, exit.Reason(code), row[2])
 	}
 	for _, page := range documented {
 		t.Run(page, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/cmd/exit"
 )
 
 func TestForeignFlagHints(t *testing.T) {
@@ -34,7 +36,7 @@ func TestForeignFlagHints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := hintFor(a.unknownFlag(c, flag, errors.New("unknown"))); got != want {
+		if got := exit.HintFor(a.unknownFlag(c, flag, errors.New("unknown"))); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -106,7 +107,7 @@ func TestFormatHint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := hintFor(a.unknownFlag(c, "format", errors.New("unknown"))); !strings.HasPrefix(got, want) {
+		if got := exit.HintFor(a.unknownFlag(c, "format", errors.New("unknown"))); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

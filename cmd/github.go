@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/junit"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/workflow"
@@ -41,10 +42,10 @@ func (a *app) annotate(level workflow.Level, title string, p problem.Problem) {
 
 // annotateError writes an error as annotations: one for each of its problems.
 func (a *app) annotateError(err error) {
-	title := exitTitle(exitCode(err))
+	title := exitTitle(exit.Code(err))
 	problems := problem.Of(err)
 	if len(problems) == 1 {
-		problems[0].Hint = cmp.Or(problems[0].Hint, hintFor(err))
+		problems[0].Hint = cmp.Or(problems[0].Hint, exit.HintFor(err))
 	}
 	for _, p := range problems {
 		a.annotate(workflow.Error, title, p)
@@ -62,7 +63,7 @@ func (a *app) annotateWarnings(l problem.List) {
 // counts as failed, else as a warning.
 func (a *app) annotateContainers(p endedPod) {
 	level := workflow.Error
-	if p.code == ExitOK {
+	if p.code == exit.OK {
 		level = workflow.Warning
 	}
 	outcomes, _ := p.containers()
@@ -77,23 +78,23 @@ func (a *app) annotateContainers(p endedPod) {
 // exitTitle returns the title of the annotation of an error, by its exit code.
 func exitTitle(code int) string {
 	switch code {
-	case ExitUsage:
+	case exit.Usage:
 		return "Invalid command line"
-	case ExitManifest:
+	case exit.Manifest:
 		return "Invalid manifest"
-	case ExitRefused:
+	case exit.Refused:
 		return "Pod refused"
-	case ExitImage:
+	case exit.Image:
 		return "Image not available"
-	case ExitDeadline:
+	case exit.Deadline:
 		return "Timeout"
-	case ExitNotExecutable:
+	case exit.NotExecutable:
 		return "Command not executable"
-	case ExitNotFound:
+	case exit.NotFound:
 		return "Command not found"
-	case ExitFailed:
+	case exit.Failed:
 		return "Pod failed"
-	case ExitHUP, ExitINT, ExitQUIT, ExitPIPE, ExitTERM:
+	case exit.HUP, exit.INT, exit.QUIT, exit.PIPE, exit.TERM:
 		return "Interrupted"
 	}
 	return "podrun failed"

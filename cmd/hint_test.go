@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/test/ring"
 )
@@ -42,7 +43,7 @@ func TestSystemHint(t *testing.T) {
 			if e, ok := errors.AsType[*fs.PathError](tc.err); ok {
 				path = e.Path
 			}
-			got := systemHint(tc.err, path, func(string) bool { return tc.inodes }, !tc.unprivileged)
+			got := exit.SystemHint(tc.err, path, func(string) bool { return tc.inodes }, !tc.unprivileged)
 			if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" || strings.Contains(got, "%s") {
 				t.Errorf("%q, want %q…", got, tc.want)
 			}
@@ -63,7 +64,7 @@ func TestHintTo(t *testing.T) {
 		{&problem.Error{Kind: problem.Failed, Err: errors.New(`exec: "/etc": permission denied`)}, ""}, // in the container
 		{&os.LinkError{Op: "rename", Old: "/a/x", New: "/a/y", Err: unix.EDQUOT}, "the disk quota is used up: increase it, or free space on the file system of /a/y"},
 	} {
-		if got := hintFor(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+		if got := exit.HintFor(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 			t.Errorf("%v: %q, want %q…", tc.err, got, tc.want)
 		}
 	}
@@ -71,9 +72,9 @@ func TestHintTo(t *testing.T) {
 
 // TestExhaustedHost checks that the hint does not blame the file that could not be opened.
 func TestExhaustedHost(t *testing.T) {
-	for errno, want := range map[syscall.Errno]int{unix.EMFILE: ExitRuntime, unix.ENFILE: ExitRuntime, unix.ENOMEM: ExitRuntime, unix.EACCES: ExitUsage} {
+	for errno, want := range map[syscall.Errno]int{unix.EMFILE: exit.Runtime, unix.ENFILE: exit.Runtime, unix.ENOMEM: exit.Runtime, unix.EACCES: exit.Usage} {
 		err := &problem.Error{Kind: problem.Usage, Object: "--config", Err: &fs.PathError{Op: "open", Path: "/etc/podrun/config.yaml", Err: errno}}
-		if got := exitCode(err); got != want {
+		if got := exit.Code(err); got != want {
 			t.Errorf("%v: code %d, want %d", errno, got, want)
 		}
 	}
@@ -91,7 +92,7 @@ func TestInodesOut(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if isOutOfInodes(filepath.Join(dir, "..", "none", "file")) {
+	if exit.IsOutOfInodes(filepath.Join(dir, "..", "none", "file")) {
 		t.Skip("the file system of the tests is short of inodes")
 	}
 	var err error
@@ -101,7 +102,7 @@ func TestInodesOut(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("not full: %v", err)
 	}
-	if got := hintFor(err); !strings.HasPrefix(got, "the file system of "+dir) {
+	if got := exit.HintFor(err); !strings.HasPrefix(got, "the file system of "+dir) {
 		t.Error(got)
 	}
 }
@@ -111,7 +112,7 @@ func TestInodesOut(t *testing.T) {
 func TestTroubleshootingInodes(t *testing.T) {
 	const dir = "/var/lib/podrun/pods"
 	err := fmt.Errorf("pod default/web: %w", &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOSPC})
-	want := "    podrun: " + err.Error() + "\n    hint: " + systemHint(err, dir, func(string) bool { return true }, true) + "\n"
+	want := "    podrun: " + err.Error() + "\n    hint: " + exit.SystemHint(err, dir, func(string) bool { return true }, true) + "\n"
 	if !strings.Contains(readPage(t, "../docs/troubleshooting.md"), want) {
 		t.Errorf("docs/troubleshooting.md lacks\n%s", want)
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/cmd/exit"
 )
 
 func TestPodRefs(t *testing.T) {
@@ -57,8 +59,8 @@ func TestPodRefs(t *testing.T) {
 		if test.err != "" {
 			if err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Errorf("podRefs(%q) = %v, %v; want an error with %q", test.given, got, err, test.err)
-			} else if exitCode(err) != ExitUsage {
-				t.Errorf("podRefs(%q): exit code %d, want %d", test.given, exitCode(err), ExitUsage)
+			} else if exit.Code(err) != exit.Usage {
+				t.Errorf("podRefs(%q): exit code %d, want %d", test.given, exit.Code(err), exit.Usage)
 			}
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve"
@@ -41,14 +42,14 @@ func NodeMain(parent context.Context, args []string, streams Streams, version st
 	err := c.ExecuteContext(ctx)
 	a.finishTrace()
 	if err == nil {
-		return ExitOK
+		return exit.OK
 	}
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
 	}
 	err = withCause(ctx, err)
 	a.printErrors(err)
-	return exitCode(err)
+	return exit.Code(err)
 }
 
 // NodeCommand returns the command podrun-node with its flags and help, for hack/manual. The caller must not

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/cmd/exit"
 )
 
 func printerPods() []corev1.Pod {
@@ -77,8 +79,8 @@ func TestPrinters(t *testing.T) {
 		switch {
 		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 			t.Errorf("-o %.60s: error %v, want one with %q", test.output, err, test.err)
-		case test.err != "" && exitCode(err) != ExitUsage:
-			t.Errorf("-o %.60s: exit code %d", test.output, exitCode(err))
+		case test.err != "" && exit.Code(err) != exit.Usage:
+			t.Errorf("-o %.60s: exit code %d", test.output, exit.Code(err))
 		case test.err == "" && (err != nil || out.String() != test.want):
 			t.Errorf("-o %s: %q, %v; want %q", test.output, out.String(), err, test.want)
 		}

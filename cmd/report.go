@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -62,8 +63,8 @@ func (a *app) summarizeFailure(err error) {
 	if !a.summaryDue || a.output != "json" && a.output != "yaml" {
 		return
 	}
-	code := exitCode(err)
-	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exitReason(code), Error: shownText(err.Error())}
+	code := exit.Code(err)
+	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exit.Reason(code), Error: shownText(err.Error())}
 	eachError(err, func(each error) {
 		if e, ok := errors.AsType[*problem.Error](each); ok {
 			sum.Problems = append(sum.Problems, shownProblems(e.Problems)...)
@@ -106,11 +107,11 @@ func objectsOf(entries []run.Entry) (out []objectResult) {
 
 // summaryOf returns the summary of a report whose errors, joined with others, are err.
 func summaryOf(r run.Report, err error) summary {
-	sum := summary{Pods: []podResult{}, Services: servicesOf(r.Entries), Objects: objectsOf(r.Entries), ExitCode: exitCode(err)}
+	sum := summary{Pods: []podResult{}, Services: servicesOf(r.Entries), Objects: objectsOf(r.Entries), ExitCode: exit.Code(err)}
 	for _, e := range r.Pods() {
 		sum.Pods = append(sum.Pods, resultOf(e.Result))
 	}
-	sum.Reason = exitReason(sum.ExitCode)
+	sum.Reason = exit.Reason(sum.ExitCode)
 	return sum
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
@@ -117,7 +118,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 		a.finishTrace()
 	}
 	if err == nil {
-		return ExitOK
+		return exit.OK
 	}
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
@@ -128,7 +129,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	}
 	a.printErrors(err)
 	a.summarizeFailure(err)
-	return exitCode(err)
+	return exit.Code(err)
 }
 
 // withCause adds the cause of a canceled context to an error, because it is more specific than "context canceled".
@@ -191,11 +192,6 @@ func newApp(streams Streams) *app {
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out, &a.rawTerminal}, Err: textWriter{&a.raw.Err, &a.rawTerminal}}
 	return a
 }
-
-// exitStatus is an error that the command has already reported; podrun uses only its exit code.
-type exitStatus int
-
-func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // Commands returns podrun's commands with their flags and help, for hack/manual. The caller
 // must not execute them.
@@ -358,18 +354,6 @@ func argsError(c *cobra.Command, given []string, err error) error {
 	return usageHint(fmt.Errorf("wrong number of arguments: %d", len(given)), hint)
 }
 
-// eachError calls do with each of several joined errors.
-func eachError(err error, do func(error)) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		do(err)
-		return
-	}
-	for _, e := range joined.Unwrap() {
-		eachError(e, do)
-	}
-}
-
 // printError writes one error as text: one line per problem, then the hint.
 func printError(w io.Writer, err error) {
 	text := shownText(err.Error())
@@ -380,7 +364,7 @@ func printError(w io.Writer, err error) {
 	} else {
 		fmt.Fprintln(w, "podrun:", indented(text))
 	}
-	if hint := hintFor(err); hint != "" {
+	if hint := exit.HintFor(err); hint != "" {
 		fmt.Fprintln(w, "hint:", indented(hint))
 	}
 }
@@ -411,8 +395,8 @@ type errorLine struct {
 
 // printErrorJSON writes an error as one line of JSON.
 func printErrorJSON(w io.Writer, err error) {
-	code := exitCode(err)
-	line := errorLine{Error: shownText(err.Error()), Hint: hintFor(err), ExitCode: code, Reason: exitReason(code)}
+	code := exit.Code(err)
+	line := errorLine{Error: shownText(err.Error()), Hint: exit.HintFor(err), ExitCode: code, Reason: exit.Reason(code)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		line.Problems = shownProblems(e.Problems)
 	}

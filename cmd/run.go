@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
@@ -365,8 +366,8 @@ func (a *app) reportRun(r run.Report, failed error, end endPolicy) error {
 	a.summaryDue = false
 	sum, errs := runSummaryOf(r, failed, end)
 	err := errors.Join(errs...)
-	sum.Reason = exitReason(sum.ExitCode)
-	if err == nil && sum.ExitCode != ExitOK {
+	sum.Reason = exit.Reason(sum.ExitCode)
+	if err == nil && sum.ExitCode != exit.OK {
 		sum.Reason = "Container"
 	}
 	if a.output != "" && a.output != "name" {
@@ -374,7 +375,7 @@ func (a *app) reportRun(r run.Report, failed error, end endPolicy) error {
 			return errors.Join(err, perr)
 		}
 	}
-	if exitCode(err) == sum.ExitCode {
+	if exit.Code(err) == sum.ExitCode {
 		return err
 	}
 	if err != nil {
@@ -391,17 +392,17 @@ func (a *app) reportRun(r run.Report, failed error, end endPolicy) error {
 func runSummaryOf(r run.Report, failed error, end endPolicy) (sum runSummary, errs []error) {
 	sum = runSummary{Pods: []runPod{}, Services: servicesOf(r.Entries), Objects: objectsOf(r.Entries)}
 	for _, e := range r.Pods() {
-		code, err := exitCode(e.Err), e.Err
+		code, err := exit.Code(e.Err), e.Err
 		if !e.Unrequested {
 			code, err = end.codeOf(e)
 		}
 		errs = append(errs, err)
 		sum.Pods = append(sum.Pods, runPod{podResult: resultOf(e.Result), ExitCode: code, Containers: e.Containers})
-		sum.ExitCode = worseCode(sum.ExitCode, code)
+		sum.ExitCode = exit.Worse(sum.ExitCode, code)
 	}
 	if failed != nil {
 		errs = append(errs, failed)
-		sum.ExitCode = worseCode(sum.ExitCode, exitCode(failed))
+		sum.ExitCode = exit.Worse(sum.ExitCode, exit.Code(failed))
 	}
 	return sum, errs
 }
@@ -425,10 +426,10 @@ func (a *app) printExitSource(pods []run.Entry, code int) {
 // codeOf returns the exit code for one pod. If an error determines the code, it also returns the error.
 func (p endPolicy) codeOf(e run.Entry) (int, error) {
 	if e.Err != nil {
-		return exitCode(e.Err), e.Err
+		return exit.Code(e.Err), e.Err
 	}
 	if p.from != "" && !hasContainer(e.Status, p.from) {
-		return ExitOK, nil // the container of --exit-code-from belongs to another pod
+		return exit.OK, nil // the container of --exit-code-from belongs to another pod
 	}
 	code, ok := lifecycle.ExitCode(e.Status, e.Containers, p.policy, p.from)
 	if ok {
@@ -439,7 +440,7 @@ func (p endPolicy) codeOf(e run.Entry) (int, error) {
 		why = "no container has a non-zero exit code"
 	}
 	err := &problem.Error{Kind: problem.Failed, Object: "pod " + e.ID.String(), Err: fmt.Errorf("failed: %s", why)}
-	return exitCode(err), err
+	return exit.Code(err), err
 }
 
 // hasContainer reports whether a status has a container of that name.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
@@ -139,7 +140,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	o.API, o.Cluster = api, cluster
 	err = serve.Run(c.Context(), engine, o)
 	s.warnNotSent(notifier.Stopping())
-	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
+	if _, ended := errors.AsType[exit.SignalError](context.Cause(c.Context())); ended && err == nil {
 		return nil
 	}
 	return err

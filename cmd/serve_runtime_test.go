@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/patience"
@@ -155,7 +156,7 @@ func TestServeWithoutARuntime(t *testing.T) {
 	until(t, "serve supervises", func() bool { return strings.Contains(said.String(), "supervising the pods of "+manifests) })
 	until(t, "serve is ready", func() bool { code, _ := readAPI(socket, "/readyz"); return code == http.StatusOK })
 	end()
-	if got := <-code; got != ExitOK {
+	if got := <-code; got != exit.OK {
 		t.Errorf("exit code %d", got)
 	}
 	for _, want := range []string{"schema version 98", "schema version 99"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/serve/systemd"
 	"github.com/podrun/podrun/test/ring"
 )
@@ -43,7 +44,7 @@ func runService(t *testing.T, m systemd.Manager, args ...string) (stdout, stderr
 	if err != nil {
 		printError(a.streams.Err, err)
 	}
-	return out.String(), talk.String(), exitCode(err)
+	return out.String(), talk.String(), exit.Code(err)
 }
 
 func TestServiceFlags(t *testing.T) {
@@ -66,7 +67,7 @@ func TestServiceFlags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			must := os.WriteFile(filepath.Join(work, "edge.yaml"), []byte(sample), 0o600)
 			out, talk, code := runService(t, absentSystemd{}, append([]string{"install", "--print", "--binary", "/usr/bin/podrun"}, tc.args...)...)
-			if must != nil || code != ExitOK || talk != "" {
+			if must != nil || code != exit.OK || talk != "" {
 				t.Fatalf("code %d, %v: %s", code, must, talk)
 			}
 			_, rest, _ := strings.Cut(out, "\nExecStart=")
@@ -108,13 +109,13 @@ func TestServiceErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		"install without systemd":   {[]string{"install"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\nhint: run 'podrun serve' under another supervisor\n"},
-		"uninstall without systemd": {[]string{"uninstall"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\n"},
-		"status without systemd":    {[]string{"status", "-o", "json"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\n"},
-		"a relative binary":         {[]string{"install", "--print", "--binary", "podrun"}, ExitUsage, `podrun: binary "podrun": systemd requires an absolute path`},
-		"a prefix and --now":        {[]string{"install", "--now", "--prefix", "/none"}, ExitUsage, "podrun: --now starts the service on this host"},
-		"a prefix that is missing":  {[]string{"install", "--prefix", "/podrun-none"}, ExitRuntime, "podrun: podrun.service: create the manifest directory: open /podrun-none"},
-		"an unknown command":        {[]string{"enable"}, ExitUsage, `podrun: "enable" is not a command of podrun service`},
+		"install without systemd":   {[]string{"install"}, exit.Runtime, "podrun: podrun.service: systemd is not running on this host\nhint: run 'podrun serve' under another supervisor\n"},
+		"uninstall without systemd": {[]string{"uninstall"}, exit.Runtime, "podrun: podrun.service: systemd is not running on this host\n"},
+		"status without systemd":    {[]string{"status", "-o", "json"}, exit.Runtime, "podrun: podrun.service: systemd is not running on this host\n"},
+		"a relative binary":         {[]string{"install", "--print", "--binary", "podrun"}, exit.Usage, `podrun: binary "podrun": systemd requires an absolute path`},
+		"a prefix and --now":        {[]string{"install", "--now", "--prefix", "/none"}, exit.Usage, "podrun: --now starts the service on this host"},
+		"a prefix that is missing":  {[]string{"install", "--prefix", "/podrun-none"}, exit.Runtime, "podrun: podrun.service: create the manifest directory: open /podrun-none"},
+		"an unknown command":        {[]string{"enable"}, exit.Usage, `podrun: "enable" is not a command of podrun service`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, talk, code := runService(t, absentSystemd{}, tc.args...)
@@ -128,7 +129,7 @@ func TestServiceErrors(t *testing.T) {
 func TestServiceStatus(t *testing.T) {
 	m := showSystemd("LoadState=loaded\nActiveState=active\nSubState=running\nMainPID=7\nStatusText=\x1b[2J1 pod\n")
 	out, _, code := runService(t, m, "status")
-	if want := "podrun.service: active (running)\n  process    7\n  status     ^[[2J1 pod\n"; out != want || code != ExitOK {
+	if want := "podrun.service: active (running)\n  process    7\n  status     ^[[2J1 pod\n"; out != want || code != exit.OK {
 		t.Errorf("code %d, %q", code, out)
 	}
 	out, _, _ = runService(t, m, "status", "-o", "json")
@@ -145,11 +146,11 @@ func TestServiceWarnsOfEnvironment(t *testing.T) {
 	t.Setenv("PODRUN_NAMESPACE", "")
 	t.Setenv("PODRUN_CONFIG", "")
 	_, talk, code := runService(t, absentSystemd{}, "install", "--prefix", t.TempDir(), "--root-dir", "/flag")
-	if code != ExitOK || strings.Contains(talk, "ROOT_DIR") {
+	if code != exit.OK || strings.Contains(talk, "ROOT_DIR") {
 		t.Errorf("code %d, %q", code, talk)
 	}
 	_, talk, code = runService(t, absentSystemd{}, "install", "--prefix", t.TempDir())
-	if want := "warning: PODRUN_ROOT_DIR: podrun.service does not inherit this variable (use --root-dir or the settings file)\n"; code != ExitOK || !strings.HasSuffix(talk, want) {
+	if want := "warning: PODRUN_ROOT_DIR: podrun.service does not inherit this variable (use --root-dir or the settings file)\n"; code != exit.OK || !strings.HasSuffix(talk, want) {
 		t.Errorf("code %d, %q, want %q", code, talk, want)
 	}
 }

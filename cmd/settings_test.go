@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
@@ -129,7 +130,7 @@ func TestOneRuntime(t *testing.T) {
 			}
 			app, err := settingsOf(t, tc.file, tc.args...)
 			if tc.err || err != nil {
-				if !tc.err || exitCode(err) != ExitUsage {
+				if !tc.err || exit.Code(err) != exit.Usage {
 					t.Fatalf("error %v, want one: %t", err, tc.err)
 				}
 				return
@@ -149,8 +150,8 @@ func TestSettingsFileUnreadable(t *testing.T) {
 	// a directory, because root can read any file
 	dir := t.TempDir()
 	_, err := settingsOf(t, dir)
-	if code := exitCode(err); code != ExitUsage {
-		t.Errorf("exit code %d, want %d", code, ExitUsage)
+	if code := exit.Code(err); code != exit.Usage {
+		t.Errorf("exit code %d, want %d", code, exit.Usage)
 	}
 	if want := "settings: read " + dir + ": is a directory"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/test/ring"
@@ -81,8 +82,8 @@ func TestBrokenSettings(t *testing.T) {
 					writeFile(t, c.Path, strings.NewReplacer("/srv/podrun", "/srv/last", "restricted", "baseline").Replace(valid))
 				}
 				s, notes, err := f.settings()
-				if err != nil && exitCode(err) != ExitUsage {
-					t.Errorf("exit code %d: %v", exitCode(err), err)
+				if err != nil && exit.Code(err) != exit.Usage {
+					t.Errorf("exit code %d: %v", exit.Code(err), err)
 				}
 				out := got{Failed: err != nil}
 				if err == nil {
@@ -215,7 +216,7 @@ func TestServeWithBrokenSettings(t *testing.T) {
 	}
 	writeFile(t, file, broken)
 	var said bytes.Buffer
-	if err := execute(t.Context(), &said, "doctor", "-q"); exitCode(err) != ExitRefused || !strings.Contains(said.String(), "doctor uses the default settings") {
+	if err := execute(t.Context(), &said, "doctor", "-q"); exit.Code(err) != exit.Refused || !strings.Contains(said.String(), "doctor uses the default settings") {
 		t.Errorf("doctor: %v\n%s", err, said.String())
 	}
 	if err := os.Mkdir(copies, 0o700); err != nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -121,7 +122,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 			case stopWork:
 				callWithin(printLimit, func() { a.printStopping(s) })
 				before.at = time.Now() // an equal signal may have arrived while podrun printed the message
-				cancel(SignalError{Signal: s})
+				cancel(exit.SignalError{Signal: s})
 			// podrun speeds up only once: the next SIGTERM abandons the work.
 			case speedUp:
 				a.work.hurry()
@@ -215,7 +216,7 @@ func (a *app) endWithReader(parent context.Context) (context.Context, context.Ca
 	a.work.mu.Lock()
 	defer a.work.mu.Unlock()
 	a.work.outBroken = func() {
-		cancel(SignalError{Signal: syscall.SIGPIPE})
+		cancel(exit.SignalError{Signal: syscall.SIGPIPE})
 		a.work.hurry()
 	}
 	return ctx, func() { cancel(nil) }

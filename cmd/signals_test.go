@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/test/patience"
 )
 
@@ -39,7 +40,7 @@ func TestSignals(t *testing.T) {
 			for i, g := range list {
 				now = now.Add(g.after)
 				if v := before.verdict(g.s, now); v != g.want {
-					t.Errorf("signal %d, %s: %s, want %s", i, signalName(g.s), v, g.want)
+					t.Errorf("signal %d, %s: %s, want %s", i, exit.SignalName(g.s), v, g.want)
 				}
 			}
 		})
@@ -53,7 +54,7 @@ func TestSignalsOfKeyboard(t *testing.T) {
 		before := interrupts{keys: true}
 		all := []verdict{before.verdict(s, now), before.verdict(s, now.Add(keyInterval-1)), before.verdict(s, now.Add(keyInterval))}
 		if !slices.Equal(all, []verdict{stopWork, noEffect, want}) {
-			t.Errorf("%s: %v", signalName(s), all)
+			t.Errorf("%s: %v", exit.SignalName(s), all)
 		}
 	}
 }

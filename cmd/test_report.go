@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/junit"
@@ -129,11 +130,11 @@ func (t *testReport) failedSuite(err error) junit.Suite {
 func failedCase(class, name string, err error) junit.Case {
 	text := shownText(err.Error())
 	first, _, more := strings.Cut(text, "\n")
-	c := junit.Case{Class: class, Name: name, Outcome: junit.Errored, Type: exitReason(exitCode(err)), Message: first}
+	c := junit.Case{Class: class, Name: name, Outcome: junit.Errored, Type: exit.Reason(exit.Code(err)), Message: first}
 	if more {
 		c.Details = text
 	}
-	if hint := hintFor(err); hint != "" {
+	if hint := exit.HintFor(err); hint != "" {
 		c.Details = strings.TrimPrefix(c.Details+"\nhint: "+hint, "\n")
 	}
 	return c

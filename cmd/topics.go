@@ -5,13 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/cmd/exit"
 )
 
 // topics returns the texts of `podrun help TOPIC`. Each text fits a screen, and names the page
 // with the details. Cobra lists commands without Run as help topics.
 func topics(global *pflag.FlagSet) []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "Explain the exit codes of podrun", Long: exitHelp()},
+		{Use: "exit-codes", Short: "Explain the exit codes of podrun", Long: exit.ExitHelp()},
 		{Use: "config", Short: "Explain the settings file", Long: configHelp},
 		{Use: "environment", Short: "List the environment variables that podrun reads", Long: environmentHelp(global)},
 		{Use: "differences", Short: "List the main differences from the kubelet", Long: differencesHelp},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/cmd/exit"
 )
 
 // TestTopics checks that every help topic fits two screens of 24 lines and 88 columns,
@@ -15,7 +17,7 @@ func TestTopics(t *testing.T) {
 	known := knownFlags(root)
 	for _, name := range []string{"exit-codes", "config", "environment", "differences", "security"} {
 		var help, complaints bytes.Buffer
-		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test", time.Now()); code != ExitOK || complaints.Len() > 0 {
+		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test", time.Now()); code != exit.OK || complaints.Len() > 0 {
 			t.Errorf("help %s exits with %d: %s", name, code, complaints.String())
 		}
 		text, _, _ := strings.Cut(help.String(), "\nUsage:")
@@ -45,7 +47,7 @@ func TestTopics(t *testing.T) {
 func TestTopicsAreNoCommands(t *testing.T) {
 	var out, talk bytes.Buffer
 	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test", time.Now())
-	if code != ExitUsage || !strings.Contains(talk.String(), `podrun has no command "config"`) {
+	if code != exit.Usage || !strings.Contains(talk.String(), `podrun has no command "config"`) {
 		t.Errorf("code %d: %s%s", code, out.String(), talk.String())
 	}
 }

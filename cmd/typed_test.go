@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -240,7 +241,7 @@ func TestArgsError(t *testing.T) {
 		root := newRoot(newApp(Streams{}))
 		root.SetArgs(strings.Fields(line))
 		err := root.ExecuteContext(t.Context())
-		if got := fmt.Sprint(err, "; ", hintFor(err)); got != want {
+		if got := fmt.Sprint(err, "; ", exit.HintFor(err)); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -183,7 +183,7 @@ func TestHints(t *testing.T) {
 	for i, line := range append(lines, typedLines(t)...) {
 		got := h.call(t.Context(), false, line)
 		_, hint, _ := strings.Cut(got.stderr, "\nhint: ")
-		if i < known && (got.code != cmd.ExitUsage || hint == "") {
+		if i < known && (got.code != exit.Usage || hint == "") {
 			t.Errorf("podrun %s: no hint: %s", strings.Join(line, " "), got)
 		}
 		for _, args := range suggestions(strings.TrimSpace(hint)) {
@@ -196,7 +196,7 @@ func TestHints(t *testing.T) {
 				return slices.Contains([]string{"serve", "port-forward", "attach", "-w", "--watch", "-f"}, word)
 			})
 			got := h.call(t.Context(), blocks, args)
-			if got.code == cmd.ExitUsage && !strings.Contains(got.stderr, "kubectl is installed") || got.problem != "" {
+			if got.code == exit.Usage && !strings.Contains(got.stderr, "kubectl is installed") || got.problem != "" {
 				t.Errorf("podrun %s: the hint suggests 'podrun %s':\n%s", strings.Join(line, " "), suggestion, got)
 			}
 			after, aerr := h.state(t.Context())

@@ -23,6 +23,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/store"
@@ -119,7 +120,7 @@ func (h *host) call(ctx context.Context, blocks bool, args []string) result {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	interrupt := func() { cancel(cmd.SignalError{Signal: syscall.SIGINT}) }
+	interrupt := func() { cancel(exit.SignalError{Signal: syscall.SIGINT}) }
 	defer time.AfterFunc(silence, interrupt).Stop()
 	return h.callUntil(ctx, func(string) { interrupt() }, args)
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/test/ring"
 )
@@ -252,7 +252,7 @@ func TestStrangeManifestDirectories(t *testing.T) {
 func (s *strangeHost) serve(ctx context.Context, cancel context.CancelCauseFunc) result {
 	started := func(text string) {
 		if strings.Contains(text, "Started") {
-			cancel(cmd.SignalError{Signal: syscall.SIGINT})
+			cancel(exit.SignalError{Signal: syscall.SIGINT})
 		}
 	}
 	return s.callUntil(ctx, started, []string{"serve", "--pvc-dir=" + s.dirs["pvc-dir"], s.dirs["manifests"]})

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/test/ring"
 )
@@ -135,8 +136,8 @@ func suggestionFor(t *testing.T, line string) string {
 	code := cmd.Main(t.Context(), shellWords(line), cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now())
 	text := strings.TrimSpace(stderr.String())
 	said, hint, ok := strings.Cut(text, "\nhint: ")
-	if code != cmd.ExitUsage || out.Len() > 0 || !ok || strings.Contains(hint, "\n") || strings.Contains(said, "\n") {
-		t.Errorf("podrun %s: exit code %d, %q %q; want %d, an error and a hint of one line each", line, code, out.String(), text, cmd.ExitUsage)
+	if code != exit.Usage || out.Len() > 0 || !ok || strings.Contains(hint, "\n") || strings.Contains(said, "\n") {
+		t.Errorf("podrun %s: exit code %d, %q %q; want %d, an error and a hint of one line each", line, code, out.String(), text, exit.Usage)
 	}
 	// The error itself is the suggestion.
 	if strings.HasPrefix(hint, "see '") {

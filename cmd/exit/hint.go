@@ -1,4 +1,4 @@
-package cmd
+package exit
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// hintFor returns the hint of an error. If the error has none, it returns a hint for the system
+// HintFor returns the hint of an error. If the error has none, it returns a hint for the system
 // error that the error wraps. It returns "" if there is no hint for either.
-func hintFor(err error) string {
+func HintFor(err error) string {
 	// The error of a program in a container (Failed) is about the container's files and
 	// permissions, not this host's.
 	if e, ok := errors.AsType[*problem.Error](err); ok && (e.Hint != "" || len(e.Problems) > 0 || e.Kind == problem.Failed) {
@@ -27,7 +27,7 @@ func hintFor(err error) string {
 	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
 		path = e.New
 	}
-	return systemHint(err, path, isOutOfInodes, os.Geteuid() == 0)
+	return SystemHint(err, path, IsOutOfInodes, os.Geteuid() == 0)
 }
 
 // systemErrors lists system errors, each with its fix. A runtime may report the same errors as
@@ -49,9 +49,9 @@ const inodesHint = "the file system of %s has no free inodes ('df -i'): remove s
 // outputHint is the hint for a failed write to stdout or stderr, which are not podrun's files.
 const outputHint = "the file or device that receives podrun's output is full: free space there, or redirect the output elsewhere"
 
-// systemHint returns the hint for a system error about path, which may be empty. The function
+// SystemHint returns the hint for a system error about path, which may be empty. The function
 // noInodes reports whether the file system of a path has no free inodes.
-func systemHint(err error, path string, noInodes func(string) bool, root bool) string {
+func SystemHint(err error, path string, noInodes func(string) bool, root bool) string {
 	where := path
 	if where == "" {
 		where = "this host"
@@ -84,11 +84,11 @@ func hasErrno(err error, errno syscall.Errno) bool {
 	return errors.Is(err, errno) || strings.HasSuffix(strings.TrimSpace(err.Error()), ": "+errno.Error())
 }
 
-// isOutOfInodes reports whether the file system of a path, or of its nearest existing parent
+// IsOutOfInodes reports whether the file system of a path, or of its nearest existing parent
 // directory, has a lower percentage of free inodes than of free blocks. It does not check for
 // 0 free inodes, because podrun may have removed its files by the time it prints the error. A
 // file system without a fixed number of inodes reports a total of 0.
-func isOutOfInodes(path string) bool {
+func IsOutOfInodes(path string) bool {
 	var st unix.Statfs_t
 	for {
 		err := unix.Statfs(path, &st)

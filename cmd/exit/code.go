@@ -1,4 +1,4 @@
-package cmd
+package exit
 
 import (
 	"context"
@@ -13,50 +13,50 @@ import (
 // Exit codes. A container may also exit with 120 to 125, as timeout(1) and xargs(1)
 // do: the last line on stderr and "reason" in the JSON summary distinguish them.
 const (
-	ExitOK       = 0
-	ExitFailed   = 1
-	ExitUsage    = 120
-	ExitManifest = 121
-	ExitRefused  = 122
-	ExitImage    = 123
-	ExitDeadline = 124
-	ExitRuntime  = 125
+	OK       = 0
+	Failed   = 1
+	Usage    = 120
+	Manifest = 121
+	Refused  = 122
+	Image    = 123
+	Deadline = 124
+	Runtime  = 125
 
-	ExitNotExecutable = 126
-	ExitNotFound      = 127
+	NotExecutable = 126
+	NotFound      = 127
 
-	ExitHUP  = 129
-	ExitINT  = 130
-	ExitQUIT = 131
-	ExitPIPE = 141
-	ExitTERM = 143
+	HUP  = 129
+	INT  = 130
+	QUIT = 131
+	PIPE = 141
+	TERM = 143
 )
 
-// exitRow is one line of the table of exit codes. The help, docs/exit-codes.md and all commands
+// Row is one line of the table of exit codes. The help, docs/exit-codes.md and all commands
 // use this table. The table is sorted by severity: if the pods of a command end with different
 // codes, the command exits with the last of these codes in the table.
-type exitRow struct {
+type Row struct {
 	code int
 	kind problem.Kind // empty if no problem.Error causes this code
 	text string
 }
 
-var exitTable = []exitRow{
-	{ExitOK, "", "success"},
-	{ExitFailed, problem.Failed, "the pod failed, but not because of a container's exit code: a hook failed, restartPolicy does not allow podrun to restart an init container, or the pod had already failed"},
-	{ExitNotExecutable, problem.NotExecutable, "the command of a container or of exec cannot be executed"},
-	{ExitNotFound, problem.NotFound, "the command of a container or of exec was not found"},
-	{ExitUsage, problem.Usage, "the command line is wrong"},
-	{ExitManifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
-	{ExitRefused, problem.Refused, "this host refuses the pod: ports, resources, placement or security policy"},
-	{ExitImage, problem.Image, "an image is not available"},
-	{ExitDeadline, problem.Deadline, "the command's --timeout expired"},
-	{ExitRuntime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
-	{ExitHUP, "", "ended by SIGHUP"},
-	{ExitINT, "", "ended by SIGINT"},
-	{ExitQUIT, "", "ended by SIGQUIT"},
-	{ExitPIPE, "", "ended, because the reader of standard output exited (SIGPIPE)"},
-	{ExitTERM, "", "ended by SIGTERM"},
+var Table = []Row{
+	{OK, "", "success"},
+	{Failed, problem.Failed, "the pod failed, but not because of a container's exit code: a hook failed, restartPolicy does not allow podrun to restart an init container, or the pod had already failed"},
+	{NotExecutable, problem.NotExecutable, "the command of a container or of exec cannot be executed"},
+	{NotFound, problem.NotFound, "the command of a container or of exec was not found"},
+	{Usage, problem.Usage, "the command line is wrong"},
+	{Manifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
+	{Refused, problem.Refused, "this host refuses the pod: ports, resources, placement or security policy"},
+	{Image, problem.Image, "an image is not available"},
+	{Deadline, problem.Deadline, "the command's --timeout expired"},
+	{Runtime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
+	{HUP, "", "ended by SIGHUP"},
+	{INT, "", "ended by SIGINT"},
+	{QUIT, "", "ended by SIGQUIT"},
+	{PIPE, "", "ended, because the reader of standard output exited (SIGPIPE)"},
+	{TERM, "", "ended by SIGTERM"},
 }
 
 // SignalError is the cause of a context that a signal canceled.
@@ -67,10 +67,10 @@ func (e SignalError) Error() string {
 	if e.Signal == syscall.SIGPIPE {
 		return "ended, because the reader of standard output exited"
 	}
-	return "ended by " + signalName(e.Signal)
+	return "ended by " + SignalName(e.Signal)
 }
 
-func signalName(s syscall.Signal) string {
+func SignalName(s syscall.Signal) string {
 	switch s {
 	case syscall.SIGHUP:
 		return "SIGHUP"
@@ -84,45 +84,45 @@ func signalName(s syscall.Signal) string {
 	return s.String()
 }
 
-// exitCode returns the exit code of an error; for joined errors, the most severe.
-func exitCode(err error) int {
+// Code returns the exit code of an error; for joined errors, the most severe.
+func Code(err error) int {
 	if err == nil {
-		return ExitOK
+		return OK
 	}
 	if sig, ok := errors.AsType[SignalError](err); ok {
 		return 128 + int(sig.Signal)
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		worst := ExitOK
+		worst := OK
 		for _, e := range joined.Unwrap() {
-			worst = worseCode(worst, exitCode(e))
+			worst = Worse(worst, Code(e))
 		}
 		return worst
 	}
 	_, expired := errors.AsType[problem.TimeoutError](err)
 	// The cause of a failure is the time limit, whatever the step that it interrupted.
 	if e, ok := errors.AsType[*problem.Error](err); ok && !problem.Exhausted(err) && !(expired && e.Kind == problem.Runtime) {
-		for _, row := range exitTable {
+		for _, row := range Table {
 			if row.kind == e.Kind && row.kind != "" {
 				return row.code
 			}
 		}
 	}
 	if expired || errors.Is(err, context.DeadlineExceeded) {
-		return ExitDeadline
+		return Deadline
 	}
-	return ExitRuntime
+	return Runtime
 }
 
 // worseCode returns the code that is later in the table.
-func worseCode(a, b int) int {
+func Worse(a, b int) int {
 	rank := func(code int) int {
-		for i, row := range exitTable {
+		for i, row := range Table {
 			if row.code == code {
 				return i
 			}
 		}
-		return len(exitTable)
+		return len(Table)
 	}
 	if rank(b) > rank(a) {
 		return b
@@ -130,27 +130,27 @@ func worseCode(a, b int) int {
 	return a
 }
 
-// exitReason returns the reason for the code in JSON summaries.
-func exitReason(code int) string {
-	for _, row := range exitTable {
+// Reason returns the reason for the code in JSON summaries.
+func Reason(code int) string {
+	for _, row := range Table {
 		if row.code == code && row.kind != "" {
 			return string(row.kind)
 		}
 	}
 	switch code {
-	case ExitOK:
+	case OK:
 		return "Success"
-	case ExitHUP, ExitINT, ExitQUIT, ExitPIPE, ExitTERM:
+	case HUP, INT, QUIT, PIPE, TERM:
 		return "Signal"
 	}
 	return "Container"
 }
 
-// exitHelp is the text of `podrun help exit-codes`.
-func exitHelp() string {
+// ExitHelp is the text of `podrun help exit-codes`.
+func ExitHelp() string {
 	var b strings.Builder
 	b.WriteString("Exit codes of podrun. Treat any other code as a failure.\n\n")
-	for _, row := range exitTable {
+	for _, row := range Table {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.text)
 	}
 	b.WriteString(`
