@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -90,7 +91,7 @@ func (f *applyFlags) pruneHint(a *app, c *cobra.Command, named []string) string 
 	if label == "" {
 		label, note = "KEY=VALUE", " (a label of all pods of the manifest)"
 	}
-	return "use --prune -l " + shellWord(label) + note + ": apply then deletes pods that have this label but are not in the manifest"
+	return "use --prune -l " + shellword.Quote(label) + note + ": apply then deletes pods that have this label but are not in the manifest"
 }
 
 // commonLabel returns a label that all pods have, as KEY=VALUE: app or the recommended labels if possible, or
@@ -125,12 +126,12 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	if f.prune != (f.labels != "") {
-		return usageHint(errors.New("--prune and -l SELECTOR must be used together"), f.pruneHint(a, c, named))
+		return problem.UsageError(errors.New("--prune and -l SELECTOR must be used together"), f.pruneHint(a, c, named))
 	}
 	var err error
 	f.Wait, err = lifecycle.ParseGoal(f.wait)
 	if err != nil || !slices.Contains([]lifecycle.Goal{lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted}, f.Wait) {
-		return usageHint(fmt.Errorf("--wait=%s is not started, ready or completed", f.wait),
+		return problem.UsageError(fmt.Errorf("--wait=%s is not started, ready or completed", f.wait),
 			"use --wait=ready to wait for readiness, or --wait=completed to wait until the pods have ended")
 	}
 	match, err := parseSelector(f.labels)

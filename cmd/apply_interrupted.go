@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 )
@@ -72,10 +73,10 @@ func keptHint(kept []identity.Pod, files []string) string {
 	if first != "default" && !severalNamespaces {
 		namespace = []string{"-n", first}
 	}
-	show := "podrun get " + shellWords(append(names, namespace...))
-	remove := "podrun delete " + shellWords(append(names, namespace...))
+	show := "podrun get " + shellword.Join(append(names, namespace...))
+	remove := "podrun delete " + shellword.Join(append(names, namespace...))
 	if len(files) > 0 {
-		remove = "podrun delete " + shellWords(append(files, namespace...))
+		remove = "podrun delete " + shellword.Join(append(files, namespace...))
 	}
 	if severalNamespaces {
 		show = "podrun get -A"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -49,7 +50,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	if len(named) != 1 {
-		return usageHint(errors.New("give one pod name"), "use 'podrun attach NAME'; run 'podrun get' to list the pods")
+		return problem.UsageError(errors.New("give one pod name"), "use 'podrun attach NAME'; run 'podrun get' to list the pods")
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {

@@ -102,7 +102,7 @@ func (f *changeFlags) checkFlags(a *app) error {
 	case "true":
 		f.dryRun = dryClient
 	default:
-		return usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "--dry-run=client prints the result, --dry-run=server also checks whether this host would run it")
+		return problem.UsageError(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "--dry-run=client prints the result, --dry-run=server also checks whether this host would run it")
 	}
 	return checkOutput(a.output, "json", "yaml", "name")
 }
@@ -241,7 +241,7 @@ func (f *changeFlags) redefine(d definitionChange, c *manifest.Checkpoint, sourc
 		return nil, nil, err
 	}
 	if len(objects.Pods) != 1 || objects.Pods[0].Object.Name != c.Pod.Name || objects.Pods[0].Object.Namespace != c.Pod.Namespace {
-		return nil, nil, usageHint(errors.New("the name, the namespace and the kind of a pod cannot be changed"), "apply a manifest with the new name, then delete this pod")
+		return nil, nil, problem.UsageError(errors.New("the name, the namespace and the kind of a pod cannot be changed"), "apply a manifest with the new name, then delete this pod")
 	}
 	pod := &objects.Pods[0]
 	if !d.force && len(sources) == 0 && len(manifest.Changes(c.Pod, manifest.KeepEphemeral(c.Pod, pod.Object))) == 0 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -87,9 +89,9 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	remote := from
 	switch {
 	case from.remote() && to.remote():
-		return usageHint(errors.New("one of SRC and DST must be on this host"), "use a pipe: 'podrun cp "+shellWord(src)+" - | podrun cp - "+shellWord(to.pod.Name)+":"+shellWord(path.Dir(to.path))+"'")
+		return problem.UsageError(errors.New("one of SRC and DST must be on this host"), "use a pipe: 'podrun cp "+shellword.Quote(src)+" - | podrun cp - "+shellword.Quote(to.pod.Name)+":"+shellword.Quote(path.Dir(to.path))+"'")
 	case !from.remote() && !to.remote():
-		return usageHint(errors.New("neither SRC nor DST is in a pod"), "name the pod: 'podrun cp "+shellWord(src)+" POD:"+shellWord(dst)+"' or 'podrun cp POD:"+shellWord(src)+" "+shellWord(dst)+"'")
+		return problem.UsageError(errors.New("neither SRC nor DST is in a pod"), "name the pod: 'podrun cp "+shellword.Quote(src)+" POD:"+shellword.Quote(dst)+"' or 'podrun cp POD:"+shellword.Quote(src)+" "+shellword.Quote(dst)+"'")
 	case to.remote():
 		remote = to
 	}

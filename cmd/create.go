@@ -16,6 +16,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
@@ -82,13 +83,13 @@ func (w *workload) check(c *cobra.Command, given []string, images int) error {
 	w.Name, w.Command = given[0], given[1:]
 	switch {
 	case len(w.Command) > 0 && c.ArgsLenAtDash() != 1:
-		return usageHint(fmt.Errorf("%s creates one object, but %d names are given", c.CommandPath(), len(given)), "write the command of the container after --: '"+c.CommandPath()+" "+shellWord(w.Name)+" --image=IMAGE -- "+shellWords(w.Command)+"'")
+		return problem.UsageError(fmt.Errorf("%s creates one object, but %d names are given", c.CommandPath(), len(given)), "write the command of the container after --: '"+c.CommandPath()+" "+shellword.Quote(w.Name)+" --image=IMAGE -- "+shellword.Join(w.Command)+"'")
 	case len(w.Images) == 0:
 		schedule := ""
 		if c.Flags().Lookup("schedule") != nil && w.Schedule == "" {
 			schedule = " --schedule='0 3 * * *'"
 		}
-		return usageHint(errors.New("--image is required"), "'"+c.CommandPath()+" "+shellWord(w.Name)+schedule+" --image=IMAGE'")
+		return problem.UsageError(errors.New("--image is required"), "'"+c.CommandPath()+" "+shellword.Quote(w.Name)+schedule+" --image=IMAGE'")
 	case images > 0 && len(w.Images) > images:
 		return usage(c, errors.New("--image is given more than once"))
 	case len(w.Images) > 1 && len(w.Command) > 0:
@@ -117,7 +118,7 @@ func (a *app) printingYAML() string {
 	if dash < 0 {
 		dash = len(words)
 	}
-	return "podrun " + shellWords(slices.Insert(words, dash, "--dry-run=client", "-o", "yaml"))
+	return "podrun " + shellword.Join(slices.Insert(words, dash, "--dry-run=client", "-o", "yaml"))
 }
 
 // printGenerated validates the generated object and prints it unchanged.
@@ -201,7 +202,7 @@ func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from 
 	case len(given) != 1 || len(w.Images) > 0:
 		return usage(c, errors.New("--from cannot be used with a command or --image"))
 	case kindOf(kind) != "CronJob" || cronJob == "":
-		return usageHint(fmt.Errorf("--from=%s is not cronjob/NAME", from), "run 'podrun get cronjobs' to list the CronJobs")
+		return problem.UsageError(fmt.Errorf("--from=%s is not cronjob/NAME", from), "run 'podrun get cronjobs' to list the CronJobs")
 	case w.dryRun != dryNone && w.dryRun != "false":
 		return usage(c, errors.New("--from cannot be used with --dry-run"))
 	}
@@ -246,7 +247,7 @@ func newCreateCronJob(a *app) *cobra.Command {
 				return err
 			}
 			if w.Schedule == "" {
-				return usageHint(errors.New("--schedule is required"), "write --schedule='0 3 * * *' for every day at 3:00")
+				return problem.UsageError(errors.New("--schedule is required"), "write --schedule='0 3 * * *' for every day at 3:00")
 			}
 			var err error
 			if w.WorkloadFlags.Restart, err = restartPolicy(restart); err != nil {

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
@@ -118,7 +120,7 @@ func (f *debugFlags) imageOr(other string) string {
 	if f.image == "" {
 		return other
 	}
-	return shellWord(f.image)
+	return shellword.Quote(f.image)
 }
 
 // check validates the command line, and returns the named pod and the arguments after --.
@@ -128,7 +130,7 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, 
 		words, command = given[:dash], given[dash:]
 	}
 	if len(words) > 0 && (strings.HasPrefix(words[0], "node/") || words[0] == "node") {
-		return lookup.Ref{}, nil, usageHint(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
+		return lookup.Ref{}, nil, problem.UsageError(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
 	}
 	refs, err := podRefs(words, true)
 	if err != nil {
@@ -139,13 +141,13 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, 
 	}
 	switch {
 	case f.copyTo != "":
-		err = usageHint(errors.New("--copy-to is not supported: podrun does not copy pods"), "apply the manifest under another name, or omit --copy-to")
+		err = problem.UsageError(errors.New("--copy-to is not supported: podrun does not copy pods"), "apply the manifest under another name, or omit --copy-to")
 	case len(refs) != 1:
 		err = fmt.Errorf("give one pod name, not %d; put -- before the command", len(refs))
 	case f.image == "":
-		err = usageHint(errors.New("give the image of the ephemeral container with --image"), "use 'podrun debug -it "+refs[0].Name+" --image=busybox:1.36'")
+		err = problem.UsageError(errors.New("give the image of the ephemeral container with --image"), "use 'podrun debug -it "+refs[0].Name+" --image=busybox:1.36'")
 	case f.tty && !f.stdin:
-		err = usageHint(errors.New("-t requires -i"), "use -it")
+		err = problem.UsageError(errors.New("-t requires -i"), "use -it")
 	case !slices.Contains([]string{"", string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}, f.policy):
 		err = fmt.Errorf("--image-pull-policy=%s is not Always, IfNotPresent or Never", f.policy)
 	case f.timeout < 0:

@@ -90,7 +90,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	if len(named) == 1 && len(given) == 1 && strings.EqualFold(given[0], "all") && !a.isPodName(given) {
-		return usageHint(errors.New("'all' is a type of objects, and no name was specified"), "use 'podrun delete all --all' for all pods of the namespace, with the workloads that define them")
+		return problem.UsageError(errors.New("'all' is a type of objects, and no name was specified"), "use 'podrun delete all --all' for all pods of the namespace, with the workloads that define them")
 	}
 	if err := f.check(c, named); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []lookup.Ref) error {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && !f.hasFiles():
-		return usageHint(errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"), "use 'podrun delete NAME', or 'podrun delete --all' for all pods of the namespace; run 'podrun get' to list them")
+		return problem.UsageError(errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"), "use 'podrun delete NAME', or 'podrun delete --all' for all pods of the namespace; run 'podrun get' to list them")
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
@@ -203,7 +203,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []lookup.Ref) error {
 	case f.now && (f.force || f.graceSeconds >= 0):
 		return usage(c, errors.New("--now cannot be used with --force or --grace-period"))
 	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
-		return usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
+		return problem.UsageError(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
 	}
 	if f.now {
 		f.graceSeconds = 1

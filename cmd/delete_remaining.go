@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/servicesync"
@@ -20,7 +21,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Node, f *de
 	case f.allNamespaces:
 		namespace, command = "", command+" -A"
 	case a.namespaceGiven:
-		command += " -n " + shellWord(namespace)
+		command += " -n " + shellword.Quote(namespace)
 	}
 	jobs, cronJobs, err := lookup.Jobs(e.Layout(), namespace, e.WarnOnce)
 	services, serr := servicesync.List(ctx, e, namespace)

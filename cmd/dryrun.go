@@ -40,7 +40,7 @@ func (a *app) dryRun(c *cobra.Command, value string, f *inputFlags, named []stri
 	case dryClient:
 		return true, a.checkManifest(c, f, named)
 	}
-	return true, usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", value), "--dry-run=client checks the manifest, --dry-run=server also checks whether this host would admit the pods")
+	return true, problem.UsageError(fmt.Errorf("--dry-run=%s is not one of none, client, server", value), "--dry-run=client checks the manifest, --dry-run=server also checks whether this host would admit the pods")
 }
 
 // checkManifest reads and validates manifests, and prints the pods in them.

@@ -41,7 +41,7 @@ error. If you do not save the file, nothing changes.
 			}
 			return a.withPods(c, f, false, func(_ context.Context, r *renderer, e *run.Node, pods []run.Known) error {
 				if len(f.perWorkload(pods)) > 1 {
-					return usageHint(fmt.Errorf("%d pods are selected", len(pods)), "edit one pod at a time, or use 'podrun patch' for several")
+					return problem.UsageError(fmt.Errorf("%d pods are selected", len(pods)), "edit one pod at a time, or use 'podrun patch' for several")
 				}
 				return a.edit(c.Context(), f, r, e, pods)
 			})

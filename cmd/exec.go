@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -61,11 +62,11 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	dash := c.ArgsLenAtDash()
 	switch {
 	case dash < 0 && len(given) > 1:
-		return usageHint(errors.New("put -- between the pod's name and the command"), "use 'podrun exec "+shellWord(given[0])+" -- "+shellWords(given[1:])+"'")
+		return problem.UsageError(errors.New("put -- between the pod's name and the command"), "use 'podrun exec "+shellword.Quote(given[0])+" -- "+shellword.Join(given[1:])+"'")
 	case len(given) == 0 || dash == 0:
-		return usageHint(errors.New("give a pod name and, after --, a command"), "use 'podrun exec -it NAME -- sh'; run 'podrun get' to list the pods")
+		return problem.UsageError(errors.New("give a pod name and, after --, a command"), "use 'podrun exec -it NAME -- sh'; run 'podrun get' to list the pods")
 	case dash < 0 || dash == len(given):
-		return usageHint(errors.New("give a command after the pod's name and --"), "use 'podrun exec -it "+shellWord(given[0])+" -- sh' for a shell")
+		return problem.UsageError(errors.New("give a command after the pod's name and --"), "use 'podrun exec -it "+shellword.Quote(given[0])+" -- sh' for a shell")
 	case f.timeout < 0:
 		return usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
 	}
@@ -74,13 +75,13 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return err
 	}
 	if len(named) == 2 && dash == 2 {
-		return usageHint(errors.New("give one pod name before --, not 2"), "for a container of the pod, use 'podrun exec "+shellWord(given[0])+" -c "+shellWord(given[1])+" -- "+shellWords(given[dash:])+"'")
+		return problem.UsageError(errors.New("give one pod name before --, not 2"), "for a container of the pod, use 'podrun exec "+shellword.Quote(given[0])+" -c "+shellword.Quote(given[1])+" -- "+shellword.Join(given[dash:])+"'")
 	}
 	if len(named) != 1 {
 		return usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
 	}
 	if a.dashAdded && !a.quiet { // kubectl's deprecation
-		a.printColored("warning: 'exec POD COMMAND' is deprecated, as in kubectl: use 'podrun " + shellWords(a.typed) + "'\n")
+		a.printColored("warning: 'exec POD COMMAND' is deprecated, as in kubectl: use 'podrun " + shellword.Join(a.typed) + "'\n")
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {

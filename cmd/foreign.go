@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 )
 
 // translate converts a command line of a related tool to podrun's, or returns an error
@@ -94,7 +95,7 @@ var otherTools = []string{"crictl", "docker", "docker-compose", "kubectl", "nerd
 func otherTool(root *cobra.Command, tool string, rest []string) error {
 	hint := "omit " + tool + ": 'podrun --help' lists the commands of podrun"
 	if len(rest) > 0 {
-		hint = "omit " + tool + ": 'podrun " + shellWords(rest) + "'"
+		hint = "omit " + tool + ": 'podrun " + shellword.Join(rest) + "'"
 	}
 	if tool == "docker-compose" {
 		rest = append([]string{"compose"}, rest...)
@@ -104,7 +105,7 @@ func otherTool(root *cobra.Command, tool string, rest []string) error {
 			hint = e.Hint
 		}
 	}
-	return usageHint(fmt.Errorf("podrun has no command %q", tool), hint)
+	return problem.UsageError(fmt.Errorf("podrun has no command %q", tool), hint)
 }
 
 // kubeApplyOfPod rejects podman kube apply POD, which sends a pod of podman to a cluster. The
@@ -117,8 +118,8 @@ func kubeApplyOfPod(words string, rest []string) error {
 	if _, err := os.Stat(names[0]); err == nil {
 		return nil
 	}
-	name := shellWord(names[0])
-	return usageHint(fmt.Errorf("no file %q", names[0]), "run 'podrun kube apply FILE' to start the pods of a manifest on this host; to send a pod to a cluster, run 'podrun get "+name+" -o yaml | kubectl apply -f -'")
+	name := shellword.Quote(names[0])
+	return problem.UsageError(fmt.Errorf("no file %q", names[0]), "run 'podrun kube apply FILE' to start the pods of a manifest on this host; to send a pod to a cluster, run 'podrun get "+name+" -o yaml | kubectl apply -f -'")
 }
 
 // podrunFlags converts the arguments after a command of sameAs: if a flag has another name in
@@ -252,7 +253,7 @@ func isHelpTopic(root *cobra.Command, word string, rest []string) bool {
 func unknownCommand(root *cobra.Command, word string) error {
 	err := &problem.Error{Kind: problem.Usage, Err: knownCommand(root, []string{word}), Hint: "see 'podrun --help'"}
 	if looksLikeFile(word) {
-		err.Hint = "use 'podrun apply " + shellWord(word) + "', or 'podrun run " + shellWord(word) + "' to wait until the pod ends"
+		err.Hint = "use 'podrun apply " + shellword.Quote(word) + "', or 'podrun run " + shellword.Quote(word) + "' to wait until the pod ends"
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 )
 
 // Hints that several flags share.
@@ -192,10 +193,10 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	dashed := shownFlag(name, "")
 	if hint := cmp.Or(a.formatHint(c, name), a.eventsHint(c, name)); hint != "" {
-		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
+		return problem.UsageError(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
 	if hint, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
-		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
+		return problem.UsageError(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
 	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
 		if foreign, ok := foreignFlags[key]; ok {
@@ -244,9 +245,9 @@ func (a *app) eventsHint(c *cobra.Command, name string) string {
 	case strings.ContainsAny(value, ",=!") || value == "":
 		return ""
 	case key == "involvedObject.name" || key == "container" || key == "pod":
-		return "use 'podrun " + shellWords(append(rest, value)) + "'"
+		return "use 'podrun " + shellword.Join(append(rest, value)) + "'"
 	case key == "type":
-		return "use 'podrun " + shellWords(append(rest, "--types="+value)) + "'"
+		return "use 'podrun " + shellword.Join(append(rest, "--types="+value)) + "'"
 	}
 	return ""
 }
@@ -267,7 +268,7 @@ func (a *app) formatHint(c *cobra.Command, name string) string {
 	if dash < 0 {
 		dash = len(rest)
 	}
-	return "use 'podrun " + shellWords(slices.Insert(rest, dash, "-o", value)) + "'"
+	return "use 'podrun " + shellword.Join(slices.Insert(rest, dash, "-o", value)) + "'"
 }
 
 // wordsInHint are the words that flagHint replaces.
@@ -288,7 +289,7 @@ func (a *app) flagHint(c *cobra.Command, f foreignFlag, name string) string {
 	if c.Name() == "exec" {
 		rest = withDash(c.Root(), rest, at)
 		if dash = slices.Index(rest, "--"); dash >= 0 {
-			command = shellWords(rest[dash+1:])
+			command = shellword.Join(rest[dash+1:])
 		} else {
 			dash = len(rest)
 		}
@@ -296,13 +297,13 @@ func (a *app) flagHint(c *cobra.Command, f foreignFlag, name string) string {
 	return wordsInHint.ReplaceAllStringFunc(fillHint(f.hint, rest[at+1:]), func(word string) string {
 		switch {
 		case word == "CMD":
-			return shellWords(append([]string{"podrun"}, rest...))
+			return shellword.Join(append([]string{"podrun"}, rest...))
 		case word == "EXEC":
-			return shellWords(append([]string{"podrun"}, rest[:dash]...))
+			return shellword.Join(append([]string{"podrun"}, rest[:dash]...))
 		case word == "ARGV":
 			return cmp.Or(command, "COMMAND")
 		case value != "":
-			return shellWord(value)
+			return shellword.Quote(value)
 		}
 		return word
 	})
@@ -351,12 +352,12 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 		hint = "write " + dashed + " or " + dashed + "=false"
 	}
 	if f.Name == "device" && strings.HasPrefix(given, "/") { // as in docker
-		hint = "--device is for CDI devices; use --privileged with -v " + shellWord(given) + ":" + shellWord(given) + " for a device file"
+		hint = "--device is for CDI devices; use --privileged with -v " + shellword.Quote(given) + ":" + shellword.Quote(given) + " for a device file"
 	}
 	if f.Name == "namespace" && c.Flags().Lookup("all-namespaces") != nil {
 		hint += "; -A selects all namespaces"
 	}
-	return usageHint(err, hint)
+	return problem.UsageError(err, hint)
 }
 
 // spokenDuration is a duration as journalctl and date accept it.

@@ -119,7 +119,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(refs) > 0):
 		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
 	case watching && f.fieldSelector != "":
-		return usageHint(errors.New("--field-selector cannot be used with --watch"), "use -l SELECTOR, or filter the output: 'podrun get --watch -o json | jq .'")
+		return problem.UsageError(errors.New("--field-selector cannot be used with --watch"), "use -l SELECTOR, or filter the output: 'podrun get --watch -o json | jq .'")
 	case watching && f.references:
 		return usage(c, errors.New("--with-references cannot be used with --watch"))
 	case watching && (a.output == "yaml" || byTemplate != nil || f.sortBy != ""):
@@ -195,7 +195,7 @@ func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter
 		return nil, nil, err
 	}
 	if f.references && a.output != "json" && a.output != "yaml" {
-		return nil, nil, usageHint(errors.New("--with-references requires -o json or -o yaml"), "add -o yaml")
+		return nil, nil, problem.UsageError(errors.New("--with-references requires -o json or -o yaml"), "add -o yaml")
 	}
 	match, err = parseSelector(f.selector)
 	return byTemplate, match, err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -54,7 +55,7 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 	}
 	for _, name := range given[1:] {
 		if strings.Contains(name, "/") {
-			return selection{}, false, namesError(fmt.Errorf("%q already has a type", name), "omit "+shellWord(given[0])+", or the type in "+shellWord(name))
+			return selection{}, false, namesError(fmt.Errorf("%q already has a type", name), "omit "+shellword.Quote(given[0])+", or the type in "+shellword.Quote(name))
 		}
 		for _, kind := range s.kinds {
 			s.refs = append(s.refs, lookup.Ref{Kind: kind, Name: name})
@@ -155,10 +156,10 @@ func (a *app) watchOfPods() string {
 // getObjects prints workloads, ConfigMaps and Secrets, and pods together with them.
 func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 	if f.watch || f.watchOnly {
-		return usageHint(errors.New("--watch is for pods only"), "use "+a.watchOfPods())
+		return problem.UsageError(errors.New("--watch is for pods only"), "use "+a.watchOfPods())
 	}
 	if f.sources || f.fieldSelector != "" {
-		return usageHint(errors.New("--sources and --field-selector are for pods only"), "use 'podrun get pods'")
+		return problem.UsageError(errors.New("--sources and --field-selector are for pods only"), "use 'podrun get pods'")
 	}
 	byTemplate, match, err := a.getOutput(c.Context(), f)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -27,12 +28,12 @@ func (a *app) fillPaths(ctx context.Context, root *cobra.Command, given []string
 	}
 	socket, dir := usualSocket, usualServeDir
 	if settings, err := a.settingsOf(ctx, root, given); err == nil {
-		dir = shellWord(settings.Layout().Serve() + "/")
+		dir = shellword.Quote(settings.Layout().Serve() + "/")
 		if strings.Contains(e.Hint, "SOCKET") {
 			socket = runtimeSocket(ctx, settings)
 		}
 	}
-	e.Hint = strings.ReplaceAll(strings.ReplaceAll(e.Hint, "SOCKET", shellWord(socket)), usualServeDir, dir)
+	e.Hint = strings.ReplaceAll(strings.ReplaceAll(e.Hint, "SOCKET", shellword.Quote(socket)), usualServeDir, dir)
 }
 
 // settingsOf returns the settings of a command line. It reads the command line itself, because cobra does not

@@ -243,7 +243,7 @@ before.`,
 				named = []string{"-"}
 			}
 			if len(named) != 1 {
-				return usageHint(fmt.Errorf("specify one archive, not %d", len(named)), "use 'podrun image load FILE', or 'docker save IMAGE | podrun image load -'")
+				return problem.UsageError(fmt.Errorf("specify one archive, not %d", len(named)), "use 'podrun image load FILE', or 'docker save IMAGE | podrun image load -'")
 			}
 			in := a.streams.In
 			if named[0] != "-" {

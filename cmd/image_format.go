@@ -177,7 +177,7 @@ func selectImages(images []imagestore.Image, pattern string) ([]imagestore.Image
 			}
 			matches, err := reference.FamiliarMatch(pattern, ref)
 			if err != nil {
-				return nil, usageHint(fmt.Errorf("%q is not the name of an image: %w", pattern, err), "use 'podrun image ls REPOSITORY[:TAG]'")
+				return nil, problem.UsageError(fmt.Errorf("%q is not the name of an image: %w", pattern, err), "use 'podrun image ls REPOSITORY[:TAG]'")
 			}
 			if matches {
 				names = append(names, name)

@@ -35,10 +35,10 @@ Without -o, podrun writes the archive to stdout, but not to a terminal.`,
 			switch format {
 			case "", "docker-archive", "oci-archive":
 			default:
-				return usageHint(errors.New("--format must be docker-archive or oci-archive"), "omit --format: the archive has both formats")
+				return problem.UsageError(errors.New("--format must be docker-archive or oci-archive"), "omit --format: the archive has both formats")
 			}
 			if toStdout := output == "" || output == "-"; toStdout && a.outTerminal != nil {
-				return usageHint(errors.New("podrun does not write an archive to a terminal"), "use -o FILE, or redirect stdout")
+				return problem.UsageError(errors.New("podrun does not write an archive to a terminal"), "use -o FILE, or redirect stdout")
 			} else if toStdout {
 				return a.saveImages(c, names, a.raw.Out)
 			}

@@ -90,7 +90,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	names := append(append([]string(nil), f.files...), named...)
 	if len(names) == 0 && f.kustomize == "" && f.generated == nil {
 		if !isRedirected(a.streams.In) {
-			return nil, usageHint(errors.New("specify a file"), "use '"+c.CommandPath()+" FILE', or '-' for standard input: 'kubectl kustomize DIR | "+c.CommandPath()+" -'")
+			return nil, problem.UsageError(errors.New("specify a file"), "use '"+c.CommandPath()+" FILE', or '-' for standard input: 'kubectl kustomize DIR | "+c.CommandPath()+" -'")
 		}
 		names = []string{"-"}
 	}
@@ -101,7 +101,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	case "false":
 		f.validate = string(manifest.Ignore)
 	default:
-		return nil, usageHint(fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate), "--validate=ignore drops unknown fields silently, --validate=warn with a warning")
+		return nil, problem.UsageError(fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate), "--validate=ignore drops unknown fields silently, --validate=warn with a warning")
 	}
 	settings, _, err := a.settings.settings()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
@@ -114,9 +115,9 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
 	switch {
 	case f.selector == "" && len(given) == 0:
-		return nil, usageHint(errors.New("specify a pod by name, or pods by -l SELECTOR"), "use 'podrun logs NAME', or 'podrun logs NAME -f' to follow the log; run 'podrun get' to list the pods")
+		return nil, problem.UsageError(errors.New("specify a pod by name, or pods by -l SELECTOR"), "use 'podrun logs NAME', or 'podrun logs NAME -f' to follow the log; run 'podrun get' to list the pods")
 	case f.selector != "" && len(given) > 0:
-		return nil, usageHint(errors.New("-l cannot be used with names"), "omit "+shellWords(given)+", or -l")
+		return nil, problem.UsageError(errors.New("-l cannot be used with names"), "omit "+shellword.Join(given)+", or -l")
 	case len(given) > 3:
 		return nil, usage(c, fmt.Errorf("%d names are given: specify one pod and at most one container", len(given)))
 	case f.maxRequests < 1:

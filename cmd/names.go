@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/lookup"
 )
 
@@ -132,7 +133,7 @@ func notPodNamed(kind, name string) error {
 	err := notPods(kind)
 	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {
 		e.Err = &notPodError{kind: kind, name: name}
-		e.Hint = strings.ReplaceAll(e.Hint, "NAME", shellWord(name))
+		e.Hint = strings.ReplaceAll(e.Hint, "NAME", shellword.Quote(name))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
 	"github.com/podrun/podrun/manifest/generate"
@@ -40,9 +41,9 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 			case patch != "" && file != "":
 				return usage(c, errors.New("cannot specify --patch and --patch-file together"))
 			case patch == "" && file == "":
-				return usageHint(errors.New("must specify --patch or --patch-file containing the contents of the patch"), "write -p '{\"spec\":…}'")
+				return problem.UsageError(errors.New("must specify --patch or --patch-file containing the contents of the patch"), "write -p '{\"spec\":…}'")
 			case kind != change.Strategic && kind != change.Merge && kind != change.JSON:
-				return usageHint(fmt.Errorf("--type must be one of json, merge, strategic, not %q", string(kind)), "--type=strategic is the default")
+				return problem.UsageError(fmt.Errorf("--type must be one of json, merge, strategic, not %q", string(kind)), "--type=strategic is the default")
 			}
 			data := []byte(patch)
 			if file != "" {
@@ -81,18 +82,18 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 func podPatch(kind change.PatchType, data []byte) ([]byte, error) {
 	var raw json.RawMessage
 	if err := manifest.Decode(manifest.Source{Name: "the patch", Data: data}, &raw); err != nil {
-		return nil, usageHint(fmt.Errorf("unable to parse %w", err), "write the patch in JSON or YAML, in single quotes")
+		return nil, problem.UsageError(fmt.Errorf("unable to parse %w", err), "write the patch in JSON or YAML, in single quotes")
 	}
 	patch, rest, err := change.OfTemplate(kind, raw)
 	if err != nil {
-		return nil, usageHint(fmt.Errorf("unable to parse the patch: %w", err), "a patch of --type=json is a list of operations, other patches are objects")
+		return nil, problem.UsageError(fmt.Errorf("unable to parse the patch: %w", err), "a patch of --type=json is a list of operations, other patches are objects")
 	}
 	if len(rest) > 0 {
 		hint := "patch only the pod template, or change the manifest and run 'podrun apply FILE'"
 		if slices.Equal(rest, []string{"spec.replicas"}) {
 			hint = "run 'podrun scale TYPE/NAME --replicas=N' to change the number of pods"
 		}
-		return nil, usageHint(fmt.Errorf("podrun patches only the pods of a workload: %s cannot be patched", strings.Join(rest, ", ")), hint)
+		return nil, problem.UsageError(fmt.Errorf("podrun patches only the pods of a workload: %s cannot be patched", strings.Join(rest, ", ")), hint)
 	}
 	return patch, nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 )
@@ -80,9 +82,9 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	}
 	switch {
 	case several && len(named) > 0:
-		return usageHint(errors.New("--all and -l cannot be used with names"), "omit "+shellWords(given)+" for all pods, or omit --all and -l for those pods")
+		return problem.UsageError(errors.New("--all and -l cannot be used with names"), "omit "+shellword.Join(given)+" for all pods, or omit --all and -l for those pods")
 	case !several && len(named) == 0:
-		return usageHint(errors.New("specify pods by name, -l SELECTOR or --all"), "use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all pods of the namespace; run 'podrun get' to list them")
+		return problem.UsageError(errors.New("specify pods by name, -l SELECTOR or --all"), "use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all pods of the namespace; run 'podrun get' to list them")
 	}
 	if f.match, err = parseSelector(f.selector); err != nil {
 		return usage(c, err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -49,9 +51,9 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	if len(given) < 2 {
 		name := "NAME"
 		if len(given) == 1 {
-			name = shellWord(given[0])
+			name = shellword.Quote(given[0])
 		}
-		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' to forward port 8080 of this host to port 80 of the pod; run 'podrun describe "+name+"' to show the pod's ports")
+		return problem.UsageError(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' to forward port 8080 of this host to port 80 of the pod; run 'podrun describe "+name+"' to show the pod's ports")
 	}
 	if isServiceType(given[0]) && len(given) > 2 {
 		given = append([]string{"svc/" + given[1]}, given[2:]...)
@@ -68,7 +70,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	for _, spec := range given[1:] {
 		port, err := parseForward(spec)
 		if err != nil {
-			return usageHint(err, "write LOCAL:REMOTE with numbers from 1 to 65535, or the name of a port, such as 8080:80 or 8080:http")
+			return problem.UsageError(err, "write LOCAL:REMOTE with numbers from 1 to 65535, or the name of a port, such as 8080:80 or 8080:http")
 		}
 		o.Ports = append(o.Ports, port)
 	}

@@ -319,11 +319,6 @@ func usage(c *cobra.Command, err error) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
 }
 
-// usageHint wraps err in a usage error with the given hint.
-func usageHint(err error, hint string) error {
-	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
-}
-
 // args wraps a check of positional arguments, so that podrun exits with 120 if it fails.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
@@ -349,9 +344,9 @@ func argsError(c *cobra.Command, given []string, err error) error {
 		hint += ", for example '" + example + "'"
 	}
 	if len(given) == 0 {
-		return usageHint(errors.New("arguments are missing"), hint)
+		return problem.UsageError(errors.New("arguments are missing"), hint)
 	}
-	return usageHint(fmt.Errorf("wrong number of arguments: %d", len(given)), hint)
+	return problem.UsageError(fmt.Errorf("wrong number of arguments: %d", len(given)), hint)
 }
 
 // printError writes one error as text: one line per problem, then the hint.

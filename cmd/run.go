@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -117,7 +118,7 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
 	if f.generated != nil && f.PodFlags.Restart == corev1.RestartPolicyAlways {
-		return usageHint(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "to start the pod in the background, use "+a.detached()+"; or use --restart=OnFailure")
+		return problem.UsageError(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "to start the pod in the background, use "+a.detached()+"; or use --restart=OnFailure")
 	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
@@ -170,8 +171,8 @@ func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []str
 // It also rejects names of files that are probably misspelled.
 func (f *runFlags) checkNamed(c *cobra.Command, named []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(named) {
-		return usageHint(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellWords(named[dash:])),
-			"set the container's command in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellWords(named[dash:])+"'")
+		return problem.UsageError(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellword.Join(named[dash:])),
+			"set the container's command in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellword.Join(named[dash:])+"'")
 	}
 	for _, name := range named {
 		if err := misspelled(name); err != nil {
@@ -203,7 +204,7 @@ func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *tes
 		return err
 	}
 	if f.outputs.junit != "" && f.dryRun != dryNone {
-		return usageHint(errors.New("-o junit cannot be used with --dry-run, which does not run containers"), "use -o github to annotate the problems of a manifest, or omit --dry-run")
+		return problem.UsageError(errors.New("-o junit cannot be used with --dry-run, which does not run containers"), "use -o github to annotate the problems of a manifest, or omit --dry-run")
 	}
 	f.toCompletion = !f.detach
 	if f.generated != nil && f.dryRun == dryClient {

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
@@ -167,12 +168,12 @@ func misspelled(word string) error {
 	noFile := "no such file or directory"
 	switch like := likelyFile(word); {
 	case like != "":
-		noFile += " (did you mean " + shellWord(like) + "?)"
+		noFile += " (did you mean " + shellword.Quote(like) + "?)"
 	case !hasLikelyEnding(word):
 		return nil
 	}
-	return &problem.Error{Kind: problem.Manifest, Object: shellWord(word), Err: errors.New(noFile),
-		Hint: "to run the image of this name, add a tag: 'podrun run " + shellWord(word+":latest") + "'"}
+	return &problem.Error{Kind: problem.Manifest, Object: shellword.Quote(word), Err: errors.New(noFile),
+		Hint: "to run the image of this name, add a tag: 'podrun run " + shellword.Quote(word+":latest") + "'"}
 }
 
 // isImageRun reports whether the command line defines a pod by an image.
@@ -189,7 +190,7 @@ func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
 			hint = cmp.Or(volumeFields(f.Volumes), hint)
 		}
 		if ok && err == nil {
-			err = usageHint(fmt.Errorf("--%s is for images, but a manifest defines this pod", flag.Name),
+			err = problem.UsageError(fmt.Errorf("--%s is for images, but a manifest defines this pod", flag.Name),
 				a.flagHint(c, foreignFlag{hint, flag.NoOptDefVal == ""}, typedName(a.typed, flag)))
 		}
 	})
@@ -233,11 +234,11 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	kubectl := p.Image != ""
 	switch {
 	case kubectl && f.hasFiles():
-		return usageHint(errors.New("--image cannot be used with -f or -k"), "use --set-image CONTAINER=IMAGE to replace an image of a manifest")
+		return problem.UsageError(errors.New("--image cannot be used with -f or -k"), "use --set-image CONTAINER=IMAGE to replace an image of a manifest")
 	case kubectl && len(named) > 0 && c.ArgsLenAtDash() != 0:
 		if looksLikeFile(named[0]) || namesManifestFile(named[0]) {
-			return usageHint(errors.New("--image defines a pod, but "+shellWord(named[0])+" is a manifest"),
-				"use --set-image: 'podrun run "+shellWord(named[0])+" --set-image=CONTAINER="+shellWord(p.Image)+"'")
+			return problem.UsageError(errors.New("--image defines a pod, but "+shellword.Quote(named[0])+" is a manifest"),
+				"use --set-image: 'podrun run "+shellword.Quote(named[0])+" --set-image=CONTAINER="+shellword.Quote(p.Image)+"'")
 		}
 		if p.Name != "" && p.Name != named[0] {
 			return usage(c, fmt.Errorf("--name=%s and the name %s differ", p.Name, named[0]))
@@ -278,7 +279,7 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	}
 	for _, text := range p.Ports {
 		if !strings.Contains(text, ":") {
-			return usageHint(fmt.Errorf("--publish=%s names no port of this host", text),
+			return problem.UsageError(fmt.Errorf("--publish=%s names no port of this host", text),
 				fmt.Sprintf("use -p %s:%s, or --port=%s for a port that is not published", strings.Split(text, "/")[0], text, strings.Split(text, "/")[0]))
 		}
 	}
@@ -334,8 +335,8 @@ func flagOfCommand(image string, args []string) problem.List {
 	if !fits {
 		return nil
 	}
-	return problem.List{{Object: shellWords(given), Warning: true, Message: "follows the image, so podrun passes it to the container, as docker does",
-		Hint: "to give it to podrun, write it before the image: 'podrun run " + shellWords(given) + " " + shellWord(image) + "'"}}
+	return problem.List{{Object: shellword.Join(given), Warning: true, Message: "follows the image, so podrun passes it to the container, as docker does",
+		Hint: "to give it to podrun, write it before the image: 'podrun run " + shellword.Join(given) + " " + shellword.Quote(image) + "'"}}
 }
 
 // namesManifestFile reports whether a word is the path of a file.
@@ -420,7 +421,7 @@ func parseImages(c *cobra.Command, pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		name, image, ok := strings.Cut(pair, "=")
 		if !ok || name == "" || image == "" {
-			return nil, usageHint(fmt.Errorf("--set-image=%s is not of the form CONTAINER=IMAGE", pair), "'*=IMAGE' sets the image of all containers")
+			return nil, problem.UsageError(fmt.Errorf("--set-image=%s is not of the form CONTAINER=IMAGE", pair), "'*=IMAGE' sets the image of all containers")
 		}
 		out[name] = image
 	}

@@ -121,13 +121,13 @@ func (a *app) runScale(c *cobra.Command, f *scaleFlags, given []string) error {
 func (f *scaleFlags) check(c *cobra.Command, a *app) error {
 	switch {
 	case !c.Flags().Changed("replicas"):
-		return usageHint(errors.New("--replicas is required"), "use '"+c.CommandPath()+" deploy/NAME --replicas=2'")
+		return problem.UsageError(errors.New("--replicas is required"), "use '"+c.CommandPath()+" deploy/NAME --replicas=2'")
 	case f.replicas < 0:
 		return usage(c, fmt.Errorf("--replicas=%d is negative", f.replicas))
 	case f.current < -1:
 		return usage(c, fmt.Errorf("--current-replicas=%d is negative", f.current))
 	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
-		return usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
+		return problem.UsageError(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
 	}
 	return checkOutput(a.output, "name")
 }
@@ -139,11 +139,11 @@ func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []
 	case f.hasFiles() && (several || len(named) > 0):
 		return usage(c, errors.New("-f cannot be used with names, --all or -l"))
 	case several && len(named) > 0:
-		return usageHint(errors.New("--all and -l cannot be used with names"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
+		return problem.UsageError(errors.New("--all and -l cannot be used with names"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
 	case several && len(kinds) == 0:
-		return usageHint(errors.New("--all and -l require a type of workload"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
+		return problem.UsageError(errors.New("--all and -l require a type of workload"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
 	case !several && !f.hasFiles() && len(named) == 0:
-		return usageHint(errors.New("specify a workload by its type and name, or -f FILE"), hint)
+		return problem.UsageError(errors.New("specify a workload by its type and name, or -f FILE"), hint)
 	}
 	for _, kind := range kinds {
 		named = append(named, lookup.Ref{Kind: kind})
@@ -154,7 +154,7 @@ func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []
 			if kind == "" {
 				kind = podKind
 			}
-			return usageHint(fmt.Errorf("the number of pods of a %s cannot be changed", kind), hint)
+			return problem.UsageError(fmt.Errorf("the number of pods of a %s cannot be changed", kind), hint)
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func (f *scaleFlags) inFiles(a *app, c *cobra.Command) (out []target, err error)
 		}
 	}
 	if len(out) == 0 {
-		return nil, usageHint(errors.New("the files contain no workload whose number of pods can be changed"), "use a Deployment, StatefulSet, ReplicaSet or ReplicationController")
+		return nil, problem.UsageError(errors.New("the files contain no workload whose number of pods can be changed"), "use a Deployment, StatefulSet, ReplicaSet or ReplicationController")
 	}
 	return out, nil
 }

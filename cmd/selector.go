@@ -6,13 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 )
 
 // parseSelector parses the value of -l; an empty selector matches everything.
 func parseSelector(text string) (func(map[string]string) bool, error) {
 	sel, err := labels.Parse(text)
 	if err != nil {
-		return nil, usageHint(fmt.Errorf("-l %s is not a label selector: %w", shellWord(text), err),
+		return nil, problem.UsageError(fmt.Errorf("-l %s is not a label selector: %w", shellword.Quote(text), err),
 			"write labels as -l app=web, -l app=web,tier!=db or -l 'app in (web,db)'")
 	}
 	return func(have map[string]string) bool { return sel.Matches(labels.Set(have)) }, nil
@@ -37,12 +40,12 @@ func parseFieldSelector(text string) (func(corev1.Pod) bool, error) {
 	const form = "write fields as --field-selector=status.phase=Running or --field-selector=status.phase!=Succeeded,metadata.name!=web"
 	sel, err := fields.ParseSelector(text)
 	if err != nil {
-		return nil, usageHint(fmt.Errorf("--field-selector=%s: %w", shellWord(text), err), form)
+		return nil, problem.UsageError(fmt.Errorf("--field-selector=%s: %w", shellword.Quote(text), err), form)
 	}
 	known := podFields(corev1.Pod{})
 	for _, r := range sel.Requirements() {
 		if !known.Has(r.Field) {
-			return nil, usageHint(fmt.Errorf("--field-selector=%s: podrun does not select by the field %q", shellWord(text), r.Field), form)
+			return nil, problem.UsageError(fmt.Errorf("--field-selector=%s: podrun does not select by the field %q", shellword.Quote(text), r.Field), form)
 		}
 	}
 	return func(p corev1.Pod) bool { return sel.Matches(podFields(p)) }, nil

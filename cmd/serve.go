@@ -154,7 +154,7 @@ func checkSources(paths []string) error {
 		if err != nil || info.IsDir() || info.Mode().IsRegular() && serve.IsManifestName(filepath.Base(path)) {
 			continue
 		}
-		return usageHint(fmt.Errorf("%q is neither a directory nor a manifest", path),
+		return problem.UsageError(fmt.Errorf("%q is neither a directory nor a manifest", path),
 			"serve reads manifests whose names end in .yaml, .yml or .json and do not begin with a dot; to apply another file once, run 'podrun apply -f FILE'")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -42,7 +43,7 @@ func (f *apiFlags) check(joins bool) error {
 	case joins && (f.cert == "") != (f.key == ""):
 		return errors.New("--tls-cert-file and --tls-private-key-file must be used together")
 	case f.listen != "" && files < 3 && !joins:
-		return usageHint(errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file"),
+		return problem.UsageError(errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file"),
 			"--listen is for clients on other hosts, which must have certificates; on this host, use the unix socket without --listen: 'curl --unix-socket /var/lib/podrun/serve/podrun.sock http://podrun/healthz'")
 	case f.listen == "" && files > 0:
 		return errors.New("--tls-cert-file, --tls-private-key-file and --client-ca-file require --listen")

@@ -67,7 +67,7 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		return err
 	}
 	if several == (len(names) > 0) || f.hasFiles() {
-		return usageHint(errors.New("specify Services by name, or --all, or -l SELECTOR"), "use 'podrun delete svc NAME'; run 'podrun get svc' to list them")
+		return problem.UsageError(errors.New("specify Services by name, or --all, or -l SELECTOR"), "use 'podrun delete svc NAME'; run 'podrun get svc' to list them")
 	}
 	match, err := parseSelector(f.labels)
 	if err != nil {

@@ -65,7 +65,7 @@ podrun pulls the new images first: an image that does not exist does not cause d
 				return usage(c, err)
 			}
 			if len(images.Set) == 0 {
-				return usageHint(errors.New("at least one image update is required"), "write CONTAINER=IMAGE after the pod: '"+c.CommandPath()+" POD CONTAINER=IMAGE'")
+				return problem.UsageError(errors.New("at least one image update is required"), "write CONTAINER=IMAGE after the pod: '"+c.CommandPath()+" POD CONTAINER=IMAGE'")
 			}
 			return a.runChange(c, f, names, definitionChange{
 				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
@@ -177,9 +177,9 @@ func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) (
 	case f.list && a.output != "":
 		return nil, usage(c, errors.New("--list and --output may not be specified together"))
 	case f.list && f.from != "":
-		return nil, usageHint(errors.New("--list and --from cannot be used together"), "use --dry-run=client -o yaml to see the result")
+		return nil, problem.UsageError(errors.New("--list and --from cannot be used together"), "use --dry-run=client -o yaml to see the result")
 	case f.Empty() && f.from == "" && !f.list:
-		return nil, usageHint(errors.New("at least one environment variable must be provided"), "write NAME=VALUE after the pod, or NAME- to remove a variable")
+		return nil, problem.UsageError(errors.New("at least one environment variable must be provided"), "write NAME=VALUE after the pod, or NAME- to remove a variable")
 	}
 	f.Prefix(f.prefix)
 	return names, nil
@@ -195,7 +195,7 @@ func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []manifest.Sour
 	kind, name, ok := strings.Cut(f.from, "/")
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	if !ok || name == "" {
-		return env, usageHint(fmt.Errorf("--from=%s is not of the form configmap/NAME or secret/NAME", f.from), "use --from=configmap/NAME")
+		return env, problem.UsageError(fmt.Errorf("--from=%s is not of the form configmap/NAME or secret/NAME", f.from), "use --from=configmap/NAME")
 	}
 	objects, _ := manifest.Load(sources, manifest.Options{Namespace: c.Pod.Namespace, Validate: manifest.Ignore})
 	objects.Add(c.Objects())
@@ -215,7 +215,7 @@ func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []manifest.Sour
 		}
 		kind = "secret"
 	default:
-		return env, usageHint(fmt.Errorf("--from=%s: only configmap/NAME and secret/NAME are supported", f.from), "use --from=configmap/NAME")
+		return env, problem.UsageError(fmt.Errorf("--from=%s: only configmap/NAME and secret/NAME are supported", f.from), "use --from=configmap/NAME")
 	}
 	if from.Empty() {
 		return env, &problem.Error{Kind: problem.Failed, Object: kind + "/" + name, Err: errors.New("the pod does not refer to this object, or the object has none of the keys"),
@@ -247,7 +247,7 @@ recreate the pod. Resources that the flags do not name keep their values.
 				return usage(c, err)
 			}
 			if len(r.Limits)+len(r.Requests) == 0 {
-				return usageHint(errors.New("you must specify an update to requests or limits (in the form of --requests/--limits)"), "write --limits=cpu=500m,memory=256Mi")
+				return problem.UsageError(errors.New("you must specify an update to requests or limits (in the form of --requests/--limits)"), "write --limits=cpu=500m,memory=256Mi")
 			}
 			return a.runChange(c, f, given, definitionChange{
 				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
@@ -342,7 +342,7 @@ the pod's definition in the file changes.`,
 				})
 			}
 			if len(changes) == 0 {
-				return usageHint(fmt.Errorf("at least one %s update is required", m.what), "write KEY=VALUE after the pod, or KEY- to remove one")
+				return problem.UsageError(fmt.Errorf("at least one %s update is required", m.what), "write KEY=VALUE after the pod, or KEY- to remove one")
 			}
 			return a.runChange(c, f, names, m.definitionChange(a, pairs, overwrite))
 		},

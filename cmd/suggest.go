@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -58,7 +59,7 @@ func (a *app) withSudo() string {
 	}) {
 		sudo = append(sudo, "-E")
 	}
-	return shellWords(slices.Concat(sudo, []string{"podrun"}, a.typed))
+	return shellword.Join(slices.Concat(sudo, []string{"podrun"}, a.typed))
 }
 
 // likelyPod returns the hint for a name if the namespace contains no pod with that name.
@@ -67,7 +68,7 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 	if strings.Trim(namespace, "0123456789") == "" && slices.Contains(a.typed, "logs") {
 		rest, value := withoutFlag(a.typed, "n", true)
 		if value == namespace {
-			return "-n is the namespace; for the number of lines use 'podrun " + shellWords(rest) + " --tail=" + value + "'"
+			return "-n is the namespace; for the number of lines use 'podrun " + shellword.Join(rest) + " --tail=" + value + "'"
 		}
 	}
 	var names []string
@@ -79,7 +80,7 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 			names = append(names, p.Name)
 		case p.Name == name && !slices.Contains(a.typed, "--"):
 			rest, _ := withoutFlag(a.typed, "n", true)
-			return "the pod is in another namespace: 'podrun " + shellWords(append(rest, "-n", p.Namespace)) + "'"
+			return "the pod is in another namespace: 'podrun " + shellword.Join(append(rest, "-n", p.Namespace)) + "'"
 		case p.Name == name:
 			return "the pod is in the namespace " + p.Namespace + ": add -n " + p.Namespace
 		}
@@ -103,7 +104,7 @@ func (a *app) withName(name, other string) string {
 		}
 		if word == name || strings.HasSuffix(word, "/"+name) {
 			words[i] = strings.TrimSuffix(word, name) + other
-			return "'podrun " + shellWords(words) + "'"
+			return "'podrun " + shellword.Join(words) + "'"
 		}
 	}
 	return "run 'podrun get' to list the pods"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 )
@@ -58,7 +59,7 @@ func (a *app) withWords(i, j int, words ...string) string {
 	if n := len(line); n > 0 && line[n-1] == "--" { // added by imageWithDash
 		line = line[:n-1]
 	}
-	return "'podrun " + shellWords(line) + "'"
+	return "'podrun " + shellword.Join(line) + "'"
 }
 
 // likelyContainer returns the hint for a container that the pod does not have. It returns "" if the

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
 )
 
@@ -37,7 +38,7 @@ func (a *app) suggestFile(p *problem.Problem) {
 	if like := likeName(parent, filepath.Base(missing)); like != "" {
 		meant := filepath.Join(parent, like, below)
 		if !isAbsent(meant) {
-			p.Hint = "did you mean " + shellWord(meant) + "?" + a.withFile(p.File, meant)
+			p.Hint = "did you mean " + shellword.Quote(meant) + "?" + a.withFile(p.File, meant)
 			return
 		}
 	}
@@ -56,11 +57,11 @@ func (a *app) suggestFile(p *problem.Problem) {
 func (a *app) notFile(name string) string {
 	if pattern := strings.ContainsAny(name, "*?["); pattern || len(a.typed) == 0 || filepath.Ext(name) != "" || strings.Contains(name, "/") {
 		if dir := filepath.Dir(name); pattern && !isAbsent(dir) {
-			return "no file matches the pattern: use -f " + shellWord(dir) + " to read all manifests of the directory"
+			return "no file matches the pattern: use -f " + shellword.Quote(dir) + " to read all manifests of the directory"
 		}
 		return ""
 	}
-	word := shellWord(name)
+	word := shellword.Quote(name)
 	switch a.typed[0] {
 	case "diff":
 		return "name a manifest, for example 'podrun diff " + word + ".yaml'; to print the definition of a pod, run 'podrun get pod " + word + " -o yaml'"
@@ -117,7 +118,7 @@ func (a *app) withFile(name, other string) string {
 		for _, flag := range []string{"", "-f", "-f=", "--filename=", "--configmap=", "--secret="} {
 			if word == flag+name {
 				words[i] = flag + other
-				return " 'podrun " + shellWords(words) + "'"
+				return " 'podrun " + shellword.Join(words) + "'"
 			}
 		}
 	}

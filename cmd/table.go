@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/lookup"
 )
 
@@ -182,9 +183,9 @@ func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
 	case len(old) == 0:
 		return ""
 	case len(old) == 1 && old[0].Namespace == "default":
-		name = shellWord(old[0].Name)
+		name = shellword.Quote(old[0].Name)
 	case len(old) == 1:
-		name = shellWord(old[0].Name) + " -n " + shellWord(old[0].Namespace)
+		name = shellword.Quote(old[0].Name) + " -n " + shellword.Quote(old[0].Namespace)
 	}
 	return mark + ": no command probes the pod now, so READY is the result of the last probes; run 'podrun serve' to probe pods continuously, or 'podrun wait " + name + "' to probe this pod until it is ready"
 }

@@ -44,7 +44,7 @@ func openReport(path string) (*testReport, error) {
 	}
 	t := &testReport{path: path, began: time.Now(), logs: map[containerKey]*output.Tail{}}
 	if info, err := os.Lstat(t.path); err == nil && !info.Mode().IsRegular() {
-		return nil, usageHint(fmt.Errorf("-o junit=%s: podrun would replace this file, which is not a regular file", t.path), "name a file that does not exist, or an earlier report")
+		return nil, problem.UsageError(fmt.Errorf("-o junit=%s: podrun would replace this file, which is not a regular file", t.path), "name a file that does not exist, or an earlier report")
 	}
 	unfinished := &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun was killed before the run ended")}
 	if err := t.write([]junit.Suite{t.failedSuite(unfinished)}); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/distribution/reference"
 
-	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 )
 
 // placeholders matches the words in hints that fillHint replaces.
@@ -31,9 +31,9 @@ func fillHint(hint string, rest []string) string {
 		case word == "ARGS" && len(withoutDryRun(rest)) == 0:
 			given = "…"
 		case word == "ARGS":
-			given = shellWords(withoutDryRun(rest))
+			given = shellword.Join(withoutDryRun(rest))
 		case word == "FILE":
-			given = shellWord(file)
+			given = shellword.Quote(file)
 		case word == "PORT" || strings.HasSuffix(word, ".tar"):
 			return word
 		case word == "SOURCE_REF" && len(names) > 0:
@@ -41,24 +41,24 @@ func fillHint(hint string, rest []string) string {
 		case word == "TARGET_REF" && len(names) > 1:
 			given = imageRefs(names[1:2])
 		case word == "ARCHIVE" || word == "KUSTOMIZATION":
-			given = shellWord(pathOf(rest))
+			given = shellword.Quote(pathOf(rest))
 		case word == "IMPORT_NAME":
 			if named := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == pathOf(rest) }); len(named) > 0 {
-				given = shellWord(named[0])
+				given = shellword.Quote(named[0])
 			}
 		case word == "HOST_COMMAND":
-			given = shellWords(withoutLeadingFlags(rest))
+			given = shellword.Join(withoutLeadingFlags(rest))
 		case shownPlaceholders[word] != "":
 		case word == "TAG":
-			given = shellWord(tagOf(rest))
+			given = shellword.Quote(tagOf(rest))
 		case word == "COMMAND" && len(names) > 0:
-			given = shellWords(after(rest, names[0]))
+			given = shellword.Join(after(rest, names[0]))
 		case word == "COMMAND":
 			return word
 		case word == "TARGET" && len(names) > 1:
-			given = shellWord(names[1])
+			given = shellword.Quote(names[1])
 		case word != "TARGET" && len(names) > 0:
-			given = shellWord(names[0])
+			given = shellword.Quote(names[0])
 		}
 		if given == "" || given == "''" {
 			return cmp.Or(shownPlaceholders[word], word)
@@ -79,7 +79,7 @@ func withoutPassword(rest []string) string {
 	if len(rest) == 0 {
 		return ""
 	}
-	return " " + shellWords(rest)
+	return " " + shellword.Join(rest)
 }
 
 // operands returns the names of objects and the manifest in the arguments of a rejected
@@ -120,7 +120,7 @@ func imageRefs(names []string) string {
 			out[i] = reference.TagNameOnly(named).String()
 		}
 	}
-	return shellWords(out)
+	return shellword.Join(out)
 }
 
 // pathOf returns the first argument that is neither a flag, nor the value of a flag, nor the word build
@@ -184,27 +184,6 @@ func withoutDryRun(rest []string) []string {
 		}
 	}
 	return out
-}
-
-// harmless are the words that a shell does not change.
-var harmless = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
-
-// shellWord quotes a word for a shell if necessary. It omits the credentials of a URL.
-func shellWord(word string) string {
-	word = problem.ShownURL(word)
-	if harmless.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// shellWords returns words as a command line.
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return strings.Join(quoted, " ")
 }
 
 // withoutFlag returns a command line without a flag, and the flag's value, which may be the next

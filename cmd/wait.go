@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -53,11 +54,11 @@ The exit code is 0 when the condition is met and 124 when the timeout expires. W
 			goal, err := lifecycle.ParseGoal(what)
 			if err != nil {
 				hint := "use --for=started for the start of all containers, --for=condition=Ready for readiness, or --for=completed for the end of a pod"
-				return usageHint(fmt.Errorf("--for: %w", err), hint)
+				return problem.UsageError(fmt.Errorf("--for: %w", err), hint)
 			}
 			o.For = goal
 			if workload := ofWorkload(what, given); workload != "" {
-				return usageHint(fmt.Errorf("--for=%s: for the workload %s, wait does not read its status", what, workload), "use --for=condition=Available, or --for=condition=Complete for a Job")
+				return problem.UsageError(fmt.Errorf("--for=%s: for the workload %s, wait does not read its status", what, workload), "use --for=condition=Available, or --for=condition=Complete for a Job")
 			}
 			return a.runWait(c, pick, given, o)
 		},
@@ -94,7 +95,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	r.severalPods = len(pods) > 1
 	// docker wait waits for the end, and prints the exit code.
 	if !c.Flags().Changed("for") && a.output == "" && !a.quiet {
-		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellWords(append(slices.Clone(a.typed), "--for=completed"))+"'")
+		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellword.Join(append(slices.Clone(a.typed), "--for=completed"))+"'")
 	}
 	report := run.WaitAll(ctx, engine, pods, o)
 	if o.For != lifecycle.GoalCompleted {
@@ -149,7 +150,7 @@ func (a *app) waitCreated(c *cobra.Command, pick *pickFlags, given []string, o r
 			return err
 		}
 		if wait.Sleep(ctx, createPoll) != nil {
-			return &problem.Error{Kind: problem.Deadline, Object: shellWords(given), Err: errors.New("not created in time"), Hint: "increase --timeout"}
+			return &problem.Error{Kind: problem.Deadline, Object: shellword.Join(given), Err: errors.New("not created in time"), Hint: "increase --timeout"}
 		}
 	}
 }
