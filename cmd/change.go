@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -340,9 +341,9 @@ func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]
 func (a *app) printDefinitions(pods []corev1.Pod) error {
 	switch {
 	case len(pods) == 1:
-		return printData(a.raw.Out, a.output, pods[0])
+		return view.PrintData(a.raw.Out, a.output, pods[0])
 	case len(pods) > 1:
-		return printData(a.raw.Out, a.output, listOf(pods))
+		return view.PrintData(a.raw.Out, a.output, listOf(pods))
 	}
 	return nil
 }

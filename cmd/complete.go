@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/fielddoc"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
@@ -293,7 +294,7 @@ func (a *app) containerWords(_ context.Context, e *run.Node, given []string) (ou
 	if pod == nil {
 		return nil
 	}
-	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers, ephemeral(pod)) {
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers, view.Ephemeral(pod)) {
 		out = append(out, c.Name)
 	}
 	return out
@@ -315,7 +316,7 @@ func (a *app) imageWords(ctx context.Context, e *run.Node, given []string) []str
 	for _, i := range images {
 		for _, name := range i.Names {
 			if !slices.Contains(given, name) {
-				out = append(out, oneLine(name))
+				out = append(out, view.OneLine(name))
 			}
 		}
 	}

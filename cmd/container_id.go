@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -59,18 +58,13 @@ func containersWithID(ctx context.Context, engine *run.Node, namespace, id strin
 	}
 	var out []podContainer
 	for _, v := range views {
-		for _, s := range containerStatuses(v.Object) {
+		for _, s := range view.ContainerStatuses(v.Object) {
 			if _, have, _ := strings.Cut(s.ContainerID, "://"); strings.HasPrefix(have, id) {
 				out = append(out, podContainer{v.Object.Namespace, v.Object.Name, s.Name})
 			}
 		}
 	}
 	return out, nil
-}
-
-// containerStatuses returns the statuses of all containers of a pod.
-func containerStatuses(p *corev1.Pod) []corev1.ContainerStatus {
-	return slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses)
 }
 
 // idOf specifies whose IDs a command accepts as names of pods.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/junit"
@@ -30,7 +31,7 @@ type containerEvents struct {
 
 // observe is an event.Sink.
 func (s *containerEvents) observe(e event.Event) {
-	key := containerKey{e.Namespace, e.Pod, containerOf(e.FieldPath)}
+	key := containerKey{e.Namespace, e.Pod, view.ContainerOf(e.FieldPath)}
 	if key.name == "" {
 		return
 	}
@@ -107,13 +108,13 @@ func (p endedPod) containers() (out []containerOutcome, explained bool) {
 		switch {
 		case cause != nil:
 			explained = true
-			o.outcome, o.reason, o.message = junit.Errored, exit.Reason(exit.Code(cause)), shownText(cause.Error())
+			o.outcome, o.reason, o.message = junit.Errored, exit.Reason(exit.Code(cause)), view.ShownText(cause.Error())
 		case !started && !exited:
 			o.outcome, o.message = junit.Skipped, "not started"
 		case !exited || o.ended.ExitCode == 0 || sidecar || stopped && p.from != "" && name != p.from:
 		default:
 			o.outcome, o.reason = junit.Failed, cmp.Or(o.ended.Reason, "Error")
-			o.message, o.details = fmt.Sprintf("exited with %d (%s)", o.ended.ExitCode, o.reason), shownText(o.ended.Message)
+			o.message, o.details = fmt.Sprintf("exited with %d (%s)", o.ended.ExitCode, o.reason), view.ShownText(o.ended.Message)
 		}
 		out = append(out, o)
 	}
@@ -126,7 +127,7 @@ func containerErrors(err error) map[string]error {
 	if err == nil {
 		return out
 	}
-	eachError(err, func(each error) {
+	problem.Each(err, func(each error) {
 		if name := containerIn(each); name != "" && out[name] == nil {
 			out[name] = each
 		}

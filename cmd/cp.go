@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
@@ -112,7 +113,7 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	if err != nil {
 		return err
 	}
-	o := access.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", oneLine(text)) }}
+	o := access.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", view.OneLine(text)) }}
 	if from.remote() {
 		var archive io.Writer
 		if to.path == "-" {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -136,7 +137,7 @@ func (a *app) printGenerated(c *cobra.Command, f *inputFlags, kind, name string)
 	}
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.raw.Out, a.output, json.RawMessage(f.generated.Data))
+		return view.PrintData(a.raw.Out, a.output, json.RawMessage(f.generated.Data))
 	case "name":
 		_, err := fmt.Fprintf(a.streams.Out, "%s/%s\n", kind, name)
 		return err
@@ -224,7 +225,7 @@ func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from 
 	}
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.raw.Out, a.output, job)
+		return view.PrintData(a.raw.Out, a.output, job)
 	case "name":
 		fmt.Fprintln(a.streams.Out, "job.batch/"+job.Name)
 	default:

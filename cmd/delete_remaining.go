@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
@@ -49,7 +50,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Node, f *de
 	}
 	again := ""
 	if len(starting) > 0 {
-		again = "; podrun serve starts pods again of " + listed(starting, ", ")
+		again = "; podrun serve starts pods again of " + view.Listed(starting, ", ")
 	}
 	for _, s := range services {
 		remaining = append(remaining, name(serviceKind, s.Service.Namespace, s.Service.Name))
@@ -57,7 +58,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Node, f *de
 	if len(remaining) == 0 {
 		return
 	}
-	r.warn(problem.List{{Warning: true, Message: "without a type, delete --all deletes only pods; these objects remain: " + listed(remaining, ", ") + again,
+	r.warn(problem.List{{Warning: true, Message: "without a type, delete --all deletes only pods; these objects remain: " + view.Listed(remaining, ", ") + again,
 		Hint: "run '" + command + "' to delete them"}})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -84,7 +85,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		if shown++; shown > 1 {
 			fmt.Fprint(a.streams.Out, "\n\n")
 		}
-		if err := describePod(a.raw.Out, a.screenOf(a.outTerminal), pod, events, a.observedAt[pod.UID], time.Now()); err != nil {
+		if err := view.DescribePod(a.raw.Out, a.screenOf(a.outTerminal), pod, events, a.observedAt[pod.UID], time.Now()); err != nil {
 			return err
 		}
 	}

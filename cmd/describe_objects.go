@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -47,18 +45,18 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 		}
 		switch object := o.Object.(type) {
 		case *corev1.ConfigMap:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.configMap(object, f.events) })
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.ConfigMap(object, f.events) })
 		case *corev1.Secret:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.secret(object, o.lost) })
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Secret(object, o.lost) })
 		case *corev1.Service:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(object, o.service.Slices, o.service.Origin, f.events) })
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Service(object, o.service.Slices, o.service.Origin, f.events) })
 		case *discoveryv1.EndpointSlice:
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.service(o.service.Service, o.service.Slices, o.service.Origin, f.events) })
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Service(o.service.Service, o.service.Slices, o.service.Origin, f.events) })
 		case *corev1.Pod:
-			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
+			err = view.DescribePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		default:
 			events := eventsOfPods(engine, r, f.events, slices.Concat(o.pods, o.jobPods))
-			err = describe(a.raw.Out, screen, now, func(d *description) { d.workload(object, o.pods, events) })
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Workload(object, o.pods, events) })
 		}
 		if err != nil {
 			return err
@@ -68,14 +66,14 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 }
 
 // describe prints the output of write, after it has escaped the text and fitted it to the screen.
-func describe(w io.Writer, s screen, now time.Time, write func(*description)) error {
+func describe(w io.Writer, s view.Screen, now time.Time, write func(*view.Description)) error {
 	var text bytes.Buffer
-	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now} // kubectl's widths
+	d := &view.Description{Out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), Now: now} // kubectl's widths
 	write(d)
-	if err := d.out.Flush(); err != nil {
+	if err := d.Out.Flush(); err != nil {
 		return fmt.Errorf("describe: %w", err)
 	}
-	_, err := io.WriteString(w, fitDescription(s, text.String()))
+	_, err := io.WriteString(w, view.FitDescription(s, text.String()))
 	return err
 }
 
@@ -91,46 +89,4 @@ func eventsOfPods(e *run.Node, r *renderer, wanted bool, pods []*corev1.Pod) []e
 	}
 	slices.SortStableFunc(out, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
 	return out
-}
-
-// configMap writes a ConfigMap as 'kubectl describe configmap' (v1.36) does; keys are sorted.
-func (d *description) configMap(m *corev1.ConfigMap, events bool) {
-	d.metadata(&m.ObjectMeta)
-	d.row(0, "\nData\n====")
-	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
-		d.row(0, key+":\n----\n"+m.Data[key]+"\n")
-	}
-	d.row(0, "\nBinaryData\n====")
-	for _, key := range slices.Sorted(maps.Keys(m.BinaryData)) {
-		d.row(0, key+": "+strconv.Itoa(len(m.BinaryData[key]))+" bytes")
-	}
-	d.row(0)
-	if events { // podrun has no events of ConfigMaps
-		d.row(0, "Events:", "<none>")
-	}
-}
-
-// secret writes a Secret as 'kubectl describe secret' (v1.36) does: the sizes of the values, but not the values.
-func (d *description) secret(s *corev1.Secret, lost error) {
-	d.metadata(&s.ObjectMeta)
-	d.row(0, "\nType:", string(s.Type))
-	d.row(0, "\nData\n====")
-	for _, key := range slices.Sorted(maps.Keys(s.Data)) {
-		d.row(0, key+":", strconv.Itoa(len(s.Data[key]))+" bytes")
-	}
-	if lost != nil {
-		d.row(0, lost.Error())
-	}
-}
-
-// metadata writes the first rows of an object other than a pod.
-func (d *description) metadata(meta *metav1.ObjectMeta) {
-	d.row(0, "Name:", meta.Name)
-	d.row(0, "Namespace:", meta.Namespace)
-	d.labelsAndAnnotations(meta)
-}
-
-func (d *description) labelsAndAnnotations(meta *metav1.ObjectMeta) {
-	d.list("Labels", pairs(meta.Labels))
-	d.list("Annotations", annotationLines(meta.Annotations))
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 )
 
@@ -25,16 +26,16 @@ func TestDescribeObjects(t *testing.T) {
 	eachArchive(t, "describe/objects", func(t *testing.T, section func(string) string) {
 		object, pods, endpoints := describedObjects(t, []byte(section("objects.yaml")))
 		var out bytes.Buffer
-		err := describe(&out, screen{}, tableNow, func(d *description) {
+		err := describe(&out, view.Screen{}, tableNow, func(d *view.Description) {
 			switch o := object.(type) {
 			case *corev1.Service:
-				d.service(o, endpoints, "", true)
+				d.Service(o, endpoints, "", true)
 			case *corev1.ConfigMap:
-				d.configMap(o, true)
+				d.ConfigMap(o, true)
 			case *corev1.Secret:
-				d.secret(o, nil)
+				d.Secret(o, nil)
 			default:
-				d.workload(object, pods, []event.Event{})
+				d.Workload(object, pods, []event.Event{})
 			}
 		})
 		if err != nil {
@@ -46,8 +47,8 @@ func TestDescribeObjects(t *testing.T) {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		for name, wide := range map[string]bool{"get": false, "wide": true} {
 			var out bytes.Buffer
-			rows := objectRows(typeOf(kind), []found{{kind: kind, Object: object, meta: object.(metav1.Object)}}, tableOptions{Wide: wide, Now: tableNow})
-			if err := (screen{}).table(&out, rows); err != nil {
+			rows := objectRows(typeOf(kind), []found{{kind: kind, Object: object, meta: object.(metav1.Object)}}, view.TableOptions{Wide: wide, Now: tableNow})
+			if err := (view.Screen{}).Table(&out, rows); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(section(name), out.String()); diff != "" {
@@ -66,7 +67,7 @@ func TestColumnsOfKubectl(t *testing.T) {
 			list.Items = append(list.Items, *pod)
 		}
 		for _, name := range strings.Split(section(""), "\n")[1:] {
-			c, err := newColumns(name, false)
+			c, err := view.NewColumns(name, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,8 +150,8 @@ func describedObjects(t *testing.T, data []byte) (object runtime.Object, pods []
 func TestDescribeEventsOfPods(t *testing.T) {
 	object, pods, _ := describedObjects(t, []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"))
 	var out bytes.Buffer
-	err := describe(&out, screen{}, tableNow, func(d *description) {
-		d.workload(object, pods, []event.Event{
+	err := describe(&out, view.Screen{}, tableNow, func(d *view.Description) {
+		d.Workload(object, pods, []event.Event{
 			{Time: ago(0).Time, Type: "Normal", Reason: "Started", Pod: "web", FieldPath: "spec.containers{app}", Message: "Container started"},
 			{Time: ago(0).Time, Type: "Warning", Reason: "BackOff", Pod: "web-1", Message: "Back-off"},
 		})

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 )
 
@@ -64,7 +65,7 @@ func journalOf(t *testing.T, text string) (out []event.Event) {
 func describedText(t *testing.T, pod *corev1.Pod, events []event.Event) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := describePod(&out, screen{}, pod, events, time.Time{}, tableNow); err != nil {
+	if err := view.DescribePod(&out, view.Screen{}, pod, events, time.Time{}, tableNow); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -85,7 +86,7 @@ func TestDescribePod(t *testing.T) {
 			}
 			for name, wide := range map[string]bool{"get": false, "wide": true} {
 				var out bytes.Buffer
-				if err := podTable(&out, screen{}, []corev1.Pod{*d.pod}, tableOptions{Wide: wide, Now: tableNow}); err != nil {
+				if err := view.PodTable(&out, view.Screen{}, []corev1.Pod{*d.pod}, view.TableOptions{Wide: wide, Now: tableNow}); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(d.want[name], out.String()); diff != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
@@ -81,7 +82,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 		return err
 	}
 	if a.output != "" {
-		err = printData(a.raw.Out, a.output, diagnosis)
+		err = view.PrintData(a.raw.Out, a.output, diagnosis)
 	} else {
 		err = printDiagnosis(a.raw.Out, a.screenOf(a.outTerminal), diagnosis, a.quiet)
 	}
@@ -93,14 +94,14 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 
 // printDiagnosis writes one line per check, each followed by its fix, and a summary. If quiet
 // is set, it prints only the checks with a warning or a failure.
-func printDiagnosis(w io.Writer, s screen, d run.Diagnosis, quiet bool) error {
+func printDiagnosis(w io.Writer, s view.Screen, d run.Diagnosis, quiet bool) error {
 	var b strings.Builder
 	count := map[string]int{}
 	line := func(status, text string) {
-		text = s.wrap(escape(text))
+		text = s.Wrap(view.Escape(text))
 		if status != "" {
 			count[status]++
-			text = strings.Replace(text, status, s.paint(status, hueOf(status)), 1)
+			text = strings.Replace(text, status, s.Paint(status, view.HueOf(status)), 1)
 		}
 		b.WriteString(text + "\n")
 	}
@@ -113,9 +114,9 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis, quiet bool) error {
 			group = f.Group
 			line("", group)
 		}
-		line(string(f.Status), fmt.Sprintf("  %-5s %-18s %s", f.Status, f.Check, indented(f.Summary)))
+		line(string(f.Status), fmt.Sprintf("  %-5s %-18s %s", f.Status, f.Check, view.Indented(f.Summary)))
 		if f.Fix != "" && f.Status != "pass" {
-			line("", fmt.Sprintf("%25s -> %s", "", indented(f.Fix)))
+			line("", fmt.Sprintf("%25s -> %s", "", view.Indented(f.Fix)))
 		}
 	}
 	for _, p := range d.Pods {
@@ -133,9 +134,9 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis, quiet bool) error {
 			}
 			hint := q.Hint
 			q.Hint, q.Object = "", ""
-			line(status, fmt.Sprintf("  %-5s %s", status, indented(q.String())))
+			line(status, fmt.Sprintf("  %-5s %s", status, view.Indented(q.String())))
 			if hint != "" {
-				line("", fmt.Sprintf("%8s-> %s", "", indented(hint)))
+				line("", fmt.Sprintf("%8s-> %s", "", view.Indented(hint)))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -64,7 +65,7 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 	}
 	if a.output == "json" || a.output == "yaml" {
 		if resources := objects.Resources(); len(resources) > len(objects.Pods) {
-			return printData(a.raw.Out, a.output, resourceList{APIVersion: "v1", Kind: "List", Items: resources})
+			return view.PrintData(a.raw.Out, a.output, resourceList{APIVersion: "v1", Kind: "List", Items: resources})
 		}
 	}
 	const outcome = "is valid (client dry run: this host was not checked)"
@@ -113,9 +114,9 @@ func podsOf(objects *manifest.Objects) []corev1.Pod {
 func (a *app) printDryPods(pods []corev1.Pod, outcome string) error {
 	switch {
 	case (a.output == "json" || a.output == "yaml") && len(pods) == 1:
-		return printData(a.raw.Out, a.output, pods[0])
+		return view.PrintData(a.raw.Out, a.output, pods[0])
 	case a.output == "json" || a.output == "yaml":
-		return printData(a.raw.Out, a.output, listOf(pods))
+		return view.PrintData(a.raw.Out, a.output, listOf(pods))
 	}
 	for i := range pods {
 		text := "pod/" + pods[i].Name

@@ -75,7 +75,7 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Node
 		case err != nil:
 			return editor.keep(err)
 		case editor.failed && bytes.Equal(withoutComments(edited), withoutComments(text)):
-			eachError(rejected, func(each error) { printError(a.streams.Err, each) })
+			problem.Each(rejected, func(each error) { printError(a.streams.Err, each) })
 			return editor.keep(errors.New("edit cancelled, no valid changes were saved"))
 		case bytes.Equal(withoutComments(edited), withoutComments(original)):
 			editor.remove()
@@ -172,7 +172,7 @@ func (a *app) checkEdit(ctx context.Context, f *changeFlags, r *renderer, e *run
 // errorComment returns an error as comment lines, with its hint.
 func errorComment(err error) string {
 	var b strings.Builder
-	eachError(err, func(each error) {
+	problem.Each(err, func(each error) {
 		var text strings.Builder
 		printError(&text, each)
 		for line := range strings.Lines(text.String()) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 )
 
@@ -26,7 +27,7 @@ func (a *app) printEvents(list []event.Event, f *eventsFlags, first bool) error 
 		if f.watch {
 			return writeLines(a, list, func(e event.Event) any { return coreEvent(e) })
 		}
-		return printData(a.raw.Out, a.output, eventList(list))
+		return view.PrintData(a.raw.Out, a.output, eventList(list))
 	case "name":
 		for _, e := range list {
 			fmt.Fprintln(a.streams.Out, "event/"+eventName(e))
@@ -43,7 +44,7 @@ func writeLines(a *app, list []event.Event, as func(event.Event) any) error {
 		if err != nil {
 			return fmt.Errorf("print events: %w", err)
 		}
-		if _, err := fmt.Fprintf(a.raw.Out, "%s\n", escapeJSON(data)); err != nil {
+		if _, err := fmt.Fprintf(a.raw.Out, "%s\n", view.EscapeJSON(data)); err != nil {
 			return err
 		}
 	}
@@ -61,7 +62,7 @@ func (a *app) eventTable(list []event.Event, f *eventsFlags, first bool) error {
 			cells = cells[1:]
 		}
 		for i := range cells {
-			cells[i] = oneLine(cells[i])
+			cells[i] = view.OneLine(cells[i])
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
@@ -127,7 +128,7 @@ func missingCommandHint(t access.Target, command string, interactive bool) strin
 	case "bash", "zsh", "ash", "dash", "fish", "ksh":
 		return "the image has no " + path.Base(command) + ": use '" + shell + "'"
 	}
-	return "the image has no " + oneLine(command) + ": run 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "' to add a container with tools"
+	return "the image has no " + view.OneLine(command) + ": run 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "' to add a container with tools"
 }
 
 // execTarget finds a container of a pod; if the pod has several, execTarget reports which one

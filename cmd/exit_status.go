@@ -8,15 +8,3 @@ import (
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-// eachError calls do with each of several joined errors.
-func eachError(err error, do func(error)) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		do(err)
-		return
-	}
-	for _, e := range joined.Unwrap() {
-		eachError(e, do)
-	}
-}

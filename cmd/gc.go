@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -55,7 +56,7 @@ func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
 	}
 	var printErr error
 	if a.output != "" {
-		printErr = printData(a.raw.Out, a.output, append([]run.Leftover{}, found...))
+		printErr = view.PrintData(a.raw.Out, a.output, append([]run.Leftover{}, found...))
 	} else if !a.quiet {
 		printErr = printLeftovers(a.streams.Out, found)
 	}

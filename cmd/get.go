@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -155,7 +156,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		}
 	}
 	if f.sortBy != "" {
-		if err := sortPods(shown, f.sortBy); err != nil {
+		if err := view.SortPods(shown, f.sortBy); err != nil {
 			return usage(c, fmt.Errorf("--sort-by: %w", err))
 		}
 	}
@@ -271,9 +272,9 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 	switch a.output {
 	case "json", "yaml":
 		if single {
-			return printData(a.raw.Out, a.output, pods[0])
+			return view.PrintData(a.raw.Out, a.output, pods[0])
 		}
-		return printData(a.raw.Out, a.output, listOf(pods))
+		return view.PrintData(a.raw.Out, a.output, listOf(pods))
 	case "name":
 		for i := range pods {
 			fmt.Fprintf(out, "pod/%s\n", pods[i].Name)
@@ -284,7 +285,7 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 		fmt.Fprintln(a.streams.Err, "no pods found")
 		return nil
 	}
-	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{
+	return view.PodTable(a.raw.Out, a.screenOf(a.outTerminal), pods, view.TableOptions{
 		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, true),
 		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
 	})

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lookup"
 )
@@ -74,13 +75,13 @@ func (a *app) printClaims(claims []lookup.Claim, f *getFlags, single bool) error
 	switch a.output {
 	case "json", "yaml":
 		if single {
-			return printData(a.raw.Out, a.output, claims[0].Object)
+			return view.PrintData(a.raw.Out, a.output, claims[0].Object)
 		}
 		list := corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}, Items: []corev1.PersistentVolumeClaim{}}
 		for _, c := range claims {
 			list.Items = append(list.Items, *c.Object)
 		}
-		return printData(a.raw.Out, a.output, list)
+		return view.PrintData(a.raw.Out, a.output, list)
 	case "name":
 		for _, c := range claims {
 			fmt.Fprintf(a.streams.Out, "persistentvolumeclaim/%s\n", c.Object.Name)
@@ -109,8 +110,8 @@ func (a *app) printClaims(claims []lookup.Claim, f *getFlags, single bool) error
 		for _, m := range c.Object.Spec.AccessModes {
 			modes = append(modes, accessModes[m])
 		}
-		row(c.Object.Namespace, c.Object.Name, string(c.Object.Status.Phase), c.Object.Spec.VolumeName, orNone(size), orNone(strings.Join(modes, ",")),
-			orNone(strings.Join(c.Pods, ",")), c.Path)
+		row(c.Object.Namespace, c.Object.Name, string(c.Object.Status.Phase), c.Object.Spec.VolumeName, view.OrNone(size), view.OrNone(strings.Join(modes, ",")),
+			view.OrNone(strings.Join(c.Pods, ",")), c.Path)
 	}
 	return w.Flush()
 }

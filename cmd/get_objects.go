@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
@@ -301,7 +302,7 @@ func sortObjects(objects []found, s selection, by string) error {
 	if by == "" {
 		return nil
 	}
-	return sortByField(objects, by, func(o *found) runtime.Object { return o.Object }, func(a, b *found) int {
+	return view.SortByField(objects, by, func(o *found) runtime.Object { return o.Object }, func(a, b *found) int {
 		if len(s.refs) > 0 {
 			return 0
 		}
@@ -338,7 +339,7 @@ func (a *app) printObjects(engine *run.Node, objects []found, f *getFlags, byTem
 	if byTemplate != nil {
 		return a.printTemplate(byTemplate, shown)
 	}
-	return printData(a.raw.Out, a.output, shown)
+	return view.PrintData(a.raw.Out, a.output, shown)
 }
 
 // resourceOf returns the name of a type as -o name prints it.
@@ -380,7 +381,7 @@ func (a *app) printObjectTables(objects []found, f *getFlags, s selection) error
 
 // printObjectTable prints the table of objects of one kind.
 func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) error {
-	o := tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, true),
+	o := view.TableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, true),
 		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels}
 	if prefixed {
 		o.Prefix = resourceOf(objects[0].kind) + "/"
@@ -391,25 +392,25 @@ func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) erro
 		for _, p := range objects {
 			pods = append(pods, *p.Object.(*corev1.Pod))
 		}
-		return podTable(a.raw.Out, s, pods, o)
+		return view.PodTable(a.raw.Out, s, pods, o)
 	}
 	rows := objectRows(typeOf(objects[0].kind), objects, o)
-	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
+	if s.Hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
 		// The user requested the last columns, so podrun lets the terminal wrap the lines.
-		s.width = 0
+		s.Width = 0
 	}
-	return s.table(a.raw.Out, rows)
+	return s.Table(a.raw.Out, rows)
 }
 
 // objectRows returns the rows of a table of objects of one type.
-func objectRows(t *objectType, objects []found, o tableOptions) (rows [][]cell) {
+func objectRows(t *objectType, objects []found, o view.TableOptions) (rows [][]view.Cell) {
 	row := func(namespace string, texts ...string) {
 		if o.Namespaces {
 			texts = slices.Insert(texts, 0, namespace)
 		}
-		cells := make([]cell, len(texts))
+		cells := make([]view.Cell, len(texts))
 		for i, text := range texts {
-			cells[i].text = oneLine(text)
+			cells[i].Text = view.OneLine(text)
 		}
 		rows = append(rows, cells)
 	}
@@ -418,26 +419,26 @@ func objectRows(t *objectType, objects []found, o tableOptions) (rows [][]cell) 
 		if o.Wide {
 			headings = append(headings, t.wide...)
 		}
-		row("NAMESPACE", append(headings, labelHeadings(o)...)...)
+		row("NAMESPACE", append(headings, view.LabelHeadings(o)...)...)
 	}
 	for _, object := range objects {
 		cells := append([]string{o.Prefix + object.meta.GetName()}, t.cells(object.Object, o)...)
 		if object.lost != nil {
 			cells[len(cells)-1] = "<unknown>"
 		}
-		cells = append(cells, ageCell(object.meta.GetCreationTimestamp(), o.Now))
+		cells = append(cells, view.AgeCell(object.meta.GetCreationTimestamp(), o.Now))
 		if o.Wide && t.wideCells != nil {
 			cells = append(cells, t.wideCells(object.Object)...)
 		}
 		if o.Wide && t.template != nil {
 			spec, selector := t.template(object.Object)
-			cells = append(cells, []string{containerNames(spec), containerImages(spec), orNone(selector)}[:len(t.wide)]...)
+			cells = append(cells, []string{containerNames(spec), containerImages(spec), view.OrNone(selector)}[:len(t.wide)]...)
 		}
 		for _, key := range o.LabelColumns {
 			cells = append(cells, object.meta.GetLabels()[key])
 		}
 		if o.ShowLabels {
-			cells = append(cells, orNone(labels.FormatLabels(object.meta.GetLabels())))
+			cells = append(cells, view.OrNone(labels.FormatLabels(object.meta.GetLabels())))
 		}
 		row(object.meta.GetNamespace(), cells...)
 	}

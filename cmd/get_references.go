@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
@@ -58,7 +59,7 @@ func (a *app) printWithReferences(e *run.Node, objects []found) error {
 			list.Items = append(list.Items, o.Object)
 		}
 	}
-	return printData(a.raw.Out, a.output, list)
+	return view.PrintData(a.raw.Out, a.output, list)
 }
 
 // isIn reports whether an object is a ConfigMap or Secret that the List already contains,

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -80,9 +81,6 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// reasonDeleted is the status of a deleted pod, which `get --watch` shows once.
-const reasonDeleted = "Deleted"
-
 // changedPods returns the pods whose definition or status has changed, and all pods by
 // UID. A deleted pod is included once, marked as deleted.
 func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed []corev1.Pod, now map[types.UID]*corev1.Pod) {
@@ -102,7 +100,7 @@ func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed [
 	for key, old := range before {
 		if now[key] == nil {
 			gone := old.DeepCopy()
-			gone.Status.Phase, gone.Status.Reason = "", reasonDeleted
+			gone.Status.Phase, gone.Status.Reason = "", view.ReasonDeleted
 			changed = append(changed, *gone)
 		}
 	}
@@ -121,7 +119,7 @@ func (a *app) getSources(ctx context.Context) error {
 		return err
 	}
 	if a.output == "json" || a.output == "yaml" {
-		return printData(a.raw.Out, a.output, sources)
+		return view.PrintData(a.raw.Out, a.output, sources)
 	}
 	w := tabwriter.NewWriter(a.streams.Out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(w, "SOURCE\tSTATE\tFILES\tPODS\tREASON")
@@ -158,7 +156,7 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Node, messages *h
 			readAndShow := func(ctx context.Context) ([]corev1.Pod, error) {
 				pods, err := read(ctx)
 				if err == nil {
-					show(&podsView{pods: pods, last: lastEvents(engine, pods), options: tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces,
+					show(&podsView{pods: pods, last: lastEvents(engine, pods), options: view.TableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces,
 						KnownAt: a.observedAt, LabelColumns: f.labels, ShowLabels: f.showLabels}})
 				}
 				return pods, err
@@ -188,6 +186,6 @@ func (a *app) printWatched(pods []corev1.Pod, f *getFlags, first bool) error {
 	case "name":
 		return a.printPods(pods, f, false)
 	}
-	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, first),
+	return view.PodTable(a.raw.Out, a.screenOf(a.outTerminal), pods, view.TableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, first),
 		NoHeaders: f.noHeaders || !first, LabelColumns: f.labels, ShowLabels: f.showLabels})
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/junit"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/workflow"
@@ -33,7 +34,7 @@ func (a *app) annotate(level workflow.Level, title string, p problem.Problem) {
 	if at := a.position(p.Object); p.File == "" && repositoryFile(at.File) != "" {
 		p.File, p.Line = at.File, at.Line
 	}
-	annotation := workflow.Annotation{Title: title, Message: shownText(p.String()), File: repositoryFile(p.File)}
+	annotation := workflow.Annotation{Title: title, Message: view.ShownText(p.String()), File: repositoryFile(p.File)}
 	if annotation.File != "" {
 		annotation.Line = p.Line
 	}

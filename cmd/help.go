@@ -126,7 +126,7 @@ func groupedCommands(w io.Writer, root *cobra.Command) {
 // helpWidth returns the width of help texts in columns: the width of the terminal, but at least 60; 80 if
 // the width of the terminal is unknown.
 func (a *app) helpWidth() int {
-	if width := a.screenOf(a.outTerminal).width; width > 0 {
+	if width := a.screenOf(a.outTerminal).Width; width > 0 {
 		return max(width, 60)
 	}
 	return 80

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
@@ -77,26 +78,26 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
-	var format *imageFormat
+	var format *view.ImageFormat
 	switch {
 	case f.format != "" && a.output != "":
 		return usage(c, errors.New("--format and -o cannot be used together"))
 	case f.format != "":
 		var err error
-		if format, err = parseImageFormat(f.format); err != nil {
+		if format, err = view.ParseImageFormat(f.format); err != nil {
 			return err
 		}
 	}
 	return a.withEngine(c.Context(), ownruntime.Reads, func(ctx context.Context, e *run.Node) error {
 		images, err := imagestore.List(ctx, e)
 		if err == nil && len(patterns) > 0 {
-			images, err = selectImages(images, patterns[0])
+			images, err = view.SelectImages(images, patterns[0])
 		}
 		switch {
 		case err != nil:
 			return err
 		case format != nil:
-			return format.print(a.streams.Out, imageRows(images, f.noTrunc))
+			return format.Print(a.streams.Out, view.ImageRows(images, f.noTrunc))
 		}
 		return a.printImages(images, f)
 	})
@@ -105,16 +106,16 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 func (a *app) printImages(images []imagestore.Image, f *imageListFlags) error {
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.raw.Out, a.output, images)
+		return view.PrintData(a.raw.Out, a.output, images)
 	case "name":
 		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, oneLine(i.Title()))
+			fmt.Fprintln(a.streams.Out, view.OneLine(i.Title()))
 		}
 		return nil
 	}
 	if a.quiet {
 		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, oneLine(shownID(i.ID, f.noTrunc)))
+			fmt.Fprintln(a.streams.Out, view.OneLine(view.ShownID(i.ID, f.noTrunc)))
 		}
 		return nil
 	}
@@ -129,10 +130,10 @@ func (a *app) printImages(images []imagestore.Image, f *imageListFlags) error {
 			names = slices.Concat(names, i.Digests)
 		}
 		if len(names) == 0 {
-			names = []string{noName}
+			names = []string{view.NoName}
 		}
 		for _, name := range names {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%t\n", oneLine(name), oneLine(shownID(i.ID, f.noTrunc)), megabytes(i.Size), i.InUse)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%t\n", view.OneLine(name), view.OneLine(view.ShownID(i.ID, f.noTrunc)), megabytes(i.Size), i.InUse)
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -172,10 +173,10 @@ func newImagePull(a *app) *cobra.Command {
 func (a *app) printPulled(images []imagestore.Pulled) error {
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.raw.Out, a.output, images)
+		return view.PrintData(a.raw.Out, a.output, images)
 	case "name":
 		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, oneLine(i.Image))
+			fmt.Fprintln(a.streams.Out, view.OneLine(i.Image))
 		}
 	}
 	return nil
@@ -204,7 +205,7 @@ containerd can only remove an image with all its names, which also requires --fo
 						done = "removed"
 					}
 					if !a.quiet {
-						fmt.Fprintf(a.streams.Out, "image/%s %s\n", oneLine(r.Name), done)
+						fmt.Fprintf(a.streams.Out, "image/%s %s\n", view.OneLine(r.Name), done)
 					}
 				}
 				return err
@@ -258,7 +259,7 @@ before.`,
 				names, err := imagestore.Load(ctx, e, in)
 				for _, name := range names {
 					if !a.quiet {
-						fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))
+						fmt.Fprintf(a.streams.Out, "image/%s loaded\n", view.OneLine(name))
 					}
 				}
 				return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -61,7 +62,7 @@ func (a *app) pruneImages(ctx context.Context, e *run.Node, f *pruneFlags) error
 	}
 	if f.dryRun {
 		for _, i := range unused {
-			fmt.Fprintf(a.streams.Out, "image/%s would be removed (dry run)\n", oneLine(i.Title()))
+			fmt.Fprintf(a.streams.Out, "image/%s would be removed (dry run)\n", view.OneLine(i.Title()))
 		}
 		return nil
 	}
@@ -73,7 +74,7 @@ func (a *app) pruneImages(ctx context.Context, e *run.Node, f *pruneFlags) error
 		if a.quiet {
 			break
 		}
-		fmt.Fprintf(a.streams.Out, "image/%s removed\n", oneLine(i.Title()))
+		fmt.Fprintf(a.streams.Out, "image/%s removed\n", view.OneLine(i.Title()))
 	}
 	if len(gone) > 0 && !a.quiet {
 		_, printed := fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(sizeOfImages(gone)))
@@ -97,7 +98,7 @@ func (a *app) confirmPrune(ctx context.Context, images []imagestore.Image, force
 		return true, nil
 	}
 	for _, i := range images {
-		fmt.Fprintf(a.streams.Err, "%s  %s\n", oneLine(i.Title()), megabytes(i.Size))
+		fmt.Fprintf(a.streams.Err, "%s  %s\n", view.OneLine(i.Title()), megabytes(i.Size))
 	}
 	fmt.Fprintf(a.streams.Err, "Remove %d images, %s? [y/N] ", len(images), megabytes(sizeOfImages(images)))
 	answer := make(chan string, 1)

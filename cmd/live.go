@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 )
 
@@ -134,7 +135,7 @@ func (l *live) keep(e event.Event, who string) {
 		name = who + e.Pull.Image
 	}
 	at := slices.IndexFunc(l.lines, func(line liveLine) bool { return line.key == key })
-	switch line := (liveLine{key, oneLine(name), oneLine(e.Message)}); {
+	switch line := (liveLine{key, view.OneLine(name), view.OneLine(e.Message)}); {
 	case ended && at >= 0:
 		l.lines = slices.Delete(l.lines, at, at+1)
 	case ended:
@@ -162,11 +163,11 @@ func (l *live) draw() {
 	var b strings.Builder
 	for _, line := range l.lines {
 		if l.drawn == height-2 && len(l.lines) > height-1 {
-			b.WriteString(screen{width: width - 1}.line([]cell{{fmt.Sprintf("and %d more", len(l.lines)-l.drawn), plain}}) + "\n")
+			b.WriteString(view.Screen{Width: width - 1}.Line([]view.Cell{{Text: fmt.Sprintf("and %d more", len(l.lines)-l.drawn), Hue: view.Plain}}) + "\n")
 			l.drawn++
 			break
 		}
-		b.WriteString(fitProgress(line.name, line.message, width-1) + "\n")
+		b.WriteString(view.FitProgress(line.name, line.message, width-1) + "\n")
 		l.drawn++
 	}
 	io.WriteString(l.terminal, b.String())
@@ -203,14 +204,14 @@ func (a *app) textRenderer() *renderer {
 // other.
 func (a *app) messageRenderer() *renderer {
 	stderr := a.raw.Err // the renderer erases and draws these lines itself
-	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json", quiet: a.quiet}
+	r := &renderer{w: view.TextWriter{To: &stderr, Raw: &a.rawTerminal}, json: a.output == "json", quiet: a.quiet}
 	if r.json {
 		return r
 	}
 	if a.workflow != nil {
 		r.annotate = a.annotateWarnings
 	}
-	r.raw, r.screen = stderr, func() screen { return a.screenOf(a.errTerminal) }
+	r.raw, r.screen = stderr, func() view.Screen { return a.screenOf(a.errTerminal) }
 	if r.live.terminal = terminalOf(a.raw.Err); r.live.terminal != nil {
 		a.raw.Err = &progressWriter{r, a.raw.Err}
 		if terminalOf(a.raw.Out) != nil {

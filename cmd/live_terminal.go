@@ -64,7 +64,7 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 			s := a.screenOf(out)
 			_, height := sizeOf(out)
 			// A character in the last column would move the cursor to the next line.
-			s.width--
+			s.Width--
 			lines := viewLines(data, order, time.Now(), messages.last(), s, height)
 			if _, err := io.WriteString(out, redraw(drawn, lines)); err != nil {
 				return fmt.Errorf("write to the terminal: %w", err)

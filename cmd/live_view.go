@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/serve"
 )
@@ -23,7 +24,7 @@ type viewData interface {
 	// title returns the view's first line, which summarizes the rows.
 	title() string
 	// table returns the headings, and the rows in the given order.
-	table(order string, now time.Time, s screen) [][]cell
+	table(order string, now time.Time, s view.Screen) [][]view.Cell
 }
 
 // viewSort is an order of the rows. The user selects it with a key.
@@ -34,15 +35,15 @@ type viewSort struct {
 
 // viewLines returns the lines of a live view for a terminal of the given size: a title with the
 // keys, and as many rows as fit. No line is wider than the terminal.
-func viewLines(d viewData, order string, now time.Time, note string, s screen, height int) []string {
+func viewLines(d viewData, order string, now time.Time, note string, s view.Screen, height int) []string {
 	title := d.title() + ", sorted by " + order + "   q quit"
 	for _, k := range d.sorts() {
 		title += "  " + string(k.key) + " " + k.name
 	}
-	lines := []string{s.line([]cell{{title, plain}})}
+	lines := []string{s.Line([]view.Cell{{Text: title, Hue: view.Plain}})}
 	rows := d.table(order, now, s)
 	var text bytes.Buffer
-	_ = s.table(&text, rows) // to memory
+	_ = s.Table(&text, rows) // to memory
 	body := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 	room := height - len(lines)
 	if note != "" {
@@ -50,11 +51,11 @@ func viewLines(d viewData, order string, now time.Time, note string, s screen, h
 	}
 	if more := len(body) - room; more > 0 {
 		body = body[:max(room-1, 0)]
-		body = append(body, s.line([]cell{{fmt.Sprintf("and %d more", more+1), plain}}))
+		body = append(body, s.Line([]view.Cell{{Text: fmt.Sprintf("and %d more", more+1), Hue: view.Plain}}))
 	}
 	lines = append(lines, body...)
 	if note != "" {
-		lines = append(lines, s.line([]cell{{oneLine(note), yellow}}))
+		lines = append(lines, s.Line([]view.Cell{{Text: view.OneLine(note), Hue: view.Yellow}}))
 	}
 	return lines[:min(len(lines), height)]
 }
@@ -85,7 +86,7 @@ func redraw(before, after []string) string {
 type podsView struct {
 	pods    []corev1.Pod
 	last    map[types.UID]event.Event
-	options tableOptions
+	options view.TableOptions
 }
 
 func (v *podsView) sorts() []viewSort {
@@ -94,16 +95,16 @@ func (v *podsView) sorts() []viewSort {
 
 func (v *podsView) title() string { return counted(len(v.pods), "pod") }
 
-func (v *podsView) table(order string, now time.Time, s screen) [][]cell {
+func (v *podsView) table(order string, now time.Time, s view.Screen) [][]view.Cell {
 	pods := slices.Clone(v.pods)
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
 		byName := cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-		x, y := summarize(&a), summarize(&b)
+		x, y := view.Summarize(&a), view.Summarize(&b)
 		switch order {
 		case "status":
-			return cmp.Or(cmp.Compare(x.status, y.status), byName)
+			return cmp.Or(cmp.Compare(x.Status, y.Status), byName)
 		case "restarts":
-			return cmp.Or(cmp.Compare(y.restarts, x.restarts), byName)
+			return cmp.Or(cmp.Compare(y.Restarts, x.Restarts), byName)
 		case "age": // the newest first
 			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), byName)
 		}
@@ -111,11 +112,11 @@ func (v *podsView) table(order string, now time.Time, s screen) [][]cell {
 	})
 	o := v.options
 	o.Now, o.NoHeaders = now, false
-	rows := podRows(pods, o, asOf)
-	if !s.fits(rows) {
-		rows = podRows(pods, o, asOfMark)
+	rows := view.PodRows(pods, o, view.AsOf)
+	if !s.Fits(rows) {
+		rows = view.PodRows(pods, o, view.AsOfMark)
 	}
-	rows[0] = append(rows[0], cell{"LAST EVENT", plain})
+	rows[0] = append(rows[0], view.Cell{Text: "LAST EVENT", Hue: view.Plain})
 	for i := range pods {
 		rows[i+1] = append(rows[i+1], lastEventCell(v.last, pods[i].UID, now))
 	}
@@ -123,12 +124,12 @@ func (v *podsView) table(order string, now time.Time, s screen) [][]cell {
 }
 
 // lastEventCell describes the last event of a pod.
-func lastEventCell(last map[types.UID]event.Event, uid types.UID, now time.Time) cell {
+func lastEventCell(last map[types.UID]event.Event, uid types.UID, now time.Time) view.Cell {
 	e, ok := last[uid]
 	if !ok {
-		return cell{"<none>", plain}
+		return view.Cell{Text: "<none>", Hue: view.Plain}
 	}
-	return cell{oneLine(e.Reason + " " + duration.HumanDuration(now.Sub(e.Time)) + " ago: " + e.Message), hueOf(e.Type)}
+	return view.Cell{Text: view.OneLine(e.Reason + " " + duration.HumanDuration(now.Sub(e.Time)) + " ago: " + e.Message), Hue: view.HueOf(e.Type)}
 }
 
 // usageView shows the usage of pods, or of their containers, as `top` does, with their restarts
@@ -148,11 +149,11 @@ func (v *usageView) sorts() []viewSort {
 func (v *usageView) title() string {
 	var total serve.Usage
 	for _, p := range v.usage {
-		add(&total, p.Usage)
+		view.Add(&total, p.Usage)
 	}
 	title := counted(len(v.usage), "pod")
 	if len(v.usage) > 0 {
-		title += " with " + cpuCell(total.NanoCores) + " CPU and " + memoryCell(total.WorkingSetBytes) + " memory"
+		title += " with " + view.CpuCell(total.NanoCores) + " CPU and " + view.MemoryCell(total.WorkingSetBytes) + " memory"
 	}
 	return title
 }
@@ -172,7 +173,7 @@ func (v *usageView) rows() (out []usageRow) {
 		if !v.containers {
 			row := usageRow{pod: p, usage: p.Usage}
 			if pod != nil {
-				row.restarts = summarize(pod).restarts
+				row.restarts = view.Summarize(pod).Restarts
 			}
 			out = append(out, row)
 			continue
@@ -180,7 +181,7 @@ func (v *usageView) rows() (out []usageRow) {
 		for _, c := range p.Containers {
 			row := usageRow{pod: p, container: c.Name, usage: c.Usage}
 			if pod != nil {
-				for _, s := range containerStatuses(pod) {
+				for _, s := range view.ContainerStatuses(pod) {
 					if s.Name == c.Name {
 						row.restarts = int(s.RestartCount)
 					}
@@ -192,14 +193,14 @@ func (v *usageView) rows() (out []usageRow) {
 	return out
 }
 
-func (v *usageView) table(order string, now time.Time, _ screen) [][]cell {
+func (v *usageView) table(order string, now time.Time, _ view.Screen) [][]view.Cell {
 	rows := v.rows()
 	slices.SortStableFunc(rows, func(a, b usageRow) int {
 		switch order {
 		case "cpu":
-			return compareUsage(a.usage.NanoCores, b.usage.NanoCores)
+			return view.CompareUsage(a.usage.NanoCores, b.usage.NanoCores)
 		case "memory":
-			return compareUsage(a.usage.WorkingSetBytes, b.usage.WorkingSetBytes)
+			return view.CompareUsage(a.usage.WorkingSetBytes, b.usage.WorkingSetBytes)
 		case "restarts":
 			return cmp.Compare(b.restarts, a.restarts)
 		}
@@ -209,9 +210,9 @@ func (v *usageView) table(order string, now time.Time, _ screen) [][]cell {
 	if !v.containers {
 		headings = v.cells("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)", "RESTARTS", "LAST EVENT")
 	}
-	out := [][]cell{headings}
+	out := [][]view.Cell{headings}
 	for _, r := range rows {
-		cells := v.cells(r.pod.ID.Namespace, r.pod.ID.Name, r.container, cpuCell(r.usage.NanoCores), memoryCell(r.usage.WorkingSetBytes), fmt.Sprint(r.restarts), "")
+		cells := v.cells(r.pod.ID.Namespace, r.pod.ID.Name, r.container, view.CpuCell(r.usage.NanoCores), view.MemoryCell(r.usage.WorkingSetBytes), fmt.Sprint(r.restarts), "")
 		cells[len(cells)-1] = lastEventCell(v.last, types.UID(r.pod.ID.UID), now)
 		out = append(out, cells)
 	}
@@ -219,7 +220,7 @@ func (v *usageView) table(order string, now time.Time, _ screen) [][]cell {
 }
 
 // cells returns the cells of a row, without the namespace and the container if they are not shown.
-func (v *usageView) cells(namespace, pod, container string, rest ...string) []cell {
+func (v *usageView) cells(namespace, pod, container string, rest ...string) []view.Cell {
 	texts := []string{pod}
 	if v.namespaces {
 		texts = []string{namespace, pod}
@@ -227,9 +228,9 @@ func (v *usageView) cells(namespace, pod, container string, rest ...string) []ce
 	if v.containers {
 		texts = append(texts, container)
 	}
-	var out []cell
+	var out []view.Cell
 	for _, text := range append(texts, rest...) {
-		out = append(out, cell{oneLine(text), plain})
+		out = append(out, view.Cell{Text: view.OneLine(text), Hue: view.Plain})
 	}
 	return out
 }

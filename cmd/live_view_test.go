@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/serve"
@@ -44,7 +45,7 @@ func firstWords(lines []string) (out []string) {
 
 func TestViewOfPods(t *testing.T) {
 	v := viewPods("web", "app", "db")
-	lines := viewLines(v, "name", viewNow, "", screen{width: 120}, 10)
+	lines := viewLines(v, "name", viewNow, "", view.Screen{Width: 120}, 10)
 	if want := "3 pods, sorted by name   q quit  n name  s status  r restarts  a age"; lines[0] != want {
 		t.Errorf("title %q, want %q", lines[0], want)
 	}
@@ -52,7 +53,7 @@ func TestViewOfPods(t *testing.T) {
 		t.Errorf("row %q", lines[2])
 	}
 	for order, want := range map[string]string{"name": "app db web", "restarts": "db app web", "age": "web app db", "status": "app db web"} {
-		if got := strings.Join(firstWords(viewLines(v, order, viewNow, "", screen{width: 120}, 10)), " "); got != want {
+		if got := strings.Join(firstWords(viewLines(v, order, viewNow, "", view.Screen{Width: 120}, 10)), " "); got != want {
 			t.Errorf("by %s: %s, want %s", order, got, want)
 		}
 	}
@@ -69,12 +70,12 @@ func TestViewOfUsage(t *testing.T) {
 		v.usage = append(v.usage, serve.PodUsage{ID: identity.Pod{Name: p.Name, UID: string(p.UID)}, Usage: u, Containers: []serve.ContainerUsage{{Name: "app", Usage: u}}})
 	}
 	for order, want := range map[string]string{"cpu": "db app web", "memory": "web app db", "restarts": "db app web"} {
-		if got := strings.Join(firstWords(viewLines(v, order, viewNow, "", screen{width: 120}, 10)), " "); got != want {
+		if got := strings.Join(firstWords(viewLines(v, order, viewNow, "", view.Screen{Width: 120}, 10)), " "); got != want {
 			t.Errorf("by %s: %s, want %s", order, got, want)
 		}
 	}
 	v.containers = true
-	lines := viewLines(v, "cpu", viewNow, "", screen{width: 120}, 10)
+	lines := viewLines(v, "cpu", viewNow, "", view.Screen{Width: 120}, 10)
 	if want := "3 pods with 6m CPU and 27Mi memory, sorted by cpu"; !strings.HasPrefix(lines[0], want) {
 		t.Errorf("title %q, want %q", lines[0], want)
 	}
@@ -88,7 +89,7 @@ func TestViewFits(t *testing.T) {
 	v := viewPods("a", "b", "c", "d", "a-pod-with-a-long-name", "f")
 	for width := 1; width < 100; width++ {
 		for height := 1; height < 12; height++ {
-			lines := viewLines(v, "name", viewNow, "a note", screen{width: width}, height)
+			lines := viewLines(v, "name", viewNow, "a note", view.Screen{Width: width}, height)
 			if len(lines) > height {
 				t.Fatalf("%d lines on %d", len(lines), height)
 			}
@@ -99,7 +100,7 @@ func TestViewFits(t *testing.T) {
 			}
 		}
 	}
-	lines := viewLines(v, "name", viewNow, "a note", screen{width: 80}, 6)
+	lines := viewLines(v, "name", viewNow, "a note", view.Screen{Width: 80}, 6)
 	if lines[4] != "and 4 more" || lines[5] != "a note" {
 		t.Errorf("%q", lines)
 	}

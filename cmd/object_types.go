@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -27,7 +26,7 @@ type objectType struct {
 	resource string   // as -o name prints it: deployment.apps
 	headings []string
 	// cells returns the cells of a row after NAME and before AGE.
-	cells func(o any, table tableOptions) []string
+	cells func(o any, table view.TableOptions) []string
 	// wide are the headings that -o wide adds. wideCells returns their cells; for workloads it is nil.
 	wide      []string
 	wideCells func(o any) []string
@@ -46,9 +45,9 @@ var (
 var workloadTypes = []objectType{
 	{kind: "ReplicationController", names: []string{"replicationcontrollers", "replicationcontroller", "rc"}, resource: "replicationcontroller",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			rc := o.(*corev1.ReplicationController)
-			return numbers(desired(rc, rc.Spec.Replicas, rc.Status.Replicas), rc.Status.Replicas, rc.Status.ReadyReplicas)
+			return numbers(view.Desired(rc, rc.Spec.Replicas, rc.Status.Replicas), rc.Status.Replicas, rc.Status.ReadyReplicas)
 		},
 		template: func(o any) (*corev1.PodSpec, string) {
 			rc := o.(*corev1.ReplicationController)
@@ -56,7 +55,7 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "DaemonSet", names: []string{"daemonsets", "daemonset", "ds"}, resource: "daemonset.apps",
 		headings: []string{"DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR"}, wide: selectorHeadings,
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			ds := o.(*appsv1.DaemonSet)
 			s := ds.Status
 			return append(numbers(s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberReady, s.UpdatedNumberScheduled, s.NumberAvailable),
@@ -68,10 +67,10 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "Deployment", names: []string{"deployments", "deployment", "deploy"}, resource: "deployment.apps",
 		headings: []string{"READY", "UP-TO-DATE", "AVAILABLE"}, wide: selectorHeadings,
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			d := o.(*appsv1.Deployment)
 			s := d.Status
-			return append([]string{ready(s.ReadyReplicas, desired(d, d.Spec.Replicas, s.Replicas))}, numbers(s.UpdatedReplicas, s.AvailableReplicas)...)
+			return append([]string{view.Ready(s.ReadyReplicas, view.Desired(d, d.Spec.Replicas, s.Replicas))}, numbers(s.UpdatedReplicas, s.AvailableReplicas)...)
 		},
 		template: func(o any) (*corev1.PodSpec, string) {
 			d := o.(*appsv1.Deployment)
@@ -79,9 +78,9 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "ReplicaSet", names: []string{"replicasets", "replicaset", "rs"}, resource: "replicaset.apps",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			rs := o.(*appsv1.ReplicaSet)
-			return numbers(desired(rs, rs.Spec.Replicas, rs.Status.Replicas), rs.Status.Replicas, rs.Status.ReadyReplicas)
+			return numbers(view.Desired(rs, rs.Spec.Replicas, rs.Status.Replicas), rs.Status.Replicas, rs.Status.ReadyReplicas)
 		},
 		template: func(o any) (*corev1.PodSpec, string) {
 			rs := o.(*appsv1.ReplicaSet)
@@ -89,28 +88,28 @@ var workloadTypes = []objectType{
 		}},
 	{kind: "StatefulSet", names: []string{"statefulsets", "statefulset", "sts"}, resource: "statefulset.apps",
 		headings: []string{"READY"}, wide: wideHeadings,
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			set := o.(*appsv1.StatefulSet)
-			return []string{ready(set.Status.ReadyReplicas, desired(set, set.Spec.Replicas, set.Status.Replicas))}
+			return []string{view.Ready(set.Status.ReadyReplicas, view.Desired(set, set.Spec.Replicas, set.Status.Replicas))}
 		},
 		template: func(o any) (*corev1.PodSpec, string) { return &o.(*appsv1.StatefulSet).Spec.Template.Spec, "" }},
 	{kind: "CronJob", names: []string{"cronjobs", "cronjob", "cj"}, resource: "cronjob.batch",
 		headings: []string{"SCHEDULE", "TIMEZONE", "SUSPEND", "ACTIVE", "LAST SCHEDULE"}, wide: selectorHeadings,
-		cells: func(o any, table tableOptions) []string { return cronJobCells(o.(*batchv1.CronJob), table.Now) },
+		cells: func(o any, table view.TableOptions) []string { return cronJobCells(o.(*batchv1.CronJob), table.Now) },
 		template: func(o any) (*corev1.PodSpec, string) {
 			job := &o.(*batchv1.CronJob).Spec.JobTemplate.Spec
 			return &job.Template.Spec, metav1.FormatLabelSelector(job.Selector)
 		}},
 	{kind: "Job", names: []string{"jobs", "job"}, resource: "job.batch",
 		headings: []string{"STATUS", "COMPLETIONS", "DURATION"}, wide: selectorHeadings,
-		cells: func(o any, table tableOptions) []string { return jobCells(o.(*batchv1.Job), table.Now) },
+		cells: func(o any, table view.TableOptions) []string { return jobCells(o.(*batchv1.Job), table.Now) },
 		template: func(o any) (*corev1.PodSpec, string) {
 			job := o.(*batchv1.Job)
 			return &job.Spec.Template.Spec, metav1.FormatLabelSelector(job.Spec.Selector)
 		}},
 	{kind: "PodTemplate", names: []string{"podtemplates", "podtemplate"}, resource: "podtemplate",
 		headings: []string{"CONTAINERS", "IMAGES", "POD LABELS"},
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			t := o.(*corev1.PodTemplate).Template
 			return []string{containerNames(&t.Spec), containerImages(&t.Spec), labels.FormatLabels(t.Labels)}
 		}},
@@ -119,12 +118,12 @@ var workloadTypes = []objectType{
 // referredTypes are the kinds that pods refer to.
 var referredTypes = []objectType{
 	{kind: "ConfigMap", names: []string{"configmaps", "configmap", "cm"}, resource: "configmap", headings: []string{"DATA"},
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			m := o.(*corev1.ConfigMap)
 			return []string{strconv.Itoa(len(m.Data) + len(m.BinaryData))}
 		}},
 	{kind: "Secret", names: []string{"secrets", "secret"}, resource: "secret", headings: []string{"TYPE", "DATA"},
-		cells: func(o any, _ tableOptions) []string {
+		cells: func(o any, _ view.TableOptions) []string {
 			s := o.(*corev1.Secret)
 			return []string{string(s.Type), strconv.Itoa(len(s.Data))}
 		}},
@@ -134,11 +133,15 @@ var referredTypes = []objectType{
 var networkTypes = []objectType{
 	{kind: serviceKind, names: []string{"services", "service", "svc"}, resource: "service",
 		headings: []string{"TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"}, wide: []string{"SELECTOR"},
-		cells:     func(o any, table tableOptions) []string { return serviceCells(o.(*corev1.Service), table.Wide) },
-		wideCells: func(o any) []string { return []string{orNone(labels.FormatLabels(o.(*corev1.Service).Spec.Selector))} }},
+		cells: func(o any, table view.TableOptions) []string {
+			return view.ServiceCells(o.(*corev1.Service), table.Wide)
+		},
+		wideCells: func(o any) []string {
+			return []string{view.OrNone(labels.FormatLabels(o.(*corev1.Service).Spec.Selector))}
+		}},
 	{kind: sliceKind, names: []string{"endpointslices", "endpointslice"}, resource: "endpointslice.discovery.k8s.io",
 		headings: []string{"ADDRESSTYPE", "PORTS", "ENDPOINTS"},
-		cells:    func(o any, _ tableOptions) []string { return sliceCells(o.(*discoveryv1.EndpointSlice)) }},
+		cells:    func(o any, _ view.TableOptions) []string { return view.SliceCells(o.(*discoveryv1.EndpointSlice)) }},
 }
 
 // The kinds of networkTypes.
@@ -209,17 +212,6 @@ func numbers(values ...int32) (out []string) {
 	return out
 }
 
-// desired returns the number of pods that a workload must have. If podrun does not honour the number in
-// the specification, it runs one pod.
-func desired(o metav1.Object, specified *int32, running int32) int32 {
-	if specified == nil || o.GetAnnotations()[identity.AnnotationReplicas] != identity.ReplicasHonour {
-		return running
-	}
-	return *specified
-}
-
-func ready(n, of int32) string { return fmt.Sprintf("%d/%d", n, of) }
-
 // jobCells returns the cells of kubectl's table (printJob in pkg/printers/internalversion).
 func jobCells(job *batchv1.Job, now time.Time) []string {
 	took := ""
@@ -234,7 +226,7 @@ func jobCells(job *batchv1.Job, now time.Time) []string {
 	if job.Spec.Completions != nil {
 		completions = *job.Spec.Completions
 	}
-	return []string{jobStatus(job), ready(job.Status.Succeeded, completions), took}
+	return []string{jobStatus(job), view.Ready(job.Status.Succeeded, completions), took}
 }
 
 // jobStatus returns the state of a Job as kubectl prints it.
@@ -266,7 +258,7 @@ func cronJobCells(o *batchv1.CronJob, now time.Time) []string {
 	if o.Status.LastScheduleTime != nil {
 		last = duration.HumanDuration(now.Sub(o.Status.LastScheduleTime.Time))
 	}
-	return []string{o.Spec.Schedule, orNone(zone), suspended, strconv.Itoa(len(o.Status.Active)), orNone(last)}
+	return []string{o.Spec.Schedule, view.OrNone(zone), suspended, strconv.Itoa(len(o.Status.Active)), view.OrNone(last)}
 }
 
 func containerNames(spec *corev1.PodSpec) string {

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -26,22 +25,6 @@ func checkOutput(given string, known ...string) error {
 	return err
 }
 
-// printData writes a value as JSON or YAML.
-func printData(w io.Writer, format string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	data = append(escapeJSON(data), '\n')
-	if format == "yaml" {
-		if data, err = yaml.JSONToYAML(data); err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
-	}
-	_, err = w.Write(data)
-	return err
-}
-
 // renderer writes each event when it happens, as a line of text or, with -o json, as a
 // JSON object. Events go to stderr, which is for messages; the JSON summary goes to stdout.
 type renderer struct {
@@ -51,7 +34,7 @@ type renderer struct {
 	// raw is w without escaping, and screen returns the screen to which lines are fitted. Both are
 	// nil if the renderer writes lines unchanged.
 	raw    io.Writer
-	screen func() screen
+	screen func() view.Screen
 	// severalPods is set if the command processes several pods: each line then includes the pod's
 	// name.
 	severalPods bool
@@ -60,7 +43,7 @@ type renderer struct {
 	// live shows the running pulls and stops.
 	live live
 	// repeats counts recurring events.
-	repeats repeats
+	repeats view.Repeats
 	// sinks also receive all events.
 	sinks []event.Sink
 	// annotate, if not nil, writes warnings as annotations.
@@ -85,7 +68,7 @@ func (r *renderer) event(e event.Event) {
 		return
 	}
 	e.Message = event.Cut(e.Message)
-	e, due := r.repeats.due(e)
+	e, due := r.repeats.Due(e)
 	if !due {
 		return
 	}
@@ -95,7 +78,7 @@ func (r *renderer) event(e event.Event) {
 	case progress && r.live.terminal != nil:
 		r.live.keep(e, r.object(e))
 	case r.json && err == nil:
-		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
+		fmt.Fprintf(r.w, "%s\n", view.EscapeJSON(data))
 	case !r.json:
 		r.println(r.line(e), e.Type)
 	}
@@ -108,9 +91,9 @@ func (r *renderer) println(text, status string) {
 		return
 	}
 	s := r.screen()
-	text = s.wrap(escape(text))
+	text = s.Wrap(view.Escape(text))
 	if rest, ok := strings.CutPrefix(text, status); ok {
-		text = s.paint(status, hueOf(status)) + rest
+		text = s.Paint(status, view.HueOf(status)) + rest
 	}
 	fmt.Fprintln(r.raw, text)
 }
@@ -119,9 +102,9 @@ func (r *renderer) line(e event.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-8s%-23s %s", e.Type, e.Reason, r.object(e))
 	if e.Pull != nil {
-		b.WriteString(oneLine(e.Pull.Image) + ": ")
+		b.WriteString(view.OneLine(e.Pull.Image) + ": ")
 	}
-	b.WriteString(indented(e.Message) + times(e))
+	b.WriteString(view.Indented(e.Message) + view.Times(e))
 	return b.String()
 }
 
@@ -131,28 +114,10 @@ func (r *renderer) object(e event.Event) string {
 	if r.severalPods {
 		who = e.Namespace + "/" + e.Pod + " "
 	}
-	if name := containerOf(e.FieldPath); name != "" {
+	if name := view.ContainerOf(e.FieldPath); name != "" {
 		who += name + ": "
 	}
 	return who
-}
-
-// containerOf extracts app from spec.containers{app}.
-func containerOf(fieldPath string) string {
-	_, rest, ok := strings.Cut(fieldPath, "{")
-	if !ok {
-		return ""
-	}
-	return strings.TrimSuffix(rest, "}")
-}
-
-// shownProblems returns problems with shownText applied to their texts.
-func shownProblems(l problem.List) problem.List {
-	out := slices.Clone(l)
-	for i := range out {
-		out[i].Message = shownText(out[i].Message)
-	}
-	return out
 }
 
 // warn writes warnings, one line each.
@@ -165,14 +130,14 @@ func (r *renderer) warn(l problem.List) {
 		r.annotate(l)
 		return
 	}
-	for _, p := range shownProblems(l) {
+	for _, p := range view.ShownProblems(l) {
 		if r.json {
 			if data, err := json.Marshal(p); err == nil {
-				fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
+				fmt.Fprintf(r.w, "%s\n", view.EscapeJSON(data))
 			}
 			continue
 		}
-		r.println("warning: "+indented(p.String()), "warning:")
+		r.println("warning: "+view.Indented(p.String()), "warning:")
 	}
 }
 
@@ -190,8 +155,8 @@ func (r *renderer) print(text string) {
 	r.live.erase()
 	defer r.live.draw()
 	if !r.json {
-		r.println(oneLine(text), "")
+		r.println(view.OneLine(text), "")
 	} else if data, err := json.Marshal(map[string]string{"message": text}); err == nil {
-		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
+		fmt.Fprintf(r.w, "%s\n", view.EscapeJSON(data))
 	}
 }

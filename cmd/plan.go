@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
@@ -85,7 +86,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		if a.output == "" {
 			format = "json"
 		}
-		return printData(a.raw.Out, format, read)
+		return view.PrintData(a.raw.Out, format, read)
 	}
 	if f.newHint != "" {
 		if err := run.CheckNew(c.Context(), engine, objects, f.newHint); err != nil {
@@ -109,8 +110,8 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		views = append(views, view)
 	}
 	if format == "" {
-		planSummary(a.streams.Out, views, problems)
-	} else if err := printData(a.raw.Out, format, planList{Plans: views, Problems: problems}); err != nil {
+		view.PlanSummary(a.streams.Out, views, problems)
+	} else if err := view.PrintData(a.raw.Out, format, planList{Plans: views, Problems: problems}); err != nil {
 		return err
 	}
 	return problem.Refuse(problem.Refused, problems)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
@@ -86,7 +87,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		fmt.Fprintf(a.streams.Out, "Forwarding from %s -> %d\n", local, remote)
 	}
 	o.Failed = func(local net.Addr, remote int, err error) {
-		fmt.Fprintf(a.streams.Err, "podrun: forward from %s to port %d: %s\n", local, remote, indented(err.Error()))
+		fmt.Fprintf(a.streams.Err, "podrun: forward from %s to port %d: %s\n", local, remote, view.Indented(err.Error()))
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -93,7 +94,7 @@ func (f *printFlags) printer(ctx context.Context, output string) (podPrinter, er
 		}
 		format, template = kind, string(data)
 		if kind == "custom-columns" {
-			template, err = columnsOfFile(template)
+			template, err = view.ColumnsOfFile(template)
 			if err != nil {
 				return nil, wrong(err)
 			}
@@ -124,7 +125,7 @@ func (f *printFlags) templatePrinter(format, template string) (podPrinter, error
 		p.AllowMissingKeys(f.allowMissed)
 		return adapted{p}, nil
 	}
-	return newColumns(template, f.noHeaders)
+	return view.NewColumns(template, f.noHeaders)
 }
 
 // podObject returns the pod itself if the user named a single one, and a list otherwise.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 )
 
 func printerPods() []corev1.Pod {
@@ -98,19 +99,19 @@ func TestSortPods(t *testing.T) {
 		".metadata.creationTimestamp": "b a",
 	} {
 		pods := printerPods()
-		if err := sortPods(pods, by); err != nil || pods[0].Name+" "+pods[1].Name != want {
+		if err := view.SortPods(pods, by); err != nil || pods[0].Name+" "+pods[1].Name != want {
 			t.Errorf("sorted by %s: %s %s, %v; want %s", by, pods[0].Name, pods[1].Name, err, want)
 		}
 	}
-	if err := sortPods(printerPods(), "{.a"); err == nil {
+	if err := view.SortPods(printerPods(), "{.a"); err == nil {
 		t.Error("a wrong expression is accepted")
 	}
 }
 
 func TestTableColumns(t *testing.T) {
 	var out bytes.Buffer
-	o := tableOptions{Now: tableNow, LabelColumns: []string{"app", "example.com/tier"}, ShowLabels: true}
-	if err := podTable(&out, screen{}, printerPods(), o); err != nil {
+	o := view.TableOptions{Now: tableNow, LabelColumns: []string{"app", "example.com/tier"}, ShowLabels: true}
+	if err := view.PodTable(&out, view.Screen{}, printerPods(), o); err != nil {
 		t.Fatal(err)
 	}
 	want := `NAME   READY   STATUS   RESTARTS   AGE   APP   TIER    LABELS
@@ -123,7 +124,7 @@ b      1/1     Running   10   90s   web   front   app=web,example.com/tier=front
 	}
 	out.Reset()
 	o.NoHeaders = true
-	if err := podTable(&out, screen{}, printerPods(), o); err != nil || strings.Contains(out.String(), "NAME") {
+	if err := view.PodTable(&out, view.Screen{}, printerPods(), o); err != nil || strings.Contains(out.String(), "NAME") {
 		t.Errorf("%q, %v: headings", out.String(), err)
 	}
 }

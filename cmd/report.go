@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -64,23 +65,23 @@ func (a *app) summarizeFailure(err error) {
 		return
 	}
 	code := exit.Code(err)
-	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exit.Reason(code), Error: shownText(err.Error())}
-	eachError(err, func(each error) {
+	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exit.Reason(code), Error: view.ShownText(err.Error())}
+	problem.Each(err, func(each error) {
 		if e, ok := errors.AsType[*problem.Error](each); ok {
-			sum.Problems = append(sum.Problems, shownProblems(e.Problems)...)
+			sum.Problems = append(sum.Problems, view.ShownProblems(e.Problems)...)
 		}
 	})
 	// A failed write is not reported: the error of the command is more important, and is already
 	// on stderr.
-	_ = printData(a.raw.Out, a.output, sum)
+	_ = view.PrintData(a.raw.Out, a.output, sum)
 }
 
 func resultOf(r run.Result) podResult {
 	p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What,
 		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP, Containers: r.Containers}
 	if r.Err != nil {
-		p.Error = shownText(r.Err.Error())
-		eachError(r.Err, func(each error) { p.Problems = append(p.Problems, shownProblems(problem.Of(each))...) })
+		p.Error = view.ShownText(r.Err.Error())
+		problem.Each(r.Err, func(each error) { p.Problems = append(p.Problems, view.ShownProblems(problem.Of(each))...) })
 	}
 	return p
 }
@@ -120,7 +121,7 @@ func (a *app) report(r run.Report, others ...error) error {
 	err := errors.Join(append(others, r.Err())...)
 	a.summaryDue = false
 	if a.output == "json" || a.output == "yaml" {
-		return errors.Join(err, printData(a.raw.Out, a.output, summaryOf(r, err)))
+		return errors.Join(err, view.PrintData(a.raw.Out, a.output, summaryOf(r, err)))
 	}
 	a.printLines(r.Entries)
 	return err
@@ -168,7 +169,7 @@ func (a *app) lineOf(e run.Entry) string {
 	case a.output == "name":
 		return name
 	case e.Err == nil || len(reasonsOf(p.Problems)) > 0:
-		return a.screenOf(a.outTerminal).wrap(escape(name + " " + outcomeText(p)))
+		return a.screenOf(a.outTerminal).Wrap(view.Escape(name + " " + outcomeText(p)))
 	}
 	return ""
 }

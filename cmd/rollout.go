@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
@@ -228,7 +229,7 @@ func historyTable(revisions []run.Revision) string {
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprint(w, "REVISION\tCHANGE-CAUSE\n")
 	for _, r := range revisions {
-		fmt.Fprintf(w, "%d\t%s\n", r.Number, orNone(escape(r.Made.Pod.Annotations[manifest.ChangeCause])))
+		fmt.Fprintf(w, "%d\t%s\n", r.Number, view.OrNone(view.Escape(r.Made.Pod.Annotations[manifest.ChangeCause])))
 	}
 	_ = w.Flush() // to memory
 	return b.String()
@@ -238,17 +239,17 @@ func historyTable(revisions []run.Revision) string {
 func describeTemplate(pod *corev1.Pod) (string, error) {
 	pod = manifest.Editable(pod)
 	var text bytes.Buffer
-	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)}
-	d.list("Labels", pairs(pod.Labels))
+	d := &view.Description{Out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)}
+	d.List("Labels", view.Pairs(pod.Labels))
 	if len(pod.Annotations) > 0 {
-		d.list("Annotations", annotationLines(pod.Annotations))
+		d.List("Annotations", view.AnnotationLines(pod.Annotations))
 	}
 	if len(pod.Spec.InitContainers) > 0 {
-		d.containers("Init Containers", pod, pod.Spec.InitContainers, nil)
+		d.Containers("Init Containers", pod, pod.Spec.InitContainers, nil)
 	}
-	d.containers("Containers", pod, pod.Spec.Containers, nil)
-	d.volumes(pod.Spec.Volumes)
-	if err := d.out.Flush(); err != nil {
+	d.Containers("Containers", pod, pod.Spec.Containers, nil)
+	d.Volumes(pod.Spec.Volumes)
+	if err := d.Out.Flush(); err != nil {
 		return "", err
 	}
 	out := "Pod Template:\n"

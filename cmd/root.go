@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/workflow"
@@ -143,7 +143,7 @@ func withCause(ctx context.Context, err error) error {
 // printErrors writes an error; if it joins several errors, it writes each of them. The format
 // is text, JSON with -o json, or annotations with -o github.
 func (a *app) printErrors(err error) {
-	eachError(err, func(e error) {
+	problem.Each(err, func(e error) {
 		e = a.suggest(e)
 		switch {
 		case a.jsonMessages:
@@ -163,20 +163,20 @@ func (a *app) printErrors(err error) {
 // messageHues are the words with which messages begin, and their colors.
 var messageHues = []struct {
 	word string
-	hue  hue
-}{{"podrun:", red}, {"hint:", yellow}, {"warning:", yellow}}
+	hue  view.Hue
+}{{"podrun:", view.Red}, {"hint:", view.Yellow}, {"warning:", view.Yellow}}
 
 // printColored writes lines to stderr, and colors the words of messageHues at their beginning.
 func (a *app) printColored(text string) {
 	s := a.screenOf(a.errTerminal)
-	if !s.color || a.rawTerminal.Load() {
+	if !s.Color || a.rawTerminal.Load() {
 		fmt.Fprint(a.streams.Err, text)
 		return
 	}
-	for line := range strings.Lines(escape(text)) {
+	for line := range strings.Lines(view.Escape(text)) {
 		for _, m := range messageHues {
 			if rest, ok := strings.CutPrefix(line, m.word+" "); ok {
-				line = s.paint(m.word, m.hue) + " " + rest
+				line = s.Paint(m.word, m.hue) + " " + rest
 			}
 		}
 		fmt.Fprint(a.raw.Err, line)
@@ -189,7 +189,7 @@ func newApp(streams Streams) *app {
 	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
 	a.work.speedUp = make(chan struct{})
 	a.work.hurry = sync.OnceFunc(func() { close(a.work.speedUp) })
-	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out, &a.rawTerminal}, Err: textWriter{&a.raw.Err, &a.rawTerminal}}
+	a.streams = Streams{In: streams.In, Out: view.TextWriter{To: &a.raw.Out, Raw: &a.rawTerminal}, Err: view.TextWriter{To: &a.raw.Err, Raw: &a.rawTerminal}}
 	return a
 }
 
@@ -272,7 +272,7 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
-	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
+	flags.StringVar(&a.color, "color", view.ColorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
 	flags.StringVar(&a.tracing.to, "trace", "", "print the start and duration of each phase and runtime call of the command: `text` (on stderr), json:FILE (as JSON to FILE) or svg:FILE (as a figure to FILE)")
 	flags.Lookup("trace").NoOptDefVal = traceText
 	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
@@ -305,7 +305,7 @@ func (a *app) useSettings(c *cobra.Command) error {
 		return err
 	}
 	a.namespace, a.verbose, a.allowKubelet, a.color = s.Namespace, s.Verbose, s.AllowKubelet, s.Color
-	if err := checkColor(a.color); err != nil {
+	if err := view.CheckColor(a.color); err != nil {
 		return usage(c, err)
 	}
 	return nil
@@ -351,32 +351,17 @@ func argsError(c *cobra.Command, given []string, err error) error {
 
 // printError writes one error as text: one line per problem, then the hint.
 func printError(w io.Writer, err error) {
-	text := shownText(err.Error())
+	text := view.ShownText(err.Error())
 	if _, ok := errors.AsType[*problem.Error](err); ok {
 		for line := range strings.Lines(text) {
 			fmt.Fprintln(w, "podrun:", strings.TrimRight(line, "\n"))
 		}
 	} else {
-		fmt.Fprintln(w, "podrun:", indented(text))
+		fmt.Fprintln(w, "podrun:", view.Indented(text))
 	}
 	if hint := exit.HintFor(err); hint != "" {
-		fmt.Fprintln(w, "hint:", indented(hint))
+		fmt.Fprintln(w, "hint:", view.Indented(hint))
 	}
-}
-
-// shownText returns the text of an error or a warning with bounded lines and without the
-// credentials in URLs. Such a text may include the messages of runtimes and registries, and
-// URLs that a user typed in place of another argument (podrun image pull https://…).
-func shownText(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(problem.ShownURLs(text)) {
-		line, ended := strings.CutSuffix(line, "\n")
-		b.WriteString(event.Cut(line))
-		if ended {
-			b.WriteByte('\n')
-		}
-	}
-	return b.String()
 }
 
 // errorLine is an error in the JSON lines on stderr.
@@ -391,11 +376,11 @@ type errorLine struct {
 // printErrorJSON writes an error as one line of JSON.
 func printErrorJSON(w io.Writer, err error) {
 	code := exit.Code(err)
-	line := errorLine{Error: shownText(err.Error()), Hint: exit.HintFor(err), ExitCode: code, Reason: exit.Reason(code)}
+	line := errorLine{Error: view.ShownText(err.Error()), Hint: exit.HintFor(err), ExitCode: code, Reason: exit.Reason(code)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		line.Problems = shownProblems(e.Problems)
+		line.Problems = view.ShownProblems(e.Problems)
 	}
 	if data, err := json.Marshal(line); err == nil {
-		fmt.Fprintf(w, "%s\n", escapeJSON(data))
+		fmt.Fprintf(w, "%s\n", view.EscapeJSON(data))
 	}
 }

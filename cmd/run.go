@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
@@ -372,7 +373,7 @@ func (a *app) reportRun(r run.Report, failed error, end endPolicy) error {
 		sum.Reason = "Container"
 	}
 	if a.output != "" && a.output != "name" {
-		if perr := printData(a.raw.Out, a.output, sum); perr != nil {
+		if perr := view.PrintData(a.raw.Out, a.output, sum); perr != nil {
 			return errors.Join(err, perr)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -160,7 +161,7 @@ func (l *logLines) Write(data []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		out = append(append(out, escapeJSON(object)...), '\n')
+		out = append(append(out, view.EscapeJSON(object)...), '\n')
 	}
 	if _, err := l.to.Write(out); err != nil {
 		return 0, err

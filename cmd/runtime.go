@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -69,7 +70,7 @@ func newRuntimeStatus(a *app) *cobra.Command {
 // printRuntime prints one property per line.
 func (a *app) printRuntime(s ownruntime.Status) error {
 	if a.output != "" {
-		return printData(a.raw.Out, a.output, s)
+		return view.PrintData(a.raw.Out, a.output, s)
 	}
 	kind, state := s.Kind, s.State
 	if !s.Recorded {
@@ -87,7 +88,7 @@ func (a *app) printRuntime(s ownruntime.Status) error {
 		{"Problem", s.Problem},
 		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}, {"Replaced", replacedText(s.Replaced)}} {
 		if line.value != "" {
-			fmt.Fprintf(tw, "%s:\t%s\n", line.name, oneLine(line.value))
+			fmt.Fprintf(tw, "%s:\t%s\n", line.name, view.OneLine(line.value))
 		}
 	}
 	if err := tw.Flush(); err != nil {

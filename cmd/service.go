@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve"
@@ -243,7 +244,7 @@ state; -o json prints the state in "load", "active" and "sub".`,
 				return err
 			}
 			if a.output != "" {
-				return printData(a.raw.Out, a.output, state)
+				return view.PrintData(a.raw.Out, a.output, state)
 			}
 			fmt.Fprint(a.streams.Out, state)
 			return nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -108,7 +109,7 @@ func TestPodTableStatus(t *testing.T) {
 		{"evicted", because(tablePod(failed, nil, nil), "Evicted"), "0/0 Evicted 0"},
 		{"terminating", deleted(tablePod(running, nil, list{runs("a")})), "1/1 Terminating 0"},
 		{"terminating, its containers have ended", deleted(tablePod(running, nil, list{ends("a", "Error", 137, 0)})), "0/1 Terminating 0"},
-		{"deleted while terminating", because(deleted(tablePod("", nil, list{ends("a", "Error", 137, 0)})), reasonDeleted), "0/1 Deleted 0"},
+		{"deleted while terminating", because(deleted(tablePod("", nil, list{ends("a", "Error", 137, 0)})), view.ReasonDeleted), "0/1 Deleted 0"},
 		{"ended, then deleted", deleted(tablePod(succeeded, nil, list{ends("a", "Completed", 0, 0)})), "0/1 Completed 0"},
 
 		{"stopped", because(tablePod(succeeded, nil, list{ends("a", "Completed", 0, 0)}), lifecycle.ReasonStopped), "0/1 Stopped 0"},
@@ -132,9 +133,9 @@ func TestPodTableStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sum := summarize(&tt.pod)
+			sum := view.Summarize(&tt.pod)
 			var b bytes.Buffer
-			if err := podTable(&b, screen{}, []corev1.Pod{tt.pod}, tableOptions{Now: tableNow}); err != nil {
+			if err := view.PodTable(&b, view.Screen{}, []corev1.Pod{tt.pod}, view.TableOptions{Now: tableNow}); err != nil {
 				t.Fatal(err)
 			}
 			_, row, _ := strings.Cut(b.String(), "\n")
@@ -155,17 +156,17 @@ func TestPodTable(t *testing.T) {
 	pods := []corev1.Pod{web, job}
 	tests := []struct {
 		name string
-		o    tableOptions
+		o    view.TableOptions
 		pods []corev1.Pod
 		want string
 	}{
-		{name: "none", o: tableOptions{}, want: ""},
+		{name: "none", o: view.TableOptions{}, want: ""},
 		{name: "plain", pods: pods, want: `
 NAME                     READY   STATUS     RESTARTS     AGE
 web                      1/1     Running    2 (5m ago)   90s
 a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>
 `},
-		{name: "wide, all namespaces", o: tableOptions{Wide: true, Namespaces: true}, pods: pods, want: `
+		{name: "wide, all namespaces", o: view.TableOptions{Wide: true, Namespaces: true}, pods: pods, want: `
 NAMESPACE   NAME                     READY   STATUS     RESTARTS     AGE         IP          NODE     NOMINATED NODE   READINESS GATES
 default     web                      1/1     Running    2 (5m ago)   90s         10.88.0.7   edge-1   <none>           1/2
 batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>   <none>      <none>   <none>           <none>
@@ -175,7 +176,7 @@ batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>  
 		t.Run(tt.name, func(t *testing.T) {
 			tt.o.Now = tableNow
 			var b bytes.Buffer
-			if err := podTable(&b, screen{}, tt.pods, tt.o); err != nil {
+			if err := view.PodTable(&b, view.Screen{}, tt.pods, tt.o); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), b.String()); diff != "" {
@@ -202,8 +203,8 @@ func TestPodTableFootnote(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b, notes bytes.Buffer
-			o := tableOptions{Now: tableNow, KnownAt: tt.known, Notes: &notes}
-			if err := podTable(&b, screen{width: tt.width}, []corev1.Pod{web, other}, o); err != nil {
+			o := view.TableOptions{Now: tableNow, KnownAt: tt.known, Notes: &notes}
+			if err := view.PodTable(&b, view.Screen{Width: tt.width}, []corev1.Pod{web, other}, o); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(b.String(), "1/1     "+tt.status+"   ") {
@@ -224,17 +225,17 @@ func TestPodTableRequestedColumns(t *testing.T) {
 	web.Labels = map[string]string{"app": "a-label"}
 	web.Status.PodIP, web.Spec.NodeName = "10.88.0.7", "edge-1"
 	for _, tt := range []struct {
-		o    tableOptions
+		o    view.TableOptions
 		want string
 	}{
-		{tableOptions{}, "RESTARTS   A…\n"},
-		{tableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>\n"},
-		{tableOptions{LabelColumns: []string{"app"}}, "a-label\n"},
-		{tableOptions{ShowLabels: true}, "app=a-label\n"},
+		{view.TableOptions{}, "RESTARTS   A…\n"},
+		{view.TableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>\n"},
+		{view.TableOptions{LabelColumns: []string{"app"}}, "a-label\n"},
+		{view.TableOptions{ShowLabels: true}, "app=a-label\n"},
 	} {
 		var b bytes.Buffer
 		tt.o.Now = tableNow
-		if err := podTable(&b, screen{width: 38}, []corev1.Pod{web}, tt.o); err != nil {
+		if err := view.PodTable(&b, view.Screen{Width: 38}, []corev1.Pod{web}, tt.o); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), tt.want) {
@@ -250,7 +251,7 @@ var errFull = errors.New("no space left on device")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestPodTableWriteError(t *testing.T) {
-	if err := podTable(fullDisk{}, screen{}, []corev1.Pod{{}}, tableOptions{}); !errors.Is(err, errFull) {
+	if err := view.PodTable(fullDisk{}, view.Screen{}, []corev1.Pod{{}}, view.TableOptions{}); !errors.Is(err, errFull) {
 		t.Errorf("error = %v, want %v", err, errFull)
 	}
 }

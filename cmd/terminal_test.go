@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/doctor"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
@@ -35,14 +36,14 @@ func TestEscape(t *testing.T) {
 		"\ufffd":                      "\ufffd",
 		"\u202e":                      "\u202e", // as in kubectl
 	} {
-		if got := escape(in); got != want {
+		if got := view.Escape(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
-		if got := escape(escape(in)); got != want {
+		if got := view.Escape(view.Escape(in)); got != want {
 			t.Errorf("%q: escaping it twice results in %q", in, got)
 		}
 	}
-	if got := oneLine("a\nb\tc\x1b"); got != `a\nb\tc^[` {
+	if got := view.OneLine("a\nb\tc\x1b"); got != `a\nb\tc^[` {
 		t.Errorf("%q", got)
 	}
 }
@@ -69,11 +70,13 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		"error":       func(a *app) { printError(a.streams.Err, failed) },
 		"plain error": func(a *app) { printError(a.streams.Err, errors.New(hostile)) },
 		"table": func(a *app) {
-			podTable(a.streams.Out, screen{}, []corev1.Pod{pod}, tableOptions{Wide: true, Now: tableNow})
+			view.PodTable(a.streams.Out, view.Screen{}, []corev1.Pod{pod}, view.TableOptions{Wide: true, Now: tableNow})
 		},
-		"describe": func(a *app) { describePod(a.streams.Out, screen{}, &pod, []event.Event{hit}, time.Time{}, tableNow) },
+		"describe": func(a *app) {
+			view.DescribePod(a.streams.Out, view.Screen{}, &pod, []event.Event{hit}, time.Time{}, tableNow)
+		},
 		"doctor": func(a *app) {
-			printDiagnosis(a.streams.Out, screen{}, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
+			printDiagnosis(a.streams.Out, view.Screen{}, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
 				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}}, false)
 		},
 		"images": func(a *app) {
@@ -86,8 +89,8 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 			r.warn(wrong)
 			printErrorJSON(a.streams.Err, failed)
 		},
-		"JSON": func(a *app) { printData(a.raw.Out, "json", pod) },
-		"YAML": func(a *app) { printData(a.raw.Out, "yaml", pod) },
+		"JSON": func(a *app) { view.PrintData(a.raw.Out, "json", pod) },
+		"YAML": func(a *app) { view.PrintData(a.raw.Out, "yaml", pod) },
 	} {
 		var out bytes.Buffer
 		print(newApp(Streams{Out: &out, Err: &out}))
@@ -95,7 +98,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		if text == "" {
 			t.Errorf("%s: nothing was printed", name)
 		}
-		if strings.ContainsFunc(text, controlsTerminal) || !utf8.ValidString(text) {
+		if strings.ContainsFunc(text, view.ControlsTerminal) || !utf8.ValidString(text) {
 			t.Errorf("%s controls the terminal: %q", name, text)
 		}
 		for line := range strings.Lines(text) {
@@ -114,7 +117,7 @@ func TestDataKeepsItsValue(t *testing.T) {
 	in := strings.ToValidUTF8(hostile, "?") + "\u2028\u0085ü\ufeff\ufffe\uffff"
 	for _, format := range []string{"json", "yaml"} {
 		var out bytes.Buffer
-		if err := printData(&out, format, map[string]string{"message": in}); err != nil {
+		if err := view.PrintData(&out, format, map[string]string{"message": in}); err != nil {
 			t.Fatal(err)
 		}
 		data := out.Bytes()

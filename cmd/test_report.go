@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/junit"
@@ -128,7 +129,7 @@ func (t *testReport) failedSuite(err error) junit.Suite {
 
 // failedCase returns a test case for an error that does not belong to a container.
 func failedCase(class, name string, err error) junit.Case {
-	text := shownText(err.Error())
+	text := view.ShownText(err.Error())
 	first, _, more := strings.Cut(text, "\n")
 	c := junit.Case{Class: class, Name: name, Outcome: junit.Errored, Type: exit.Reason(exit.Code(err)), Message: first}
 	if more {

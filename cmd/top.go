@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -125,7 +125,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	sortUsage(pods, f.sortBy.value)
+	view.SortUsage(pods, f.sortBy.value)
 	return a.printUsage(pods, limits, f, len(named) == 1)
 }
 
@@ -139,40 +139,13 @@ func withoutUsage(e *run.Node, namespace, name string) error {
 	return notFound(name)
 }
 
-// compareUsage compares figures for sorting: higher ones first, unknown ones last.
-func compareUsage(a, b *uint64) int {
-	value := func(n *uint64) int64 {
-		if n == nil {
-			return -1
-		}
-		return int64(*n)
-	}
-	return cmp.Compare(value(b), value(a))
-}
-
-// sortUsage sorts pods and their containers, which are initially in the order of their
-// names.
-func sortUsage(pods []serve.PodUsage, by string) {
-	compare := func(serve.Usage, serve.Usage) int { return 0 }
-	switch by {
-	case "cpu":
-		compare = func(a, b serve.Usage) int { return compareUsage(a.NanoCores, b.NanoCores) }
-	case "memory":
-		compare = func(a, b serve.Usage) int { return compareUsage(a.WorkingSetBytes, b.WorkingSetBytes) }
-	}
-	slices.SortStableFunc(pods, func(a, b serve.PodUsage) int { return compare(a.Usage, b.Usage) })
-	for _, p := range pods {
-		slices.SortStableFunc(p.Containers, func(a, b serve.ContainerUsage) int { return compare(a.Usage, b.Usage) })
-	}
-}
-
 func (a *app) printUsage(pods []serve.PodUsage, limits usageLimits, f *topFlags, single bool) error {
 	if a.output != "" {
-		list := podMetrics(pods)
+		list := view.PodMetrics(pods)
 		if single {
-			return printData(a.raw.Out, a.output, list.Items[0])
+			return view.PrintData(a.raw.Out, a.output, list.Items[0])
 		}
-		return printData(a.raw.Out, a.output, list)
+		return view.PrintData(a.raw.Out, a.output, list)
 	}
 	if len(pods) == 0 {
 		fmt.Fprintln(a.streams.Err, "no running pods found")
@@ -209,11 +182,11 @@ func usageTable(to io.Writer, pods []serve.PodUsage, limits usageLimits, f *topF
 		key := usageKey{id.Namespace, id.Name, container}
 		cpuLimit, cpuPercent := limits.cpuLimitCells(key, u.NanoCores)
 		memoryLimit, memoryPercent := limits.memoryLimitCells(key, u.WorkingSetBytes)
-		row(id.Namespace, id.Name, container, cpuCell(u.NanoCores), memoryCell(u.WorkingSetBytes), cpuLimit, cpuPercent, memoryLimit, memoryPercent)
+		row(id.Namespace, id.Name, container, view.CpuCell(u.NanoCores), view.MemoryCell(u.WorkingSetBytes), cpuLimit, cpuPercent, memoryLimit, memoryPercent)
 	}
 	var total serve.Usage
 	for _, p := range pods {
-		add(&total, p.Usage)
+		view.Add(&total, p.Usage)
 		if !f.containers {
 			usage(p.ID, "", p.Usage)
 		}
@@ -225,43 +198,7 @@ func usageTable(to io.Writer, pods []serve.PodUsage, limits usageLimits, f *topF
 	}
 	if f.sum {
 		row("", "________", "", "________", "________")
-		row("", "", "", cpuCell(total.NanoCores), memoryCell(total.WorkingSetBytes))
+		row("", "", "", view.CpuCell(total.NanoCores), view.MemoryCell(total.WorkingSetBytes))
 	}
 	return w.Flush()
-}
-
-// add adds the known figures of b to a.
-func add(a *serve.Usage, b serve.Usage) {
-	for _, n := range []struct {
-		to  **uint64
-		and *uint64
-	}{{&a.NanoCores, b.NanoCores}, {&a.WorkingSetBytes, b.WorkingSetBytes}} {
-		if n.and == nil {
-			continue
-		}
-		sum := *n.and
-		if *n.to != nil {
-			sum += **n.to
-		}
-		*n.to = &sum
-	}
-}
-
-// cpuCell formats CPU usage in thousandths of a core, rounded up as in kubectl.
-func cpuCell(nanoCores *uint64) string {
-	if nanoCores == nil {
-		return "<unknown>"
-	}
-	return fmt.Sprintf("%dm", (*nanoCores+999_999)/1_000_000)
-}
-
-// memoryCell formats memory in MiB, as kubectl does, or in KiB if it is less than 1 MiB.
-func memoryCell(bytes *uint64) string {
-	if bytes == nil {
-		return "<unknown>"
-	}
-	if *bytes < 1<<20 {
-		return fmt.Sprintf("%dKi", *bytes>>10)
-	}
-	return fmt.Sprintf("%dMi", *bytes>>20)
 }

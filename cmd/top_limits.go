@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -84,7 +85,7 @@ func (l usageLimits) memoryLimitCells(key usageKey, bytes *uint64) (limit, perce
 		return "<none>", "<none>"
 	}
 	value := uint64(quantity.Value())
-	return memoryCell(&value), percentCell(bytes, value)
+	return view.MemoryCell(&value), percentCell(bytes, value)
 }
 
 // percentCell formats usage as a percentage of a limit that is not 0.

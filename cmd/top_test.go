@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/serve"
 )
@@ -71,7 +72,7 @@ new   app    <unknown>    512Ki           <none>       <none>   <none>          
 	} {
 		var out bytes.Buffer
 		pods := usedPods()
-		sortUsage(pods, c.by)
+		view.SortUsage(pods, c.by)
 		if err := newApp(Streams{Out: &out, Err: &out}).printUsage(pods, testLimits, &c.f, false); err != nil {
 			t.Error(err)
 		}

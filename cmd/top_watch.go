@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
@@ -53,7 +54,7 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Node, messages
 		if len(usage) == 0 {
 			return nil
 		}
-		sortUsage(usage, f.sortBy.value)
+		view.SortUsage(usage, f.sortBy.value)
 		// Each table is formatted with headings, so that the columns have the same widths in all measurements.
 		var table bytes.Buffer
 		limits, err := limitsOf(ctx, e, sel)

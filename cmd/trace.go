@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
@@ -99,7 +100,7 @@ func (a *app) writeTrace(t trace.Trace) error {
 	case a.jsonMessages: // one of the JSON lines
 		data, err := json.Marshal(map[string]trace.Trace{"trace": t})
 		if err == nil {
-			_, err = fmt.Fprintf(a.raw.Err, "%s\n", escapeJSON(data))
+			_, err = fmt.Fprintf(a.raw.Err, "%s\n", view.EscapeJSON(data))
 		}
 		return err
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -98,7 +99,7 @@ func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
 
 func (a *app) printVersion(v versionInfo) error {
 	if a.output != "" {
-		return printData(a.raw.Out, a.output, v)
+		return view.PrintData(a.raw.Out, a.output, v)
 	}
 	fmt.Fprintf(a.streams.Out, "podrun %s (Kubernetes %s, %s, %s)\n", v.Client.Version, v.Client.Kubernetes, v.Client.Go, v.Client.Platform)
 	if r := v.Runtime; r != nil {

@@ -1,3 +1,4 @@
+// Package exit has the table of exit codes, and maps errors to codes, reasons and hints.
 package exit
 
 import (

@@ -1,3 +1,4 @@
+// Package shellword quotes words for command lines that users copy into a shell.
 package shellword
 
 import (

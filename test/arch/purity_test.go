@@ -20,7 +20,7 @@ import (
 var pure = []string{
 	"admission", "dns", "host", "run/lifecycle", "run/prepare", "service",
 	"internal/event", "internal/identity", "internal/resource",
-	"serve/imagegc", "serve/shutdown",
+	"serve/imagegc", "serve/shutdown", "cmd/view",
 }
 
 // alsoPure are pure functions in other packages: decisions of the supervisor, and parsers of

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// workload writes the lines that 'kubectl describe' (v1.36) prints for a workload. The events are those
+// Workload writes the lines that 'kubectl describe' (v1.36) prints for a workload. The events are those
 // of its pods, because podrun has no events of workloads; each message begins with the pod's name. If
 // events is nil, it writes no table of events.
-func (d *description) workload(workload runtime.Object, pods []*corev1.Pod, events []event.Event) {
+func (d *Description) Workload(workload runtime.Object, pods []*corev1.Pod, events []event.Event) {
 	switch o := workload.(type) {
 	case *appsv1.Deployment:
 		d.deployment(o)
@@ -41,7 +41,7 @@ func (d *description) workload(workload runtime.Object, pods []*corev1.Pod, even
 	}
 }
 
-func (d *description) deployment(o *appsv1.Deployment) {
+func (d *Description) deployment(o *appsv1.Deployment) {
 	d.row(0, "Name:", o.Name)
 	d.row(0, "Namespace:", o.Namespace)
 	d.row(0, "CreationTimestamp:", d.time(o.CreationTimestamp))
@@ -49,7 +49,7 @@ func (d *description) deployment(o *appsv1.Deployment) {
 	d.row(0, "Selector:", selectorText(o.Spec.Selector))
 	s := o.Status
 	d.row(0, "Replicas:", fmt.Sprintf("%d desired | %d updated | %d total | %d available | %d unavailable",
-		desired(o, o.Spec.Replicas, s.Replicas), s.UpdatedReplicas, s.Replicas, s.AvailableReplicas, s.UnavailableReplicas))
+		Desired(o, o.Spec.Replicas, s.Replicas), s.UpdatedReplicas, s.Replicas, s.AvailableReplicas, s.UnavailableReplicas))
 	d.row(0, "StrategyType:", string(o.Spec.Strategy.Type))
 	d.row(0, "MinReadySeconds:", fmt.Sprint(o.Spec.MinReadySeconds))
 	if u := o.Spec.Strategy.RollingUpdate; u != nil {
@@ -63,13 +63,13 @@ func (d *description) deployment(o *appsv1.Deployment) {
 	d.workloadConditions(conditions)
 }
 
-func (d *description) statefulSet(o *appsv1.StatefulSet, pods []*corev1.Pod) {
+func (d *Description) statefulSet(o *appsv1.StatefulSet, pods []*corev1.Pod) {
 	d.row(0, "Name:", o.Name)
 	d.row(0, "Namespace:", o.Namespace)
 	d.row(0, "CreationTimestamp:", d.time(o.CreationTimestamp))
 	d.row(0, "Selector:", selectorText(o.Spec.Selector))
 	d.labelsAndAnnotations(&o.ObjectMeta)
-	d.row(0, "Replicas:", fmt.Sprintf("%d desired | %d total", desired(o, o.Spec.Replicas, o.Status.Replicas), o.Status.Replicas))
+	d.row(0, "Replicas:", fmt.Sprintf("%d desired | %d total", Desired(o, o.Spec.Replicas, o.Status.Replicas), o.Status.Replicas))
 	d.row(0, "Update Strategy:", string(o.Spec.UpdateStrategy.Type))
 	if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
 		d.row(1, "Partition:", fmt.Sprint(*u.Partition))
@@ -82,7 +82,7 @@ func (d *description) statefulSet(o *appsv1.StatefulSet, pods []*corev1.Pod) {
 	d.claimTemplates(o.Spec.VolumeClaimTemplates)
 }
 
-func (d *description) daemonSet(o *appsv1.DaemonSet, pods []*corev1.Pod) {
+func (d *Description) daemonSet(o *appsv1.DaemonSet, pods []*corev1.Pod) {
 	d.row(0, "Name:", o.Name)
 	d.row(0, "Namespace:", o.Namespace)
 	d.row(0, "Selector:", selectorText(o.Spec.Selector))
@@ -98,13 +98,13 @@ func (d *description) daemonSet(o *appsv1.DaemonSet, pods []*corev1.Pod) {
 	d.podTemplate(&o.Spec.Template)
 }
 
-func (d *description) replicaSet(o *appsv1.ReplicaSet, pods []*corev1.Pod) {
+func (d *Description) replicaSet(o *appsv1.ReplicaSet, pods []*corev1.Pod) {
 	d.row(0, "Name:", o.Name)
 	d.row(0, "Namespace:", o.Namespace)
 	d.row(0, "Selector:", metav1.FormatLabelSelector(o.Spec.Selector))
 	d.labelsAndAnnotations(&o.ObjectMeta)
 	d.controller(o)
-	d.row(0, "Replicas:", fmt.Sprintf("%d current / %d desired", o.Status.Replicas, desired(o, o.Spec.Replicas, o.Status.Replicas)))
+	d.row(0, "Replicas:", fmt.Sprintf("%d current / %d desired", o.Status.Replicas, Desired(o, o.Spec.Replicas, o.Status.Replicas)))
 	d.podsStatus(pods)
 	d.podTemplate(&o.Spec.Template)
 	var conditions []workloadCondition
@@ -114,12 +114,12 @@ func (d *description) replicaSet(o *appsv1.ReplicaSet, pods []*corev1.Pod) {
 	d.workloadConditions(conditions)
 }
 
-func (d *description) replicationController(o *corev1.ReplicationController, pods []*corev1.Pod) {
+func (d *Description) replicationController(o *corev1.ReplicationController, pods []*corev1.Pod) {
 	d.row(0, "Name:", o.Name)
 	d.row(0, "Namespace:", o.Namespace)
 	d.row(0, "Selector:", labels.FormatLabels(o.Spec.Selector))
 	d.labelsAndAnnotations(&o.ObjectMeta)
-	d.row(0, "Replicas:", fmt.Sprintf("%d current / %d desired", o.Status.Replicas, desired(o, o.Spec.Replicas, o.Status.Replicas)))
+	d.row(0, "Replicas:", fmt.Sprintf("%d current / %d desired", o.Status.Replicas, Desired(o, o.Spec.Replicas, o.Status.Replicas)))
 	d.podsStatus(pods)
 	d.podTemplate(o.Spec.Template)
 	var conditions []workloadCondition
@@ -138,14 +138,14 @@ func selectorText(selector *metav1.LabelSelector) string {
 	return s.String()
 }
 
-func (d *description) controller(o metav1.Object) {
+func (d *Description) controller(o metav1.Object) {
 	if owner := metav1.GetControllerOf(o); owner != nil {
 		d.row(0, "Controlled By:", owner.Kind+"/"+owner.Name)
 	}
 }
 
 // podsStatus counts the pods by phase.
-func (d *description) podsStatus(pods []*corev1.Pod) {
+func (d *Description) podsStatus(pods []*corev1.Pod) {
 	n := map[corev1.PodPhase]int{}
 	for _, pod := range pods {
 		n[pod.Status.Phase]++
@@ -155,31 +155,31 @@ func (d *description) podsStatus(pods []*corev1.Pod) {
 }
 
 // podTemplate writes the template of a workload's pods.
-func (d *description) podTemplate(template *corev1.PodTemplateSpec) {
+func (d *Description) podTemplate(template *corev1.PodTemplateSpec) {
 	d.inTemplate = true
 	defer func() { d.inTemplate = false }()
 	d.row(0, "Pod Template:")
-	d.list("  Labels", pairs(template.Labels))
+	d.List("  Labels", Pairs(template.Labels))
 	if len(template.Annotations) > 0 {
-		d.list("  Annotations", annotationLines(template.Annotations))
+		d.List("  Annotations", AnnotationLines(template.Annotations))
 	}
 	spec, pod := &template.Spec, &corev1.Pod{} // kubectl does not resolve fieldRef in a template
 	d.optionalRow(1, "Service Account", spec.ServiceAccountName)
 	if len(spec.InitContainers) > 0 {
-		d.containers("Init Containers", pod, spec.InitContainers, nil)
+		d.Containers("Init Containers", pod, spec.InitContainers, nil)
 	}
-	d.containers("Containers", pod, spec.Containers, nil)
-	d.volumes(spec.Volumes)
+	d.Containers("Containers", pod, spec.Containers, nil)
+	d.Volumes(spec.Volumes)
 	d.topologySpread(spec)
 	d.optionalRow(1, "Priority Class Name", spec.PriorityClassName)
-	d.list("  Node-Selectors", pairs(spec.NodeSelector))
+	d.List("  Node-Selectors", Pairs(spec.NodeSelector))
 	d.tolerations(spec)
 }
 
 // workloadCondition is a condition of a Deployment, ReplicaSet or ReplicationController.
 type workloadCondition struct{ kind, status, reason string }
 
-func (d *description) workloadConditions(conditions []workloadCondition) {
+func (d *Description) workloadConditions(conditions []workloadCondition) {
 	if len(conditions) == 0 {
 		return
 	}
@@ -192,7 +192,7 @@ func (d *description) workloadConditions(conditions []workloadCondition) {
 }
 
 // claimTemplates writes the volume claim templates of a StatefulSet.
-func (d *description) claimTemplates(templates []corev1.PersistentVolumeClaim) {
+func (d *Description) claimTemplates(templates []corev1.PersistentVolumeClaim) {
 	if len(templates) == 0 {
 		d.row(0, "Volume Claims:", "<none>")
 		return
@@ -209,8 +209,8 @@ func (d *description) claimTemplates(templates []corev1.PersistentVolumeClaim) {
 		}
 		d.row(1, "Name:", c.Name)
 		d.row(1, "StorageClass:", class)
-		d.list("  Labels", pairs(c.Labels))
-		d.list("  Annotations", pairs(c.Annotations))
+		d.List("  Labels", Pairs(c.Labels))
+		d.List("  Annotations", Pairs(c.Annotations))
 		d.row(1, "Capacity:", capacity)
 		d.row(1, "Access Modes:", fmt.Sprint(c.Spec.AccessModes))
 	}

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// escape replaces the characters that a terminal would interpret: control characters (C0, DEL and
+// Escape replaces the characters that a terminal would interpret: control characters (C0, DEL and
 // C1, including the CSI U+009B) and bytes that are not UTF-8. ESC and CR are escaped as in
 // kubectl's WriteEscaped (k/k#101695, CVE-2021-25743), which replaces no other characters. All
 // others are escaped as in Go. Newlines and tabs are kept, as are bidirectional controls, as in
 // kubectl: they change only the order in which characters are displayed.
-func escape(text string) string {
-	if !strings.ContainsFunc(text, controlsTerminal) && utf8.ValidString(text) {
+func Escape(text string) string {
+	if !strings.ContainsFunc(text, ControlsTerminal) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
@@ -27,9 +27,9 @@ func escape(text string) string {
 			b.WriteString("^[")
 		case r == '\r':
 			b.WriteString(`\r`)
-		case controlsTerminal(r) && r < 0x80:
+		case ControlsTerminal(r) && r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case controlsTerminal(r):
+		case ControlsTerminal(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteString(text[i : i+size])
@@ -39,47 +39,47 @@ func escape(text string) string {
 	return b.String()
 }
 
-// controlsTerminal reports whether a terminal acts on r instead of displaying it.
-func controlsTerminal(r rune) bool {
+// ControlsTerminal reports whether a terminal acts on r instead of displaying it.
+func ControlsTerminal(r rune) bool {
 	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
 }
 
-// oneLine escapes a text that must not contain line breaks or tabs, such as a cell of a
+// OneLine escapes a text that must not contain line breaks or tabs, such as a cell of a
 // table.
-func oneLine(text string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(escape(text))
+func OneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Escape(text))
 }
 
-// indented indents the second and later lines of a text that podrun did not write, so that none
+// Indented indents the second and later lines of a text that podrun did not write, so that none
 // of them can imitate a line of podrun.
-func indented(text string) string {
+func Indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n        ")
 }
 
-// textWriter escapes text and writes it to a stream. Commands write all text through a textWriter.
+// TextWriter escapes text and writes it to a stream. Commands write all text through a textWriter.
 // Data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write must
 // contain only whole characters.
-type textWriter struct {
-	to  *io.Writer
-	raw *atomic.Bool // the terminal is raw: a newline does not return the cursor to column 0
+type TextWriter struct {
+	To  *io.Writer
+	Raw *atomic.Bool // the terminal is raw: a newline does not return the cursor to column 0
 }
 
 // Write returns len(p), or 0 with an error.
-func (w textWriter) Write(p []byte) (int, error) {
-	text := escape(string(p))
-	if w.raw.Load() {
+func (w TextWriter) Write(p []byte) (int, error) {
+	text := Escape(string(p))
+	if w.Raw.Load() {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	if _, err := io.WriteString(*w.to, text); err != nil {
+	if _, err := io.WriteString(*w.To, text); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// escapeJSON escapes characters that encoding/json leaves in strings: DEL and the control
+// EscapeJSON escapes characters that encoding/json leaves in strings: DEL and the control
 // characters C1, and characters that YAML parsers reject (the noncharacters and the byte order
 // mark). The strings keep their values.
-func escapeJSON(data []byte) []byte {
+func EscapeJSON(data []byte) []byte {
 	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !strings.ContainsFunc(string(data), unprintable) {
 		return data

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // job writes the lines that 'kubectl describe job' (v1.36) prints, and the conditions, because podrun has
 // no events that say why a Job failed.
-func (d *description) job(j *batchv1.Job) {
+func (d *Description) job(j *batchv1.Job) {
 	d.row(0, "Name:", j.Name)
 	d.row(0, "Namespace:", j.Namespace)
 	d.row(0, "Selector:", selectorText(j.Spec.Selector))
@@ -43,7 +43,7 @@ func (d *description) job(j *batchv1.Job) {
 }
 
 // jobSpec writes the fields of a Job's specification that precede its times.
-func (d *description) jobSpec(s *batchv1.JobSpec) {
+func (d *Description) jobSpec(s *batchv1.JobSpec) {
 	if s.Parallelism != nil {
 		d.row(0, "Parallelism:", number(s.Parallelism))
 	}
@@ -62,7 +62,7 @@ func (d *description) jobSpec(s *batchv1.JobSpec) {
 	}
 }
 
-func (d *description) jobTimes(s *batchv1.JobStatus) {
+func (d *Description) jobTimes(s *batchv1.JobStatus) {
 	if s.StartTime != nil {
 		d.row(0, "Start Time:", d.time(*s.StartTime))
 	}
@@ -92,11 +92,11 @@ func shownIndexes(indexes string) string {
 			return indexes[:longestIndexes+end+1] + "..."
 		}
 	}
-	return orNone(indexes)
+	return OrNone(indexes)
 }
 
 // cronJob writes the lines that 'kubectl describe cronjob' (v1.36) prints.
-func (d *description) cronJob(c *batchv1.CronJob) {
+func (d *Description) cronJob(c *batchv1.CronJob) {
 	d.metadata(&c.ObjectMeta)
 	s := &c.Spec
 	suspend, zone, deadline, last := "<unset>", "<unset>", "<unset>", "<unset>"
@@ -125,11 +125,11 @@ func (d *description) cronJob(c *batchv1.CronJob) {
 	for _, a := range c.Status.Active {
 		active = append(active, a.Name)
 	}
-	d.row(0, "Active Jobs:", orNone(strings.Join(active, ", ")))
+	d.row(0, "Active Jobs:", OrNone(strings.Join(active, ", ")))
 }
 
 // jobTemplate writes the template of a CronJob's Jobs.
-func (d *description) jobTemplate(s *batchv1.JobSpec) {
+func (d *Description) jobTemplate(s *batchv1.JobSpec) {
 	selector := "<unset>"
 	if s.Selector != nil {
 		selector = selectorText(s.Selector)

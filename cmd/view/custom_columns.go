@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"bytes"
@@ -47,8 +47,8 @@ type columns struct {
 // maxColumns limits the columns of one table.
 const maxColumns = 100
 
-// newColumns parses NAME:.metadata.name,IP:.status.podIP.
-func newColumns(spec string, bare bool) (*columns, error) {
+// NewColumns parses NAME:.metadata.name,IP:.status.podIP.
+func NewColumns(spec string, bare bool) (*columns, error) {
 	parts := splitColumns(spec)
 	if len(parts) > maxColumns {
 		return nil, fmt.Errorf("%d columns exceed the limit of %d", len(parts), maxColumns)
@@ -85,9 +85,9 @@ func splitColumns(spec string) []string {
 	return append(out, spec[begin:])
 }
 
-// columnsOfFile converts the two lines of a file, headings and fields, to the syntax of
+// ColumnsOfFile converts the two lines of a file, headings and fields, to the syntax of
 // the flag.
-func columnsOfFile(text string) (string, error) {
+func ColumnsOfFile(text string) (string, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) < 2 {
 		return "", errors.New("the file needs a line of headings and a line of fields")
@@ -134,7 +134,7 @@ func (c *columns) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 			}
 			var texts []string
 			for _, v := range values {
-				texts = append(texts, escape(fmt.Sprint(v))) // as kubectl: lines stay lines, and maps have Go's form
+				texts = append(texts, Escape(fmt.Sprint(v))) // as kubectl: lines stay lines, and maps have Go's form
 			}
 			if len(texts) == 0 {
 				texts = []string{"<none>"}
@@ -186,14 +186,14 @@ func textOf(v any) string {
 	return string(data)
 }
 
-// sortPods sorts pods by a field (sortByField).
-func sortPods(pods []corev1.Pod, by string) error {
-	return sortByField(pods, by, func(p *corev1.Pod) runtime.Object { return p }, func(_, _ *corev1.Pod) int { return 0 })
+// SortPods sorts pods by a field (sortByField).
+func SortPods(pods []corev1.Pod, by string) error {
+	return SortByField(pods, by, func(p *corev1.Pod) runtime.Object { return p }, func(_, _ *corev1.Pod) int { return 0 })
 }
 
-// sortByField sorts objects by group and then by a field. Objects without the field come first.
+// SortByField sorts objects by group and then by a field. Objects without the field come first.
 // Numbers and quantities are sorted by value, and everything else as text.
-func sortByField[T any](objects []T, by string, object func(*T) runtime.Object, group func(a, b *T) int) error {
+func SortByField[T any](objects []T, by string, object func(*T) runtime.Object, group func(a, b *T) int) error {
 	field, err := parseField(by)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"bytes"
@@ -25,15 +25,15 @@ type imageRow struct {
 // imageHeadings are docker's headings of the fields.
 var imageHeadings = imageRow{"IMAGE ID", "REPOSITORY", "TAG", "DIGEST", "SIZE"}
 
-// noName is docker's text for an absent repository, tag or digest.
-const noName = "<none>"
+// NoName is docker's text for an absent repository, tag or digest.
+const NoName = "<none>"
 
-// imageRows returns a row for each name of each image, and one for an image without names.
-func imageRows(images []imagestore.Image, noTrunc bool) []imageRow {
+// ImageRows returns a row for each name of each image, and one for an image without names.
+func ImageRows(images []imagestore.Image, noTrunc bool) []imageRow {
 	var rows []imageRow
 	for _, i := range images {
 		digests := map[string]string{}
-		row := imageRow{shownID(i.ID, noTrunc), noName, noName, noName, humanSize(i.Size)}
+		row := imageRow{ShownID(i.ID, noTrunc), NoName, NoName, NoName, humanSize(i.Size)}
 		for _, name := range i.Digests {
 			if ref, err := reference.ParseNormalizedNamed(name); err == nil {
 				row.Repository = reference.FamiliarName(ref)
@@ -47,7 +47,7 @@ func imageRows(images []imagestore.Image, noTrunc bool) []imageRow {
 			rows = append(rows, row)
 		}
 		for _, name := range i.Names {
-			row.Repository, row.Tag, row.Digest = name, noName, noName
+			row.Repository, row.Tag, row.Digest = name, NoName, NoName
 			if ref, err := reference.ParseNormalizedNamed(name); err == nil {
 				row.Repository = reference.FamiliarName(ref)
 				if tagged, ok := ref.(reference.Tagged); ok {
@@ -63,8 +63,8 @@ func imageRows(images []imagestore.Image, noTrunc bool) []imageRow {
 	return rows
 }
 
-// shownID returns an ID as docker prints it: its first 12 digits, or all with --no-trunc.
-func shownID(id string, noTrunc bool) string {
+// ShownID returns an ID as docker prints it: its first 12 digits, or all with --no-trunc.
+func ShownID(id string, noTrunc bool) string {
 	if noTrunc {
 		return id
 	}
@@ -80,8 +80,8 @@ func humanSize(bytes uint64) string {
 	return fmt.Sprintf("%.3g%s", size, units[0])
 }
 
-// imageFormat is a parsed --format.
-type imageFormat struct {
+// ImageFormat is a parsed --format.
+type ImageFormat struct {
 	template *template.Template
 	table    bool // with headings, in columns
 }
@@ -101,9 +101,9 @@ var templateFunctions = template.FuncMap{
 	},
 }
 
-// parseImageFormat parses `json`, `table`, `table TEMPLATE`, or a template as docker accepts
+// ParseImageFormat parses `json`, `table`, `table TEMPLATE`, or a template as docker accepts
 // it.
-func parseImageFormat(format string) (*imageFormat, error) {
+func ParseImageFormat(format string) (*ImageFormat, error) {
 	text, table := strings.CutPrefix(format, "table")
 	text = strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(strings.TrimSpace(text))
 	switch {
@@ -119,7 +119,7 @@ func parseImageFormat(format string) (*imageFormat, error) {
 	if err != nil {
 		return nil, formatError(format, err)
 	}
-	return &imageFormat{t, table}, nil
+	return &ImageFormat{t, table}, nil
 }
 
 // formatError returns the usage error for a template.
@@ -139,8 +139,8 @@ func formatError(format string, err error) error {
 	return e
 }
 
-// print writes one line for each name of an image.
-func (f *imageFormat) print(w io.Writer, rows []imageRow) error {
+// Print writes one line for each name of an image.
+func (f *ImageFormat) Print(w io.Writer, rows []imageRow) error {
 	var out bytes.Buffer
 	var to io.Writer = &out
 	columns := tabwriter.NewWriter(&out, 10, 1, 3, ' ', 0) // docker's widths
@@ -161,9 +161,9 @@ func (f *imageFormat) print(w io.Writer, rows []imageRow) error {
 	return err
 }
 
-// selectImages returns the images with a name that matches REPOSITORY[:TAG], and drops their
+// SelectImages returns the images with a name that matches REPOSITORY[:TAG], and drops their
 // other names. As in docker, the pattern may contain wildcards.
-func selectImages(images []imagestore.Image, pattern string) ([]imagestore.Image, error) {
+func SelectImages(images []imagestore.Image, pattern string) ([]imagestore.Image, error) {
 	if ref, err := reference.ParseNormalizedNamed(pattern); err == nil {
 		pattern = reference.FamiliarString(ref)
 	}

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -15,24 +15,24 @@ import (
 // (pkg/printers/internalversion/printers.go).
 type podSummary struct {
 	ready, total int // app containers and sidecars
-	status       string
-	restarts     int
+	Status       string
+	Restarts     int
 	restarted    time.Time // the end of the last attempt before a restart
 }
 
 func (s *podSummary) addRestarts(c *corev1.ContainerStatus) {
-	s.restarts += int(c.RestartCount)
+	s.Restarts += int(c.RestartCount)
 	if last := c.LastTerminationState.Terminated; last != nil && last.FinishedAt.After(s.restarted) {
 		s.restarted = last.FinishedAt.Time
 	}
 }
 
-// summarize returns the state of the first unfinished init container. If all init containers
+// Summarize returns the state of the first unfinished init container. If all init containers
 // have finished, it returns the state of the app containers, or else the pod's phase.
-func summarize(pod *corev1.Pod) podSummary {
-	s := podSummary{status: string(pod.Status.Phase), total: len(pod.Spec.Containers)}
+func Summarize(pod *corev1.Pod) podSummary {
+	s := podSummary{Status: string(pod.Status.Phase), total: len(pod.Spec.Containers)}
 	if pod.Status.Reason != "" {
-		s.status = pod.Status.Reason
+		s.Status = pod.Status.Reason
 	}
 	for i := range pod.Spec.InitContainers {
 		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
@@ -45,12 +45,12 @@ func summarize(pod *corev1.Pod) podSummary {
 	}
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
-	case pod.Status.Reason == reasonDeleted:
-		s.status = reasonDeleted
+	case pod.Status.Reason == ReasonDeleted:
+		s.Status = ReasonDeleted
 	case pod.DeletionTimestamp != nil && !ended:
-		s.status = "Terminating"
+		s.Status = "Terminating"
 	case pod.Status.Reason == lifecycle.ReasonStopped || pod.Status.Reason == lifecycle.ReasonStopping:
-		s.status = pod.Status.Reason
+		s.Status = pod.Status.Reason
 	}
 	return s
 }
@@ -77,11 +77,11 @@ func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializin
 		}
 		switch why := c.State.Waiting; {
 		case c.State.Terminated != nil:
-			s.status = "Init:" + endReason(c.State.Terminated)
+			s.Status = "Init:" + endReason(c.State.Terminated)
 		case why != nil && why.Reason != "" && why.Reason != "PodInitializing":
-			s.status = "Init:" + why.Reason
+			s.Status = "Init:" + why.Reason
 		default:
-			s.status = fmt.Sprintf("Init:%d/%d", i, len(pod.Spec.InitContainers))
+			s.Status = fmt.Sprintf("Init:%d/%d", i, len(pod.Spec.InitContainers))
 		}
 		return sidecars, true
 	}
@@ -92,33 +92,33 @@ func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializin
 // determines the status of the pod. Like kubectl, addApps drops the restarts of init containers
 // that are not sidecars.
 func (s *podSummary) addApps(pod *corev1.Pod, sidecars podSummary) {
-	s.restarts, s.restarted = sidecars.restarts, sidecars.restarted
+	s.Restarts, s.restarted = sidecars.Restarts, sidecars.restarted
 	running, failure := false, ""
 	for _, c := range slices.Backward(pod.Status.ContainerStatuses) {
 		s.addRestarts(&c)
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
-			s.status = c.State.Waiting.Reason
+			s.Status = c.State.Waiting.Reason
 		case c.State.Terminated != nil:
-			s.status = endReason(c.State.Terminated)
+			s.Status = endReason(c.State.Terminated)
 			if c.State.Terminated.ExitCode != 0 {
-				failure = s.status
+				failure = s.Status
 			}
 		case c.State.Running != nil && c.Ready:
 			running = true
 			s.ready++
 		}
 	}
-	if s.status != "Completed" {
+	if s.Status != "Completed" {
 		return
 	}
 	switch { // a container has completed, but the pod may not have
 	case running && hasCondition(pod, corev1.PodReady):
-		s.status = "Running"
+		s.Status = "Running"
 	case failure != "":
-		s.status = failure
+		s.Status = failure
 	case running:
-		s.status = "NotReady"
+		s.Status = "NotReady"
 	}
 }
 
@@ -143,3 +143,6 @@ func hasCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 		return c.Type == kind && c.Status == corev1.ConditionTrue
 	})
 }
+
+// ReasonDeleted is the status of a deleted pod, which `get --watch` shows once.
+const ReasonDeleted = "Deleted"

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func (d *description) volumes(list []corev1.Volume) {
+func (d *Description) Volumes(list []corev1.Volume) {
 	if len(list) == 0 {
 		d.row(0, d.titleIndent()+"Volumes:", "<none>")
 		return
@@ -20,7 +20,7 @@ func (d *description) volumes(list []corev1.Volume) {
 
 // volume describes the sources that podrun can mount. For a source that podrun never mounts, it
 // writes <unknown>. kubectl does the same for sources that it does not know.
-func (d *description) volume(v *corev1.VolumeSource) {
+func (d *Description) volume(v *corev1.VolumeSource) {
 	kind := func(text string) { d.row(2, "Type:", text) }
 	switch {
 	case v.HostPath != nil:
@@ -67,12 +67,12 @@ func (d *description) volume(v *corev1.VolumeSource) {
 
 // object writes the name of the object that provides a volume's files, and whether it is
 // optional.
-func (d *description) object(title, name string, mayLack *bool) {
+func (d *Description) object(title, name string, mayLack *bool) {
 	d.row(2, title+":", name)
 	d.row(2, "Optional:", fmt.Sprint(mayLack != nil && *mayLack))
 }
 
-func (d *description) projections(sources []corev1.VolumeProjection) {
+func (d *Description) projections(sources []corev1.VolumeProjection) {
 	for _, s := range sources {
 		switch {
 		case s.Secret != nil:
@@ -87,7 +87,7 @@ func (d *description) projections(sources []corev1.VolumeProjection) {
 	}
 }
 
-func (d *description) items(items []corev1.DownwardAPIVolumeFile) {
+func (d *Description) items(items []corev1.DownwardAPIVolumeFile) {
 	for _, item := range items {
 		if item.FieldRef != nil {
 			d.row(3, item.FieldRef.FieldPath+" -> "+item.Path)

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -35,9 +35,9 @@ type podMetricsList struct {
 	Items           []podMetric `json:"items"`
 }
 
-// podMetrics converts the usage of pods to the form of a metrics server. It omits pods
+// PodMetrics converts the usage of pods to the form of a metrics server. It omits pods
 // without known usage.
-func podMetrics(pods []serve.PodUsage) podMetricsList {
+func PodMetrics(pods []serve.PodUsage) podMetricsList {
 	list := podMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetricsList"}, Items: []podMetric{}}
 	for _, p := range pods {
 		one := podMetric{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetrics"},

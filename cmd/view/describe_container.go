@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	apiresource "k8s.io/kubernetes/pkg/api/v1/resource"
 )
 
-func (d *description) containers(title string, pod *corev1.Pod, list []corev1.Container, statuses []corev1.ContainerStatus) {
+func (d *Description) Containers(title string, pod *corev1.Pod, list []corev1.Container, statuses []corev1.ContainerStatus) {
 	if len(list) == 0 {
 		title += ": <none>"
 	} else {
@@ -45,7 +45,7 @@ func (d *description) containers(title string, pod *corev1.Pod, list []corev1.Co
 }
 
 // program describes the image and the command of a container, and its ports.
-func (d *description) program(c *corev1.Container, status *corev1.ContainerStatus) {
+func (d *Description) program(c *corev1.Container, status *corev1.ContainerStatus) {
 	d.row(1, d.nameIndent()+c.Name+":")
 	if status != nil {
 		d.row(2, "Container ID:", status.ContainerID)
@@ -63,7 +63,7 @@ func (d *description) program(c *corev1.Container, status *corev1.ContainerStatu
 	d.words("Args", c.Args)
 }
 
-func (d *description) ports(title string, ports []corev1.ContainerPort, number func(corev1.ContainerPort) int32) {
+func (d *Description) ports(title string, ports []corev1.ContainerPort, number func(corev1.ContainerPort) int32) {
 	var list []string
 	for _, p := range ports {
 		text := fmt.Sprintf("%d/%s", number(p), p.Protocol)
@@ -75,11 +75,11 @@ func (d *description) ports(title string, ports []corev1.ContainerPort, number f
 	if len(list) > 1 {
 		title += "s"
 	}
-	d.row(2, title+":", orNone(strings.Join(list, ", ")))
+	d.row(2, title+":", OrNone(strings.Join(list, ", ")))
 }
 
 // words lists the words of a command, one per line.
-func (d *description) words(title string, words []string) {
+func (d *Description) words(title string, words []string) {
 	if len(words) > 0 {
 		d.row(2, title+":")
 	}
@@ -90,7 +90,7 @@ func (d *description) words(title string, words []string) {
 	}
 }
 
-func (d *description) containerState(title string, s corev1.ContainerState) {
+func (d *Description) containerState(title string, s corev1.ContainerState) {
 	switch {
 	case s.Running != nil:
 		d.row(2, title+":", "Running")
@@ -114,7 +114,7 @@ func (d *description) containerState(title string, s corev1.ContainerState) {
 	}
 }
 
-func (d *description) probe(title string, p *corev1.Probe) {
+func (d *Description) probe(title string, p *corev1.Probe) {
 	if p == nil {
 		return
 	}
@@ -147,7 +147,7 @@ func handlerText(h corev1.ProbeHandler) string {
 
 // environment lists the variables as the pod declares them. Values from secrets are never
 // shown.
-func (d *description) environment(pod *corev1.Pod, c *corev1.Container) {
+func (d *Description) environment(pod *corev1.Pod, c *corev1.Container) {
 	if len(c.EnvFrom) > 0 {
 		d.row(2, "Environment Variables from:")
 	}
@@ -223,7 +223,7 @@ func sourceCells(pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource
 	return nil
 }
 
-func (d *description) mounts(c *corev1.Container) {
+func (d *Description) mounts(c *corev1.Container) {
 	if len(c.VolumeMounts) == 0 {
 		d.row(2, "Mounts:", "<none>")
 	} else {
@@ -247,8 +247,8 @@ func (d *description) mounts(c *corev1.Container) {
 	}
 }
 
-// ephemeral converts the pod's ephemeral containers to containers.
-func ephemeral(pod *corev1.Pod) []corev1.Container {
+// Ephemeral converts the pod's ephemeral containers to containers.
+func Ephemeral(pod *corev1.Pod) []corev1.Container {
 	var out []corev1.Container
 	for i := range pod.Spec.EphemeralContainers {
 		out = append(out, corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 
 // events writes the table of events. The function prefix returns the text that precedes the message of an
 // event; kubectl prints none.
-func (d *description) events(events []event.Event, prefix func(event.Event) string) {
+func (d *Description) events(events []event.Event, prefix func(event.Event) string) {
 	if len(events) == 0 {
 		d.row(0, "Events:", "<none>")
 		return
 	}
 	// Flush the rows above, so that they do not affect the column widths of the table. A write
 	// error is sticky: the last Flush returns it again.
-	_ = d.out.Flush()
+	_ = d.Out.Flush()
 	d.row(0, "Events:")
 	d.row(1, "Type", "Reason", "Age", "From", "Message")
 	d.row(1, "----", "------", "----", "----", "-------")

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/lookup"
 )
 
-// tableOptions specify the columns of a table of pods and the current time.
-type tableOptions struct {
+// TableOptions specify the columns of a table of pods and the current time.
+type TableOptions struct {
 	Wide       bool   // IP, NODE, NOMINATED NODE and READINESS GATES
 	Namespaces bool   // NAMESPACE, for -A
 	Prefix     string // prepended to the names, such as pod/
@@ -31,66 +31,66 @@ type tableOptions struct {
 	ShowLabels   bool
 }
 
-// podTable prints pods as kubectl get pods does, in the given order. Without pods it
+// PodTable prints pods as kubectl get pods does, in the given order. Without pods it
 // prints nothing, not even headings. The output is escaped and fitted to the screen.
-func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
+func PodTable(w io.Writer, s Screen, pods []corev1.Pod, o TableOptions) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	rows, mark := podRows(pods, o, asOf), "(as of …)"
-	if !s.fits(rows) {
-		rows, mark = podRows(pods, o, asOfMark), "*"
+	rows, mark := PodRows(pods, o, AsOf), "(as of …)"
+	if !s.Fits(rows) {
+		rows, mark = PodRows(pods, o, AsOfMark), "*"
 	}
 	if note := asOfNote(pods, o, mark); note != "" && o.Notes != nil {
-		defer fmt.Fprintln(o.Notes, s.wrap(note))
+		defer fmt.Fprintln(o.Notes, s.Wrap(note))
 	}
 	if o.Notes != nil {
 		for i := range pods {
 			if note := pendingNote(&pods[i], o.Now); note != "" {
-				defer fmt.Fprintln(o.Notes, s.wrap("pod "+pods[i].Namespace+"/"+pods[i].Name+": "+note))
+				defer fmt.Fprintln(o.Notes, s.Wrap("pod "+pods[i].Namespace+"/"+pods[i].Name+": "+note))
 			}
 		}
 	}
-	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
+	if s.Hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
 		// The user requested the last columns, so the terminal wraps the lines and podrun does not truncate
 		// them.
-		s.width = 0
+		s.Width = 0
 	}
-	if err := s.table(w, rows); err != nil {
+	if err := s.Table(w, rows); err != nil {
 		return fmt.Errorf("print pods: %w", err)
 	}
 	return nil
 }
 
-// podRows returns the rows of a table of pods. Age formats the time since which a state may
+// PodRows returns the rows of a table of pods. Age formats the time since which a state may
 // have changed (KnownAt).
-func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) string) (rows [][]cell) {
-	row := func(h hue, status string, texts ...string) {
-		cells := make([]cell, len(texts))
+func PodRows(pods []corev1.Pod, o TableOptions, age func(known, now time.Time) string) (rows [][]Cell) {
+	row := func(h Hue, status string, texts ...string) {
+		cells := make([]Cell, len(texts))
 		for i, text := range texts {
-			if cells[i].text = oneLine(text); status != "" && text == status {
-				cells[i].hue = h
+			if cells[i].Text = OneLine(text); status != "" && text == status {
+				cells[i].Hue = h
 			}
 		}
 		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		row(plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"), labelHeadings(o)...)...)
+		row(Plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"), LabelHeadings(o)...)...)
 	}
 	for i := range pods {
 		pod := &pods[i]
-		sum := summarize(pod)
-		status := sum.status + age(o.KnownAt[pod.UID], o.Now)
-		row(hueOf(strings.TrimSuffix(strings.SplitN(sum.status, " ", 2)[0], ",")), status, append(podColumns(o,
+		sum := Summarize(pod)
+		status := sum.Status + age(o.KnownAt[pod.UID], o.Now)
+		row(HueOf(strings.TrimSuffix(strings.SplitN(sum.Status, " ", 2)[0], ",")), status, append(podColumns(o,
 			pod.Namespace,
 			o.Prefix+pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
 			status,
 			restartsCell(sum, o.Now),
-			ageCell(pod.CreationTimestamp, o.Now),
-			orNone(pod.Status.PodIP),
-			orNone(pod.Spec.NodeName),
-			orNone(pod.Status.NominatedNodeName),
+			AgeCell(pod.CreationTimestamp, o.Now),
+			OrNone(pod.Status.PodIP),
+			OrNone(pod.Spec.NodeName),
+			OrNone(pod.Status.NominatedNodeName),
 			gatesCell(pod),
 		), labelCells(o, pod)...)...)
 	}
@@ -110,7 +110,7 @@ func gatesCell(pod *corev1.Pod) string {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return "<none>"
 	}
-	return ready(int32(met), int32(len(pod.Spec.ReadinessGates)))
+	return Ready(int32(met), int32(len(pod.Spec.ReadinessGates)))
 }
 
 // wideColumns is the number of columns that -o wide adds.
@@ -118,7 +118,7 @@ const wideColumns = 4
 
 // podColumns selects the cells that the options request. The first cell is the namespace; the
 // last ones are for -o wide.
-func podColumns(o tableOptions, cells ...string) []string {
+func podColumns(o TableOptions, cells ...string) []string {
 	if !o.Wide {
 		cells = cells[:len(cells)-wideColumns]
 	}
@@ -128,9 +128,9 @@ func podColumns(o tableOptions, cells ...string) []string {
 	return cells
 }
 
-// labelHeadings returns kubectl's headings: the last part of each label key, in upper
+// LabelHeadings returns kubectl's headings: the last part of each label key, in upper
 // case.
-func labelHeadings(o tableOptions) []string {
+func LabelHeadings(o TableOptions) []string {
 	var out []string
 	for _, key := range o.LabelColumns {
 		out = append(out, strings.ToUpper(key[strings.LastIndex(key, "/")+1:]))
@@ -141,28 +141,28 @@ func labelHeadings(o tableOptions) []string {
 	return out
 }
 
-func labelCells(o tableOptions, pod *corev1.Pod) []string {
+func labelCells(o TableOptions, pod *corev1.Pod) []string {
 	var out []string
 	for _, key := range o.LabelColumns {
 		out = append(out, pod.Labels[key])
 	}
 	if o.ShowLabels {
-		out = append(out, orNone(labels.FormatLabels(pod.Labels)))
+		out = append(out, OrNone(labels.FormatLabels(pod.Labels)))
 	}
 	return out
 }
 
-// asOf returns a suffix for a state that was observed at a given time, "known", and may have
+// AsOf returns a suffix for a state that was observed at a given time, "known", and may have
 // changed since then. If known is zero, the state is current, and asOf returns "".
-func asOf(known, now time.Time) string {
+func AsOf(known, now time.Time) string {
 	if known.IsZero() {
 		return ""
 	}
 	return " (as of " + duration.HumanDuration(now.Sub(known)) + " ago)"
 }
 
-// asOfMark is asOf for a narrow screen.
-func asOfMark(known, _ time.Time) string {
+// AsOfMark is asOf for a narrow screen.
+func AsOfMark(known, _ time.Time) string {
 	if known.IsZero() {
 		return ""
 	}
@@ -171,7 +171,7 @@ func asOfMark(known, _ time.Time) string {
 
 // asOfNote returns the footnote that explains the mark of states that may have changed since
 // they were observed, or "" if no state has the mark.
-func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
+func asOfNote(pods []corev1.Pod, o TableOptions, mark string) string {
 	var old []corev1.Pod
 	for _, p := range pods {
 		if !o.KnownAt[p.UID].IsZero() {
@@ -195,27 +195,27 @@ func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
 func pendingNote(pod *corev1.Pod, now time.Time) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == lookup.UpdatePending {
-			return oneLine(c.Reason + " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)) + ": " + c.Message)
+			return OneLine(c.Reason + " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)) + ": " + c.Message)
 		}
 	}
 	return ""
 }
 
 func restartsCell(s podSummary, now time.Time) string {
-	if s.restarts == 0 || s.restarted.IsZero() {
-		return fmt.Sprint(s.restarts)
+	if s.Restarts == 0 || s.restarted.IsZero() {
+		return fmt.Sprint(s.Restarts)
 	}
-	return fmt.Sprintf("%d (%s ago)", s.restarts, duration.HumanDuration(now.Sub(s.restarted)))
+	return fmt.Sprintf("%d (%s ago)", s.Restarts, duration.HumanDuration(now.Sub(s.restarted)))
 }
 
-func ageCell(t metav1.Time, now time.Time) string {
+func AgeCell(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-func orNone(s string) string {
+func OrNone(s string) string {
 	if s == "" {
 		return "<none>"
 	}

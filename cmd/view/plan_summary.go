@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -15,34 +15,34 @@ import (
 // maxListed is the maximum number of items on a line of the summary.
 const maxListed = 8
 
-// planSummary prints a few lines for each pod: its changes, its images, the reasons for a
+// PlanSummary prints a few lines for each pod: its changes, its images, the reasons for a
 // refusal, and the order of its containers.
-func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
+func PlanSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 	for i, v := range views {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
 		line := func(title, text string) {
 			if text != "" {
-				fmt.Fprintf(w, "  %-10s %s\n", title, oneLine(text))
+				fmt.Fprintf(w, "  %-10s %s\n", title, OneLine(text))
 			}
 		}
 		fmt.Fprintf(w, "pod %s: %s\n", v.Pod, changeText(v))
-		line("changes", listed(v.Changes, ", "))
+		line("changes", Listed(v.Changes, ", "))
 		line("replaces", podList(v.Replaces))
 		line("preempts", podList(v.Preempts))
-		line("refused", listed(refusals(v, problems), "; "))
+		line("refused", Listed(refusals(v, problems), "; "))
 		line("QoS", string(v.QOSClass)+groupOf(v))
-		line("images", listed(imageTexts(v), ", "))
-		line("volumes", listed(volumeTexts(v), ", "))
-		line("order", "sandbox, "+listed(orderTexts(v), ", "))
+		line("images", Listed(imageTexts(v), ", "))
+		line("volumes", Listed(volumeTexts(v), ", "))
+		line("order", "sandbox, "+Listed(orderTexts(v), ", "))
 		line("users", v.UserNamespace)
 		line("start", startText(v))
 		var warnings []string
 		for _, e := range v.Warnings {
 			warnings = append(warnings, e.Reason)
 		}
-		line("warnings", listed(warnings, ", "))
+		line("warnings", Listed(warnings, ", "))
 	}
 }
 
@@ -57,8 +57,8 @@ func changeText(v prepare.PlanView) string {
 	return string(v.Change)
 }
 
-// listed joins items; it counts items beyond maxListed instead of listing them.
-func listed(items []string, by string) string {
+// Listed joins items; it counts items beyond maxListed instead of listing them.
+func Listed(items []string, by string) string {
 	if more := len(items) - maxListed; more > 0 {
 		return strings.Join(items[:maxListed], by) + fmt.Sprintf(" and %d more", more)
 	}
@@ -70,7 +70,7 @@ func podList(pods []identity.Pod) string {
 	for _, p := range pods {
 		out = append(out, p.String())
 	}
-	return listed(out, ", ")
+	return Listed(out, ", ")
 }
 
 // refusals returns the reasons why podrun refuses the pod; stderr has the full messages.
@@ -132,7 +132,7 @@ func startText(v prepare.PlanView) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return listed(names, ", ") + ": podrun creates it while the previous container runs (init) or starts (app)"
+	return Listed(names, ", ") + ": podrun creates it while the previous container runs (init) or starts (app)"
 }
 
 func orderTexts(v prepare.PlanView) []string {

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -25,8 +25,8 @@ type dataObject struct {
 	BinaryData map[string][]byte `json:"binaryData,omitempty"`
 }
 
-// dataDiff returns the unified diffs of the ConfigMaps and Secrets whose data differs.
-func dataDiff(before, after manifest.Checkpoint) (string, error) {
+// DataDiff returns the unified diffs of the ConfigMaps and Secrets whose data differs.
+func DataDiff(before, after manifest.Checkpoint) (string, error) {
 	live, _, _ := before.Diff(after)
 	was, is := dataObjects(before), dataObjects(after)
 	var out strings.Builder

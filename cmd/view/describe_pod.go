@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"bytes"
@@ -18,58 +18,58 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// describePod prints a pod exactly as `kubectl describe pod` (v1.36) does, followed by its
+// DescribePod prints a pod exactly as `kubectl describe pod` (v1.36) does, followed by its
 // events, oldest first. If events is nil, it prints no table of events. Times are in the time
 // zone of now. The text is escaped and fitted to the screen. Known is the time at which the
 // state was observed; the zero time means now.
-func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
+func DescribePod(w io.Writer, s Screen, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
 	var text bytes.Buffer
-	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now, known: known} // kubectl's widths
+	d := &Description{Out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), Now: now, known: known} // kubectl's widths
 	d.identity(pod)
 	d.state(pod)
 	if len(pod.Spec.InitContainers) > 0 {
-		d.containers("Init Containers", pod, pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+		d.Containers("Init Containers", pod, pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 	}
-	d.containers("Containers", pod, pod.Spec.Containers, pod.Status.ContainerStatuses)
+	d.Containers("Containers", pod, pod.Spec.Containers, pod.Status.ContainerStatuses)
 	if len(pod.Spec.EphemeralContainers) > 0 {
-		d.containers("Ephemeral Containers", pod, ephemeral(pod), pod.Status.EphemeralContainerStatuses)
+		d.Containers("Ephemeral Containers", pod, Ephemeral(pod), pod.Status.EphemeralContainerStatuses)
 	}
 	d.conditions(pod)
-	d.volumes(pod.Spec.Volumes)
+	d.Volumes(pod.Spec.Volumes)
 	d.row(0, "QoS Class:", string(resource.QOSClass(pod)))
-	d.list("Node-Selectors", pairs(pod.Spec.NodeSelector))
+	d.List("Node-Selectors", Pairs(pod.Spec.NodeSelector))
 	d.tolerations(&pod.Spec)
 	d.topologySpread(&pod.Spec)
 	if events != nil {
 		d.events(events, func(event.Event) string { return "" })
 	}
-	if err := d.out.Flush(); err != nil {
+	if err := d.Out.Flush(); err != nil {
 		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
 	}
-	if _, err := io.WriteString(w, fitDescription(s, text.String())); err != nil {
+	if _, err := io.WriteString(w, FitDescription(s, text.String())); err != nil {
 		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
 	}
 	return nil
 }
 
-// fitDescription wraps a description and colors the pod's status.
-func fitDescription(s screen, text string) string {
+// FitDescription wraps a description and colors the pod's status.
+func FitDescription(s Screen, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		line = s.wrap(strings.TrimRight(line, "\n"))
+		line = s.Wrap(strings.TrimRight(line, "\n"))
 		if value, ok := strings.CutPrefix(line, "Status:"); ok {
 			word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
-			line = strings.Replace(line, word, s.paint(word, hueOf(word)), 1)
+			line = strings.Replace(line, word, s.Paint(word, HueOf(word)), 1)
 		}
 		b.WriteString(line + "\n")
 	}
 	return b.String()
 }
 
-// description is a text in rows whose cells are aligned with those of adjacent rows.
-type description struct {
-	out *tabwriter.Writer
-	now time.Time
+// Description is a text in rows whose cells are aligned with those of adjacent rows.
+type Description struct {
+	Out *tabwriter.Writer
+	Now time.Time
 	// known is the time at which the pod's state was observed; the zero time means now.
 	known time.Time
 	// inTemplate is true while a pod template is written, which is indented.
@@ -77,7 +77,7 @@ type description struct {
 }
 
 // titleIndent returns the indentation of the titles of a pod's sections.
-func (d *description) titleIndent() string {
+func (d *Description) titleIndent() string {
 	if d.inTemplate {
 		return "  "
 	}
@@ -85,17 +85,17 @@ func (d *description) titleIndent() string {
 }
 
 // nameIndent returns the indentation of the names of containers and volumes, after that of their depth.
-func (d *description) nameIndent() string { return d.titleIndent()[:len(d.titleIndent())/2] }
+func (d *Description) nameIndent() string { return d.titleIndent()[:len(d.titleIndent())/2] }
 
 // row writes one row, indented by two spaces per level of depth. It escapes the cells
 // before the tabwriter measures them, as kubectl does.
-func (d *description) row(depth int, cells ...string) {
+func (d *Description) row(depth int, cells ...string) {
 	// The writer buffers in memory; Flush returns the error, if there is one.
-	_, _ = io.WriteString(d.out, escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
+	_, _ = io.WriteString(d.Out, Escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
 }
 
-// list writes a title, and the values next to it, one per line.
-func (d *description) list(title string, values []string) {
+// List writes a title, and the values next to it, one per line.
+func (d *Description) List(title string, values []string) {
 	if len(values) == 0 {
 		d.row(0, title+":", "<none>")
 		return
@@ -113,7 +113,7 @@ func (d *description) list(title string, values []string) {
 // optionalRow writes a row only if there is a value. The second and later lines of a value are
 // indented: a container controls its termination message, and lines at column 0 could
 // imitate sections of the description.
-func (d *description) optionalRow(depth int, title, value string) {
+func (d *Description) optionalRow(depth int, title, value string) {
 	if value == "" {
 		return
 	}
@@ -128,23 +128,23 @@ func (d *description) optionalRow(depth int, title, value string) {
 	}
 }
 
-func (d *description) time(t metav1.Time) string {
+func (d *Description) time(t metav1.Time) string {
 	if t.IsZero() {
 		// kubectl prints the zero time in UTC, regardless of the time zone.
 		return t.Time.Format(time.RFC1123Z)
 	}
-	return t.Time.In(d.now.Location()).Format(time.RFC1123Z)
+	return t.Time.In(d.Now.Location()).Format(time.RFC1123Z)
 }
 
-func (d *description) since(t time.Time) string {
+func (d *Description) since(t time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
-	return duration.HumanDuration(d.now.Sub(t))
+	return duration.HumanDuration(d.Now.Sub(t))
 }
 
 // identity writes the rows that identify the pod, such as its name, namespace and node.
-func (d *description) identity(pod *corev1.Pod) {
+func (d *Description) identity(pod *corev1.Pod) {
 	d.row(0, "Name:", pod.Name)
 	d.row(0, "Namespace:", pod.Namespace)
 	if pod.Spec.Priority != nil {
@@ -163,12 +163,12 @@ func (d *description) identity(pod *corev1.Pod) {
 	if pod.Status.StartTime != nil {
 		d.row(0, "Start Time:", d.time(*pod.Status.StartTime))
 	}
-	d.list("Labels", pairs(pod.Labels))
-	d.list("Annotations", annotationLines(pod.Annotations))
+	d.List("Labels", Pairs(pod.Labels))
+	d.List("Annotations", AnnotationLines(pod.Annotations))
 }
 
-// pairs returns the entries of a map as key=value, sorted.
-func pairs(m map[string]string) []string {
+// Pairs returns the entries of a map as key=value, sorted.
+func Pairs(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, k+"="+m[k])
@@ -180,9 +180,9 @@ func pairs(m map[string]string) []string {
 // one line.
 const longestAnnotation = 140
 
-// annotationLines returns the annotations, sorted. A long or multi-line value begins on
+// AnnotationLines returns the annotations, sorted. A long or multi-line value begins on
 // its own line.
-func annotationLines(annotations map[string]string) []string {
+func AnnotationLines(annotations map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		if k == corev1.LastAppliedConfigAnnotation {
@@ -205,7 +205,7 @@ func annotationLines(annotations map[string]string) []string {
 }
 
 // state writes the status of the pod as a whole.
-func (d *description) state(pod *corev1.Pod) {
+func (d *Description) state(pod *corev1.Pod) {
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if pod.DeletionTimestamp != nil && !ended {
 		// kubectl counts from the deletion timestamp, which is in the future until the grace period expires
@@ -218,11 +218,11 @@ func (d *description) state(pod *corev1.Pod) {
 			d.row(0, "Termination Grace Period:", fmt.Sprintf("%ds", *grace))
 		}
 	} else {
-		d.row(0, "Status:", string(pod.Status.Phase)+asOf(d.known, d.now))
+		d.row(0, "Status:", string(pod.Status.Phase)+AsOf(d.known, d.Now))
 	}
 	d.optionalRow(0, "Reason", pod.Status.Reason)
 	d.optionalRow(0, "Message", pod.Status.Message)
-	d.optionalRow(0, "Update Pending", pendingNote(pod, d.now))
+	d.optionalRow(0, "Update Pending", pendingNote(pod, d.Now))
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		d.seccomp(0, 0, sc.SeccompProfile)
 	}
@@ -246,7 +246,7 @@ func (d *description) state(pod *corev1.Pod) {
 }
 
 // seccomp writes a profile and, at pathDepth, its file.
-func (d *description) seccomp(depth, pathDepth int, p *corev1.SeccompProfile) {
+func (d *Description) seccomp(depth, pathDepth int, p *corev1.SeccompProfile) {
 	if p == nil {
 		return
 	}
@@ -257,7 +257,7 @@ func (d *description) seccomp(depth, pathDepth int, p *corev1.SeccompProfile) {
 }
 
 // amounts lists resources by name. It writes nothing if there are none.
-func (d *description) amounts(depth int, title string, list corev1.ResourceList) {
+func (d *Description) amounts(depth int, title string, list corev1.ResourceList) {
 	if len(list) == 0 {
 		return
 	}
@@ -269,7 +269,7 @@ func (d *description) amounts(depth int, title string, list corev1.ResourceList)
 }
 
 // conditions lists the readiness gates and the pod's conditions.
-func (d *description) conditions(pod *corev1.Pod) {
+func (d *Description) conditions(pod *corev1.Pod) {
 	have := map[corev1.PodConditionType]string{}
 	for _, c := range pod.Status.Conditions {
 		have[c.Type] = string(c.Status)
@@ -279,7 +279,7 @@ func (d *description) conditions(pod *corev1.Pod) {
 		d.row(1, "Type", "Status")
 	}
 	for _, g := range pod.Spec.ReadinessGates {
-		d.row(1, string(g.ConditionType)+" ", orNone(have[g.ConditionType])+" ")
+		d.row(1, string(g.ConditionType)+" ", OrNone(have[g.ConditionType])+" ")
 	}
 	if len(pod.Status.Conditions) > 0 {
 		d.row(0, "Conditions:")
@@ -290,15 +290,15 @@ func (d *description) conditions(pod *corev1.Pod) {
 	}
 }
 
-func (d *description) tolerations(spec *corev1.PodSpec) {
+func (d *Description) tolerations(spec *corev1.PodSpec) {
 	var lines []string
 	for _, t := range sortedBy(spec.Tolerations, func(t corev1.Toleration) string { return t.Key }) {
 		lines = append(lines, tolerationLine(t))
 	}
-	d.list(d.titleIndent()+"Tolerations", lines)
+	d.List(d.titleIndent()+"Tolerations", lines)
 }
 
-func (d *description) topologySpread(spec *corev1.PodSpec) {
+func (d *Description) topologySpread(spec *corev1.PodSpec) {
 	var lines []string
 	for _, c := range sortedBy(spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) string { return c.TopologyKey }) {
 		line := fmt.Sprintf("%s:%s when max skew %d is exceeded", c.TopologyKey, c.WhenUnsatisfiable, c.MaxSkew)
@@ -308,7 +308,7 @@ func (d *description) topologySpread(spec *corev1.PodSpec) {
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		d.list(d.titleIndent()+"Topology Spread Constraints", lines)
+		d.List(d.titleIndent()+"Topology Spread Constraints", lines)
 	}
 }
 

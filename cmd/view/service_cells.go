@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// serviceCells returns the cells after NAME that 'kubectl get service' prints.
-func serviceCells(s *corev1.Service, wide bool) []string {
+// ServiceCells returns the cells after NAME that 'kubectl get service' prints.
+func ServiceCells(s *corev1.Service, wide bool) []string {
 	var ports []string
 	for _, p := range s.Spec.Ports {
 		text := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
@@ -21,7 +21,7 @@ func serviceCells(s *corev1.Service, wide bool) []string {
 		}
 		ports = append(ports, text)
 	}
-	return []string{string(s.Spec.Type), orNone(s.Spec.ClusterIP), externalCell(s, wide), orNone(strings.Join(ports, ","))}
+	return []string{string(s.Spec.Type), OrNone(s.Spec.ClusterIP), externalCell(s, wide), OrNone(strings.Join(ports, ","))}
 }
 
 // ingressWidth is the number of bytes of a load balancer's addresses that kubectl prints without -o wide.
@@ -34,7 +34,7 @@ func externalCell(s *corev1.Service, wide bool) string {
 		return s.Spec.ExternalName
 	case corev1.ServiceTypeLoadBalancer:
 	default:
-		return orNone(strings.Join(s.Spec.ExternalIPs, ","))
+		return OrNone(strings.Join(s.Spec.ExternalIPs, ","))
 	}
 	var ingress []string
 	for _, i := range s.Status.LoadBalancer.Ingress {
@@ -51,8 +51,8 @@ func externalCell(s *corev1.Service, wide bool) string {
 	return cmp.Or(text, "<pending>")
 }
 
-// sliceCells returns the cells after NAME that 'kubectl get endpointslice' prints.
-func sliceCells(s *discoveryv1.EndpointSlice) []string {
+// SliceCells returns the cells after NAME that 'kubectl get endpointslice' prints.
+func SliceCells(s *discoveryv1.EndpointSlice) []string {
 	var ports, addresses []string
 	for _, p := range s.Ports {
 		ports = append(ports, fmt.Sprint(*p.Port))
@@ -64,7 +64,7 @@ func sliceCells(s *discoveryv1.EndpointSlice) []string {
 	if more := len(addresses) - shown; more > 0 {
 		addresses = append(addresses[:shown:shown], fmt.Sprintf("+ %d more...", more))
 	}
-	text := orNone(strings.Join(addresses, ","))
+	text := OrNone(strings.Join(addresses, ","))
 	if len(addresses) == 0 {
 		text = "<unset>"
 	}
@@ -78,13 +78,13 @@ func orUnset(text string) string {
 	return text
 }
 
-// service writes the fields that 'kubectl describe service' (v1.36) prints, and the source.
-func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string, events bool) {
+// Service writes the fields that 'kubectl describe service' (v1.36) prints, and the source.
+func (d *Description) Service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string, events bool) {
 	d.metadata(&s.ObjectMeta)
 	spec := s.Spec
 	var selector []string
-	selector = append(selector, pairs(spec.Selector)...)
-	d.row(0, "Selector:", orNone(strings.Join(selector, ",")))
+	selector = append(selector, Pairs(spec.Selector)...)
+	d.row(0, "Selector:", OrNone(strings.Join(selector, ",")))
 	d.row(0, "Type:", string(spec.Type))
 	if spec.IPFamilyPolicy != nil {
 		d.row(0, "IP Family Policy:", string(*spec.IPFamilyPolicy))
@@ -93,9 +93,9 @@ func (d *description) service(s *corev1.Service, slicesOf []*discoveryv1.Endpoin
 	for _, f := range spec.IPFamilies {
 		families = append(families, string(f))
 	}
-	d.row(0, "IP Families:", orNone(strings.Join(families, ",")))
+	d.row(0, "IP Families:", OrNone(strings.Join(families, ",")))
 	d.row(0, "IP:", spec.ClusterIP)
-	d.row(0, "IPs:", orNone(strings.Join(spec.ClusterIPs, ",")))
+	d.row(0, "IPs:", OrNone(strings.Join(spec.ClusterIPs, ",")))
 	d.optionalRow(0, "External IPs", strings.Join(spec.ExternalIPs, ","))
 	d.optionalRow(0, "Desired LoadBalancer IP", spec.LoadBalancerIP)
 	d.optionalRow(0, "External Name", spec.ExternalName)

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// repeats decides when to print events that recur. It prints probe results and back-offs, with
+// Repeats decides when to print events that recur. It prints probe results and back-offs, with
 // their count, only at the first, second, fourth, eighth and so on occurrence. For a probe that
 // fails every 10 s, this is 6 lines in the first 6 minutes, and 12 in the first 12 hours. It
 // prints all other events every time, because each start of a container is relevant. When a
 // container starts, the counts of its events begin again at one.
-type repeats struct{ seen event.Correlator }
+type Repeats struct{ seen event.Correlator }
 
-// due returns an event with its count, and reports whether to print it.
-func (r *repeats) due(e event.Event) (event.Event, bool) {
+// Due returns an event with its count, and reports whether to print it.
+func (r *Repeats) Due(e event.Event) (event.Event, bool) {
 	switch e.Reason {
 	case event.StartedContainer:
 		r.seen.Forget(e.UID, e.FieldPath)
@@ -27,9 +27,9 @@ func (r *repeats) due(e event.Event) (event.Event, bool) {
 	return e, true
 }
 
-// times returns how often an event occurred, as kubectl formats it, or "" for one
+// Times returns how often an event occurred, as kubectl formats it, or "" for one
 // occurrence.
-func times(e event.Event) string {
+func Times(e event.Event) string {
 	if e.Count < 2 {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package cmd
+package view
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 )
 
 // tableRows are the rows of a small table, with headings.
-var tableRows = [][]cell{
-	{{"NAME", plain}, {"READY", plain}, {"STATUS", plain}, {"AGE", plain}},
-	{{"web", plain}, {"1/1", plain}, {"Running", green}, {"5m", plain}},
-	{{"ä-long-name", plain}, {"0/1", plain}, {"CrashLoopBackOff", red}, {"", plain}},
+var tableRows = [][]Cell{
+	{{"NAME", Plain}, {"READY", Plain}, {"STATUS", Plain}, {"AGE", Plain}},
+	{{"web", Plain}, {"1/1", Plain}, {"Running", Green}, {"5m", Plain}},
+	{{"ä-long-name", Plain}, {"0/1", Plain}, {"CrashLoopBackOff", Red}, {"", Plain}},
 }
 
 // Without a terminal, a table is identical to the output of kubectl's tabwriter.
@@ -23,14 +23,14 @@ func TestTableLikeTabwriter(t *testing.T) {
 	for _, row := range tableRows {
 		var cells []string
 		for _, c := range row {
-			cells = append(cells, c.text)
+			cells = append(cells, c.Text)
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := (screen{}).table(&got, tableRows); err != nil || got.String() != want.String() {
+	if err := (Screen{}).Table(&got, tableRows); err != nil || got.String() != want.String() {
 		t.Errorf("%v\n%s\nwant\n%s", err, got.String(), want.String())
 	}
 }
@@ -38,7 +38,7 @@ func TestTableLikeTabwriter(t *testing.T) {
 func TestTableOnTerminal(t *testing.T) {
 	for width := 1; width < 60; width++ {
 		var out bytes.Buffer
-		if err := (screen{width: width}).table(&out, tableRows); err != nil {
+		if err := (Screen{Width: width}).Table(&out, tableRows); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -48,7 +48,7 @@ func TestTableOnTerminal(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := (screen{width: 28, color: true}).table(&out, tableRows[2:]); err != nil {
+	if err := (Screen{Width: 28, Color: true}).Table(&out, tableRows[2:]); err != nil {
 		t.Fatal(err)
 	}
 	if want := "ä-long-name   0/1   \x1b[31mCrashLo\x1b[0m…\n"; out.String() != want {
@@ -57,8 +57,8 @@ func TestTableOnTerminal(t *testing.T) {
 	// The widest columns are shortened first, so that the columns after them remain
 	// visible.
 	out.Reset()
-	rows := [][]cell{{{"NAME", plain}, {"STATUS", plain}, {"AGE", plain}}, {{strings.Repeat("n", 50), plain}, {"Running", plain}, {"5m", plain}}}
-	if err := (screen{width: 40}).table(&out, rows); err != nil {
+	rows := [][]Cell{{{"NAME", Plain}, {"STATUS", Plain}, {"AGE", Plain}}, {{strings.Repeat("n", 50), Plain}, {"Running", Plain}, {"5m", Plain}}}
+	if err := (Screen{Width: 40}).Table(&out, rows); err != nil {
 		t.Fatal(err)
 	}
 	if want := "NAME                       STATUS    AGE\n" + strings.Repeat("n", 23) + "…   Running   5m\n"; out.String() != want {
@@ -81,7 +81,7 @@ func TestFold(t *testing.T) {
 		{1, "abc", "a\nb\nc"},
 		{5, "äöü äöü", "äöü\n  ä\n  ö\n  ü"},
 	} {
-		got := screen{width: c.width}.wrap(c.text)
+		got := Screen{Width: c.width}.Wrap(c.text)
 		if c.width == 5 {
 			got, c.want = fmt.Sprint(strings.Count(got, "ä")), "2" // nothing is lost
 		}
@@ -91,7 +91,7 @@ func TestFold(t *testing.T) {
 	}
 	long := "Normal  Pulled                  app: Container image \"registry.example:5000/busybox:1.36\" already present on machine"
 	for width := 1; width < 130; width++ {
-		for line := range strings.Lines((screen{width: width}).wrap(long)) {
+		for line := range strings.Lines((Screen{Width: width}).Wrap(long)) {
 			if n := len(strings.TrimSuffix(line, "\n")); n > width {
 				t.Errorf("width %d: a line of %d: %q", width, n, line)
 			}
@@ -112,31 +112,8 @@ func TestFitPull(t *testing.T) {
 		{4, "3.1 "},
 		{0, ""},
 	} {
-		if got := fitProgress(name, message, c.width); got != c.want {
+		if got := FitProgress(name, message, c.width); got != c.want {
 			t.Errorf("width %d: %q, want %q", c.width, got, c.want)
 		}
-	}
-}
-
-func TestColors(t *testing.T) {
-	for status, want := range map[string]hue{
-		"Running": green, "Completed": green, "Init:0/1": yellow, "Init:Error": red, "CrashLoopBackOff": red,
-		"OOMKilled": red, "Pending": yellow, "Unknown": yellow, "pass": green, "warn": yellow, "fail": red, "skip": plain,
-	} {
-		if got := hueOf(status); got != want {
-			t.Errorf("%s: %q, want %q", status, got, want)
-		}
-	}
-	for _, c := range []struct {
-		flag  string
-		color bool
-	}{{"auto", false}, {"", false}, {"always", true}, {"never", false}} {
-		a := newApp(Streams{})
-		if a.color = c.flag; a.screenOf(nil).color != c.color {
-			t.Errorf("--color=%s without a terminal: %v", c.flag, !c.color)
-		}
-	}
-	if checkColor("blue") == nil || checkColor("never") != nil {
-		t.Error("checkColor")
 	}
 }
