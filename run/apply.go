@@ -15,7 +15,11 @@ import (
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/servicesync"
+	"github.com/podrun/podrun/run/store"
 )
+
+// OutcomeConfigured is the outcome of Apply for an object without pods that it has changed.
+const OutcomeConfigured Outcome = "configured"
 
 // ApplyInput is the input of Apply.
 type ApplyInput struct {
@@ -100,12 +104,37 @@ func (a *application) startPods(ctx context.Context) error {
 	if len(a.Objects.Pods) == 0 && len(a.CronJobs) > 0 && a.Prune == nil {
 		return nil
 	}
+	idle := a.idleWorkloads()
 	results, err := ApplyPods(ctx, a.engine, a.Objects, a.Options)
+	if err == nil {
+		a.report.Entries = append(a.report.Entries, idle...)
+	}
 	for i, r := range results {
 		a.report.Entries = append(a.report.Entries, Entry{Kind: kindPod, Result: r, Pod: a.Objects.Pods[i].Object,
 			Remains: r.Err != nil && len(lookup.Remaining(a.engine, []identity.Pod{r.ID})) > 0})
 	}
 	return err
+}
+
+// idleWorkloads returns the entries of the input's workloads without pods, which no entry of a pod reports. It must be
+// called before their records are written.
+func (a *application) idleWorkloads() (out []Entry) {
+	for _, w := range a.Objects.Workloads {
+		if w.Replicas > 0 {
+			continue
+		}
+		outcome := OutcomeConfigured
+		was, err := store.ReadWorkload(a.engine.Layout(), w.ID())
+		switch {
+		case err != nil: // ApplyPods warns that it replaces the record
+		case was == nil || was.Deleted || was.Kind != w.Kind:
+			outcome = OutcomeCreated
+		case was.Replicas == 0:
+			outcome = OutcomeUnchanged
+		}
+		out = append(out, Entry{Kind: w.Kind, Result: Result{ID: w.ID(), Outcome: outcome}})
+	}
+	return out
 }
 
 // removeSurplus removes the replicas that earlier definitions of the input's workloads requested.
