@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/serve/source"
 )
 
 type deleteFlags struct {
@@ -45,7 +46,8 @@ the pod of a workload, name the workload, as in deploy/web or 'job db'. 'delete 
 --all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods,
 Services, Jobs and CronJobs. 'delete --all' deletes only pods, and warns about the
 Services, Jobs and CronJobs that remain. With -f, delete also deletes the Services of the files. 'delete svc
-NAME' deletes only a Service.
+NAME' deletes only a Service, and 'delete svc,deploy -l SELECTOR' all objects of
+these types.
 
 For a Job or CronJob that 'podrun serve' runs, delete also deletes its pods and Jobs. If
 a file of podrun serve defines the Job or CronJob, podrun does not run it again until its
@@ -83,7 +85,11 @@ delete, run it again.`,
 
 func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error {
 	if names, ok := namedServices(given); ok && !a.isPodName(given) {
-		return a.deleteServices(c, f, names)
+		return a.deleteServices(c, f, names, nil)
+	}
+	given, services, kept := ownTypes(given, f.all || f.labels != "")
+	if services && len(given) == 0 {
+		return a.deleteServices(c, f, nil, kept)
 	}
 	kinds, named, err := parseSelected(given, f.all || f.labels != "")
 	if err != nil {
@@ -102,7 +108,11 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return err
 	}
+	if services && in.Every != nil {
+		in.Every.Services = true
+	}
 	r := a.renderer()
+	r.noteStored(kept)
 	if f.hasFiles() {
 		if in.Files, err = f.loadWithin(a, c, nil, func(problem.List) {}); err != nil {
 			return err
@@ -122,6 +132,40 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	}
 	report, err := run.Delete(c.Context(), engine, in)
 	return a.reportDelete(c.Context(), r, engine, f, in, report, err)
+}
+
+// ownTypes splits a list of types that contains Services, such as svc,deploy,cm, if several is true because --all or -l is
+// set. The result rest contains the types of pods and workloads, or nothing, and kept the types of objects that podrun
+// stores with pods. Without Services, ownTypes returns the arguments.
+func ownTypes(given []string, several bool) (rest []string, services bool, kept []string) {
+	if !several || len(given) != 1 || strings.EqualFold(given[0], "all") {
+		return given, false, nil
+	}
+	kinds, err := kindsOf(given[0])
+	if err != nil || !slices.Contains(kinds, serviceKind) {
+		return given, false, nil
+	}
+	var types []string
+	for _, kind := range kinds {
+		switch t := typeOf(kind); {
+		case kind == serviceKind:
+		case t != nil && t.referred():
+			kept = append(kept, kind+"s")
+		default:
+			types = append(types, kind)
+		}
+	}
+	if len(types) > 0 {
+		rest = []string{strings.Join(types, ",")}
+	}
+	return rest, true, kept
+}
+
+// noteStored prints that delete does not delete the objects of the given types: "ConfigMaps".
+func (r *renderer) noteStored(types []string) {
+	if len(types) > 0 {
+		r.note("podrun stores " + strings.Join(types, " and ") + " with the pods that refer to them, and deletes them with these pods")
+	}
 }
 
 // input returns the input of the operation, except for the objects of files and names of containers.
@@ -162,14 +206,24 @@ func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Node, f *del
 	reads := serve.ReadsFile(ctx, e.Layout())
 	for _, pod := range report.Pods() {
 		if file := serve.SourceOf(e, pod.ID); file != "" && pod.Err == nil && reads(file) {
-			r.warn(problem.List{{Warning: true, Object: "pod " + pod.ID.String(), Message: "podrun serve will start it again, because " + file + " defines it",
-				Hint: "remove it from that file, or stop it: 'podrun stop " + pod.ID.Args() + "'"}})
+			r.warn(problem.List{startsAgain(pod.ID, file)})
 		}
 	}
 	if in.Every != nil && len(in.Every.Kinds) == 0 && f.all {
 		a.warnRemaining(ctx, r, e, f)
 	}
 	return a.report(report, err)
+}
+
+// startsAgain returns the warning that a supervisor starts a deleted pod again. The argument from is serve.SourceOf.
+func startsAgain(id identity.Pod, from string) problem.Problem {
+	p := problem.Problem{Warning: true, Object: "pod " + id.String(), Message: "podrun serve will start it again, because " + from + " defines it",
+		Hint: "remove it from that file, or stop it: 'podrun stop " + id.Args() + "'"}
+	if source.IsAPIServerPath(from) {
+		p.Message = "podrun-node will start it again, because the API server defines it"
+		p.Hint = "delete it in the cluster: 'kubectl delete pod " + id.Args() + "'; or stop it: 'podrun stop " + id.Args() + "'"
+	}
+	return p
 }
 
 // printDryDelete prints what a delete would delete: lines or, with -o json or yaml, the pods.

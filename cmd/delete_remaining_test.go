@@ -5,6 +5,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // TestStartsPods: after delete --all, only Jobs that have not ended and are not suspended get another pod.
@@ -23,5 +26,18 @@ func TestStartsPods(t *testing.T) {
 	}
 	if !startsPods(job()) {
 		t.Error("a running Job starts no pods")
+	}
+}
+
+// TestStartsAgain: the warning of a pod of an API server names no file.
+func TestStartsAgain(t *testing.T) {
+	id := identity.Pod{Namespace: "shop", Name: "web"}
+	for from, want := range map[string]string{
+		"/etc/podrun/web.yaml":                 "podrun serve will start it again, because /etc/podrun/web.yaml defines it (remove it from that file, or stop it: 'podrun stop web -n shop')",
+		source.Shown(source.APIServerPath(id)): "podrun-node will start it again, because the API server defines it (delete it in the cluster: 'kubectl delete pod web -n shop'; or stop it: 'podrun stop web -n shop')",
+	} {
+		if got := startsAgain(id, from).String(); got != "pod shop/web: "+want {
+			t.Errorf("%s: %q", from, got)
+		}
 	}
 }

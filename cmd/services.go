@@ -60,8 +60,9 @@ func (a *app) printDryServices(ctx context.Context, e *run.Node, selected func(*
 	return err
 }
 
-// deleteServices deletes only Services: delete svc NAME..., or svc with --all or -l.
-func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) error {
+// deleteServices deletes only Services: delete svc NAME..., or svc with --all or -l. The argument kept contains the other
+// types of the command line (ownTypes).
+func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names, kept []string) error {
 	several := f.all || f.labels != ""
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
@@ -74,6 +75,7 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names []string) e
 		return usage(c, err)
 	}
 	r := a.renderer()
+	r.noteStored(kept)
 	engine, closeAll, err := a.rootEngine(c.Context(), r, ownruntime.Acts)
 	if err != nil {
 		return err

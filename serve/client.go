@@ -88,7 +88,7 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 
 // ReadsFile returns a function that reports whether the running supervisor of a root directory reads a manifest file or
 // URL. It does not read the files of a directory that was removed from its sources, and keeps the pods of these files. If
-// the supervisor does not answer, the function returns true.
+// the supervisor does not answer, or the path is that of a pod of an API server, the function returns true.
 func ReadsFile(ctx context.Context, layout identity.Layout) func(path string) bool {
 	sources := sync.OnceValues(func() ([]SourceState, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -96,6 +96,9 @@ func ReadsFile(ctx context.Context, layout identity.Layout) func(path string) bo
 		return ReadSources(ctx, layout)
 	})
 	return func(path string) bool {
+		if source.IsAPIServerPath(path) {
+			return true
+		}
 		list, err := sources()
 		return err != nil || readsFile(list, path)
 	}
