@@ -18,7 +18,6 @@ import (
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
-	"github.com/podrun/podrun/serve/source"
 )
 
 type deleteFlags struct {
@@ -219,7 +218,7 @@ func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Node, f *del
 func startsAgain(id identity.Pod, from string) problem.Problem {
 	p := problem.Problem{Warning: true, Object: "pod " + id.String(), Message: "podrun serve will start it again, because " + from + " defines it",
 		Hint: "remove it from that file, or stop it: 'podrun stop " + id.Args() + "'"}
-	if source.IsAPIServerPath(from) {
+	if serve.OfAPIServer(from) {
 		p.Message = "podrun-node will start it again, because the API server defines it"
 		p.Hint = "delete it in the cluster: 'kubectl delete pod " + id.Args() + "'; or stop it: 'podrun stop " + id.Args() + "'"
 	}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/serve/source"
 )
 
 // TestStartsPods: after delete --all, only Jobs that have not ended and are not suspended get another pod.
@@ -33,8 +32,8 @@ func TestStartsPods(t *testing.T) {
 func TestStartsAgain(t *testing.T) {
 	id := identity.Pod{Namespace: "shop", Name: "web"}
 	for from, want := range map[string]string{
-		"/etc/podrun/web.yaml":                 "podrun serve will start it again, because /etc/podrun/web.yaml defines it (remove it from that file, or stop it: 'podrun stop web -n shop')",
-		source.Shown(source.APIServerPath(id)): "podrun-node will start it again, because the API server defines it (delete it in the cluster: 'kubectl delete pod web -n shop'; or stop it: 'podrun stop web -n shop')",
+		"/etc/podrun/web.yaml": "podrun serve will start it again, because /etc/podrun/web.yaml defines it (remove it from that file, or stop it: 'podrun stop web -n shop')",
+		"API server/shop/web":  "podrun-node will start it again, because the API server defines it (delete it in the cluster: 'kubectl delete pod web -n shop'; or stop it: 'podrun stop web -n shop')",
 	} {
 		if got := startsAgain(id, from).String(); got != "pod shop/web: "+want {
 			t.Errorf("%s: %q", from, got)

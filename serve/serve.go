@@ -237,6 +237,9 @@ func collectLeftovers(ctx context.Context, e *run.Node) {
 	}
 }
 
+// OfAPIServer reports whether SourceOf has returned an API server, not a file.
+func OfAPIServer(from string) bool { return source.IsAPIServerPath(from) }
+
 // SourceOf returns the file from which a running supervisor got a pod; "" if there is none. The pod of a Job has none:
 // the record of the Job is not a file of the user, and the Job decides whether to replace the pod.
 func SourceOf(e *run.Node, id identity.Pod) string {
