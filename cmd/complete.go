@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/fielddoc"
 	"github.com/podrun/podrun/internal/identity"
@@ -224,13 +225,13 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		named, workload := given, ""
-		if len(named) > 0 && (isPodType(named[0]) || workloadKind(named[0]) != "" || path == "top" && isContainerType(named[0])) {
-			workload = workloadKind(named[0])
+		if len(named) > 0 && (isPodType(named[0]) || apikind.WorkloadKind(named[0]) != "" || path == "top" && isContainerType(named[0])) {
+			workload = apikind.WorkloadKind(named[0])
 			named = named[1:]
 		}
 		objects := path == "get" || path == "describe" || path == "delete"
 		switch {
-		case objects && len(given) > 0 && typeOf(given[0]) != nil && workload == "":
+		case objects && len(given) > 0 && apikind.Of(given[0]) != nil && workload == "":
 			return withPrefix(a.readWithLimit(c.Context(), func(_ context.Context, e *run.Node) []string {
 				names, _ := a.objectWords(e, given[0])
 				return names
@@ -244,8 +245,8 @@ func (a *app) podCompleter(path string, several bool) completer {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		prefix := ""
-		if kind, _, ok := strings.Cut(word, "/"); ok && (isPodType(kind) || workloadKind(kind) != "") {
-			prefix, workload = kind+"/", workloadKind(kind)
+		if kind, _, ok := strings.Cut(word, "/"); ok && (isPodType(kind) || apikind.WorkloadKind(kind) != "") {
+			prefix, workload = kind+"/", apikind.WorkloadKind(kind)
 		}
 		var names []string
 		if objects && len(given) == 0 && word != "" {

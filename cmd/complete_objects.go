@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 )
@@ -18,13 +19,13 @@ var completedTypes = []string{"pods", "deployments", "statefulsets", "daemonsets
 // objectWords returns the names of the Services, ConfigMaps or Secrets of the namespace; known is false for words that
 // name another type.
 func (a *app) objectWords(e *run.Node, word string) (names []string, known bool) {
-	t := typeOf(word)
+	t := apikind.Of(word)
 	if t == nil {
 		return nil, false
 	}
 	namespace := a.namespaceOrDefault("default")
-	switch t.kind {
-	case serviceKind:
+	switch t.Kind {
+	case apikind.Service:
 		for _, s := range lookup.StoredServices(e, namespace) {
 			names = append(names, s.Name)
 		}
@@ -35,7 +36,7 @@ func (a *app) objectWords(e *run.Node, word string) (names []string, known bool)
 			if err != nil || c == nil {
 				continue
 			}
-			if t.kind == "Secret" {
+			if t.Kind == "Secret" {
 				for _, s := range c.Secrets {
 					names = append(names, s.Name)
 				}

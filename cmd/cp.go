@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -65,7 +66,7 @@ func parsePodPath(spec string) (podPath, error) {
 		return podPath{path: spec}, nil
 	}
 	p := podPath{path: path}
-	if namespace, name, ok := strings.Cut(pod, "/"); ok && !isPodType(namespace) && workloadKind(namespace) == "" {
+	if namespace, name, ok := strings.Cut(pod, "/"); ok && !isPodType(namespace) && apikind.WorkloadKind(namespace) == "" {
 		p.namespace, pod = namespace, name
 	}
 	ref, err := podRef(pod)

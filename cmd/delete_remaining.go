@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -53,7 +54,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Node, f *de
 		again = "; podrun serve starts pods again of " + view.Listed(starting, ", ")
 	}
 	for _, s := range services {
-		remaining = append(remaining, name(serviceKind, s.Service.Namespace, s.Service.Name))
+		remaining = append(remaining, name(apikind.Service, s.Service.Namespace, s.Service.Name))
 	}
 	if len(remaining) == 0 {
 		return
@@ -64,7 +65,7 @@ func (a *app) warnRemaining(ctx context.Context, r *renderer, e *run.Node, f *de
 
 // startsPods reports whether podrun serve may start another pod of a Job.
 func startsPods(j *batchv1.Job) bool {
-	switch jobStatus(j) {
+	switch apikind.JobStatus(j) {
 	case string(batchv1.JobComplete), string(batchv1.JobFailed), string(batchv1.JobSuspended), string(batchv1.JobFailureTarget), string(batchv1.JobSuccessCriteriaMet), "Terminating":
 		return false
 	}

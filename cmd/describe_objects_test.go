@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 )
@@ -47,7 +48,7 @@ func TestDescribeObjects(t *testing.T) {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		for name, wide := range map[string]bool{"get": false, "wide": true} {
 			var out bytes.Buffer
-			rows := objectRows(typeOf(kind), []found{{kind: kind, Object: object, meta: object.(metav1.Object)}}, view.TableOptions{Wide: wide, Now: tableNow})
+			rows := objectRows(apikind.Of(kind), []found{{kind: kind, Object: object, meta: object.(metav1.Object)}}, view.TableOptions{Wide: wide, Now: tableNow})
 			if err := (view.Screen{}).Table(&out, rows); err != nil {
 				t.Fatal(err)
 			}

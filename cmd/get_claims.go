@@ -11,13 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lookup"
 )
-
-// claimTypes are kubectl's names for claims.
-var claimTypes = []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}
 
 // claimNames returns the names in 'pvc NAME...' and 'pvc/NAME...', and false if the
 // arguments do not refer to claims.
@@ -25,9 +23,9 @@ func claimNames(given []string) (names []string, ok bool) {
 	for i, word := range given {
 		kind, name, slash := strings.Cut(word, "/")
 		switch {
-		case i == 0 && !slash && len(given) > 0 && slices.Contains(claimTypes, strings.ToLower(word)):
+		case i == 0 && !slash && len(given) > 0 && slices.Contains(apikind.ClaimTypes, strings.ToLower(word)):
 			ok = true
-		case slash && slices.Contains(claimTypes, strings.ToLower(kind)):
+		case slash && slices.Contains(apikind.ClaimTypes, strings.ToLower(kind)):
 			names, ok = append(names, name), true
 		case ok && !slash:
 			names = append(names, word)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -38,7 +39,7 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 	}
 	if strings.Contains(given[0], "/") {
 		for _, word := range given {
-			ref := lookup.Ref{Kind: podKind, Name: word}
+			ref := lookup.Ref{Kind: apikind.Pod, Name: word}
 			if kind, name, typed := strings.Cut(word, "/"); typed {
 				if ref = (lookup.Ref{Kind: kindOf(kind), Name: name}); ref.Kind == "" || name == "" || strings.Contains(name, "/") {
 					return selection{}, false, nil // podRefs reports it
@@ -46,9 +47,9 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 			}
 			s.refs = append(s.refs, ref)
 		}
-		return s, slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return r.Kind != podKind }), nil
+		return s, slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return r.Kind != apikind.Pod }), nil
 	}
-	if s.kinds, err = kindsOf(given[0]); err != nil || !slices.ContainsFunc(s.kinds, func(k string) bool { return k != podKind }) {
+	if s.kinds, err = kindsOf(given[0]); err != nil || !slices.ContainsFunc(s.kinds, func(k string) bool { return k != apikind.Pod }) {
 		return selection{}, false, err
 	}
 	if len(given) == 1 {
@@ -69,10 +70,10 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 // kindOf returns the kind of a type's name, Pod included, or "".
 func kindOf(word string) string {
 	if isPodType(word) {
-		return podKind
+		return apikind.Pod
 	}
-	if t := typeOf(word); t != nil {
-		return t.kind
+	if t := apikind.Of(word); t != nil {
+		return t.Kind
 	}
 	return ""
 }
@@ -85,12 +86,12 @@ func kindsOf(list string) (kinds []string, err error) {
 	for _, word := range words {
 		switch kind := kindOf(word); {
 		case strings.EqualFold(word, "all"):
-			kinds = append(kinds, allKinds()...)
+			kinds = append(kinds, apikind.All()...)
 		case kind != "":
 			kinds = append(kinds, kind)
 		case len(words) == 1:
 			return nil, nil
-		case slices.Contains(claimTypes, strings.ToLower(word)):
+		case slices.Contains(apikind.ClaimTypes, strings.ToLower(word)):
 			claims = true
 		default:
 			return nil, notInList(word, words)
@@ -144,7 +145,7 @@ func (a *app) watchOfPods() string {
 	for i, word := range a.typed {
 		kind, name, ok := strings.Cut(word, "/")
 		switch {
-		case workloadKind(kind) == "" && word != "all":
+		case apikind.WorkloadKind(kind) == "" && word != "all":
 		case ok:
 			return a.withWords(i, i+1, "pod/"+name)
 		default:
@@ -217,7 +218,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Node, namespace string, s 
 		all["CronJob"] = append(all["CronJob"], found{kind: "CronJob", Object: c, meta: c})
 	}
 	for _, v := range views {
-		all[podKind] = append(all[podKind], found{kind: podKind, Object: v.Object, meta: v.Object, pod: v.Object})
+		all[apikind.Pod] = append(all[apikind.Pod], found{kind: apikind.Pod, Object: v.Object, meta: v.Object, pod: v.Object})
 		if !v.KnownAt.IsZero() {
 			a.observedAt[v.Object.UID] = v.KnownAt
 		}
@@ -264,15 +265,15 @@ func (a *app) readObjects(ctx context.Context, e *run.Node, namespace string, s 
 
 // readServices adds the Services and EndpointSlices to all, if they are selected.
 func readServices(ctx context.Context, e *run.Node, namespace string, s selection, all map[string][]found) error {
-	isService := func(kind string) bool { return kind == serviceKind || kind == sliceKind }
+	isService := func(kind string) bool { return kind == apikind.Service || kind == apikind.SliceKind }
 	if !slices.ContainsFunc(s.kinds, isService) && !slices.ContainsFunc(s.refs, func(r lookup.Ref) bool { return isService(r.Kind) }) {
 		return nil
 	}
 	views, err := servicesync.List(ctx, e, namespace)
 	for _, v := range views {
-		all[serviceKind] = append(all[serviceKind], found{kind: serviceKind, Object: v.Service, meta: v.Service, service: &v})
+		all[apikind.Service] = append(all[apikind.Service], found{kind: apikind.Service, Object: v.Service, meta: v.Service, service: &v})
 		for _, slice := range v.Slices {
-			all[sliceKind] = append(all[sliceKind], found{kind: sliceKind, Object: slice, meta: slice, service: &v})
+			all[apikind.SliceKind] = append(all[apikind.SliceKind], found{kind: apikind.SliceKind, Object: slice, meta: slice, service: &v})
 		}
 	}
 	return err
@@ -280,14 +281,14 @@ func readServices(ctx context.Context, e *run.Node, namespace string, s selectio
 
 // missingObject returns the error for a named object that podrun does not have.
 func missingObject(e *run.Node, namespace string, ref lookup.Ref) error {
-	if ref.Kind == podKind {
+	if ref.Kind == apikind.Pod {
 		return notFound(ref.Name)
 	}
-	hint := "run 'podrun get " + typeOf(ref.Kind).names[0] + " -A' to list those that pods refer to"
-	switch t := typeOf(ref.Kind); {
-	case t.network():
-		hint = "run 'podrun get " + t.names[0] + " -A' to list those that were applied"
-	case !t.referred():
+	hint := "run 'podrun get " + apikind.Of(ref.Kind).Names[0] + " -A' to list those that pods refer to"
+	switch t := apikind.Of(ref.Kind); {
+	case t.Network():
+		hint = "run 'podrun get " + t.Names[0] + " -A' to list those that were applied"
+	case !t.Referred():
 		if _, err := ref.Resolve(e.Layout(), namespace); err != nil {
 			return err
 		}
@@ -344,8 +345,8 @@ func (a *app) printObjects(engine *run.Node, objects []found, f *getFlags, byTem
 
 // resourceOf returns the name of a type as -o name prints it.
 func resourceOf(kind string) string {
-	if t := typeOf(kind); t != nil {
-		return t.resource
+	if t := apikind.Of(kind); t != nil {
+		return t.Resource
 	}
 	return "pod"
 }
@@ -387,14 +388,14 @@ func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) erro
 		o.Prefix = resourceOf(objects[0].kind) + "/"
 	}
 	s := a.screenOf(a.outTerminal)
-	if objects[0].kind == podKind {
+	if objects[0].kind == apikind.Pod {
 		var pods []corev1.Pod
 		for _, p := range objects {
 			pods = append(pods, *p.Object.(*corev1.Pod))
 		}
 		return view.PodTable(a.raw.Out, s, pods, o)
 	}
-	rows := objectRows(typeOf(objects[0].kind), objects, o)
+	rows := objectRows(apikind.Of(objects[0].kind), objects, o)
 	if s.Hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
 		// The user requested the last columns, so podrun lets the terminal wrap the lines.
 		s.Width = 0
@@ -403,7 +404,7 @@ func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) erro
 }
 
 // objectRows returns the rows of a table of objects of one type.
-func objectRows(t *objectType, objects []found, o view.TableOptions) (rows [][]view.Cell) {
+func objectRows(t *apikind.Type, objects []found, o view.TableOptions) (rows [][]view.Cell) {
 	row := func(namespace string, texts ...string) {
 		if o.Namespaces {
 			texts = slices.Insert(texts, 0, namespace)
@@ -415,24 +416,24 @@ func objectRows(t *objectType, objects []found, o view.TableOptions) (rows [][]v
 		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		headings := append(append([]string{"NAME"}, t.headings...), "AGE")
+		headings := append(append([]string{"NAME"}, t.Headings...), "AGE")
 		if o.Wide {
-			headings = append(headings, t.wide...)
+			headings = append(headings, t.Wide...)
 		}
 		row("NAMESPACE", append(headings, view.LabelHeadings(o)...)...)
 	}
 	for _, object := range objects {
-		cells := append([]string{o.Prefix + object.meta.GetName()}, t.cells(object.Object, o)...)
+		cells := append([]string{o.Prefix + object.meta.GetName()}, t.Cells(object.Object, o)...)
 		if object.lost != nil {
 			cells[len(cells)-1] = "<unknown>"
 		}
 		cells = append(cells, view.AgeCell(object.meta.GetCreationTimestamp(), o.Now))
-		if o.Wide && t.wideCells != nil {
-			cells = append(cells, t.wideCells(object.Object)...)
+		if o.Wide && t.WideCells != nil {
+			cells = append(cells, t.WideCells(object.Object)...)
 		}
-		if o.Wide && t.template != nil {
-			spec, selector := t.template(object.Object)
-			cells = append(cells, []string{containerNames(spec), containerImages(spec), view.OrNone(selector)}[:len(t.wide)]...)
+		if o.Wide && t.Template != nil {
+			spec, selector := t.Template(object.Object)
+			cells = append(cells, []string{apikind.ContainerNames(spec), apikind.ContainerImages(spec), view.OrNone(selector)}[:len(t.Wide)]...)
 		}
 		for _, key := range o.LabelColumns {
 			cells = append(cells, object.meta.GetLabels()[key])

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
@@ -16,7 +17,7 @@ import (
 // ofPods returns pods as objects that get prints.
 func ofPods(pods []corev1.Pod) (out []found) {
 	for i := range pods {
-		out = append(out, found{kind: podKind, Object: &pods[i], meta: &pods[i], pod: &pods[i]})
+		out = append(out, found{kind: apikind.Pod, Object: &pods[i], meta: &pods[i], pod: &pods[i]})
 	}
 	return out
 }
@@ -29,7 +30,7 @@ func (a *app) printWithReferences(e *run.Node, objects []found) error {
 	referred := &manifest.Objects{}
 	for _, o := range objects {
 		pods := o.pods
-		if o.kind == podKind {
+		if o.kind == apikind.Pod {
 			pods = []*corev1.Pod{o.pod}
 		}
 		for _, p := range pods {
@@ -77,5 +78,5 @@ func isIn(referred *manifest.Objects, o found) bool {
 
 // isDefinedIn reports whether an object is a pod that a workload in objects defines.
 func isDefinedIn(objects []found, o found) bool {
-	return o.kind == podKind && slices.ContainsFunc(objects, func(w found) bool { return slices.Contains(w.pods, o.pod) })
+	return o.kind == apikind.Pod && slices.ContainsFunc(objects, func(w found) bool { return slices.Contains(w.pods, o.pod) })
 }

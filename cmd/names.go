@@ -6,18 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/lookup"
 )
 
-// podTypes are kubectl's names of the pod resource: plural, singular and short. As in kubectl,
-// case is ignored.
-var podTypes = []string{"pod", "pods", "po"}
-
 func isPodType(word string) bool {
-	return slices.Contains(podTypes, strings.TrimSuffix(strings.ToLower(word), ".v1")) // pods.v1, as in kubectl
+	return slices.Contains(apikind.PodTypes, strings.TrimSuffix(strings.ToLower(word), ".v1")) // pods.v1, as in kubectl
 }
 
 // podRefs parses names of pods in all forms that kubectl accepts. These are NAME, pod/NAME, and names
@@ -33,8 +30,8 @@ func podRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
 	switch {
 	case isPodType(first) && (len(given) > 1 || !aloneIsName):
 		given = given[1:]
-	case workloadKind(first) != "" && len(given) > 1:
-		given, kind = given[1:], workloadKind(first)
+	case apikind.WorkloadKind(first) != "" && len(given) > 1:
+		given, kind = given[1:], apikind.WorkloadKind(first)
 	case len(given) > 1 && instead(first) != "":
 		return nil, notPodNamed(first, given[1])
 	case strings.Contains(first, ",") && !strings.Contains(first, "/"):
@@ -91,12 +88,12 @@ func podRef(word string) (lookup.Ref, error) {
 		return lookup.Ref{Name: word}, nil
 	case looksLikeFile(word):
 		return lookup.Ref{}, namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
-	case !isPodType(kind) && (workloadKind(kind) == "" || name == ""):
+	case !isPodType(kind) && (apikind.WorkloadKind(kind) == "" || name == ""):
 		return lookup.Ref{}, notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
 		return lookup.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
 	}
-	return lookup.Ref{Kind: workloadKind(kind), Name: name}, nil
+	return lookup.Ref{Kind: apikind.WorkloadKind(kind), Name: name}, nil
 }
 
 // looksLikeFile reports whether a word looks like a path, or is - (standard input), rather than
@@ -164,7 +161,7 @@ var otherTypes = []otherType{
 	{[]string{"namespaces", "namespace", "ns"}, "run 'podrun get -A' to show the pods of all namespaces, or 'podrun delete --all -n NAME' to delete the pods of one namespace"},
 	{[]string{"configmaps", "configmap", "cm"}, "podrun stores ConfigMaps with the pods that refer to them: run 'podrun get cm' to list them, or 'podrun apply -f pod.yaml --configmap FILE' to change one"},
 	{[]string{"secrets", "secret"}, "podrun stores Secrets with the pods that refer to them: run 'podrun get secrets' to list them, or 'podrun apply -f pod.yaml --secret FILE' to change one"},
-	{claimTypes, "run 'podrun get pvc' to list claims, or 'podrun delete POD --delete-volumes' to delete a pod's claims in --pvc-dir"},
+	{apikind.ClaimTypes, "run 'podrun get pvc' to list claims, or 'podrun delete POD --delete-volumes' to delete a pod's claims in --pvc-dir"},
 	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "to bind one claim to a directory, run 'podrun apply -f pod.yaml --pvc NAME=DIR'; to bind all claims, add --pvc-dir DIR"},
 	{[]string{"serviceaccounts", "serviceaccount", "sa"}, "podrun has no API server and no accounts"},
 	{[]string{"images", "image"}, "run 'podrun image ls' to list the images of this host"},
@@ -189,7 +186,7 @@ var otherTypes = []otherType{
 // instead returns the hint for a resource type that podrun does not support, or "" for an
 // unknown type.
 func instead(kind string) string {
-	if workloadKind(kind) != "" {
+	if apikind.WorkloadKind(kind) != "" {
 		return useTemplate
 	}
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // deployments.apps

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -39,8 +40,8 @@ func parseSelected(given []string, several bool) (kinds kindFilter, named []look
 		kinds, err = kindsOf(given[0])
 	}
 	for _, kind := range kinds {
-		if t := typeOf(kind); t != nil && (t.referred() || t.network() && !strings.EqualFold(given[0], "all")) {
-			return nil, nil, notPods(t.names[0])
+		if t := apikind.Of(kind); t != nil && (t.Referred() || t.Network() && !strings.EqualFold(given[0], "all")) {
+			return nil, nil, notPods(t.Names[0])
 		}
 	}
 	if err != nil || len(kinds) > 0 {
@@ -51,7 +52,7 @@ func parseSelected(given []string, several bool) (kinds kindFilter, named []look
 }
 
 // all reports whether every pod is selected.
-func (f kindFilter) all() bool { return len(f) == 0 || slices.Contains(f, podKind) }
+func (f kindFilter) all() bool { return len(f) == 0 || slices.Contains(f, apikind.Pod) }
 
 // selects reports whether --all or -l selects a pod. If the command line names a kind of workload, the
 // selector applies to the labels of the workload, as in kubectl. A pod that an older release created has
@@ -113,7 +114,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Node, goneIsFine bo
 		missing = errors.Join(missing, err)
 		for _, name := range names {
 			selectors = append(selectors, lookup.Selector{Namespace: namespace, Names: []string{name}})
-			if ref.Kind != "" && ref.Kind != podKind {
+			if ref.Kind != "" && ref.Kind != apikind.Pod {
 				f.workloads[name] = ref
 			}
 		}
@@ -141,7 +142,7 @@ func (f *pickFlags) refOf(id identity.Pod) lookup.Ref {
 	if ref, ok := f.workloads[id.Name]; ok {
 		return ref
 	}
-	return lookup.Ref{Kind: podKind, Name: id.Name}
+	return lookup.Ref{Kind: apikind.Pod, Name: id.Name}
 }
 
 // perWorkload groups pods by the object by which the user selected them, in the order of the pods.

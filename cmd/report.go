@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
@@ -89,7 +90,7 @@ func resultOf(r run.Result) podResult {
 // servicesOf returns the results of a report's Services.
 func servicesOf(entries []run.Entry) (out []serviceResult) {
 	for _, e := range entries {
-		if e.Kind == serviceKind {
+		if e.Kind == apikind.Service {
 			out = append(out, serviceResult{Namespace: e.ID.Namespace, Name: e.ID.Name, Outcome: string(e.Outcome)})
 		}
 	}
@@ -99,7 +100,7 @@ func servicesOf(entries []run.Entry) (out []serviceResult) {
 // objectsOf returns the results of a report's objects that are neither pods nor Services.
 func objectsOf(entries []run.Entry) (out []objectResult) {
 	for _, e := range entries {
-		if e.Kind != podKind && e.Kind != serviceKind {
+		if e.Kind != apikind.Pod && e.Kind != apikind.Service {
 			out = append(out, objectResult{Kind: e.Kind, Namespace: e.ID.Namespace, Name: e.ID.Name, Outcome: string(e.Outcome)})
 		}
 	}
@@ -145,9 +146,9 @@ func (a *app) printLines(entries []run.Entry) {
 // order returns the position of an entry's line.
 func order(e run.Entry) int {
 	switch e.Kind {
-	case podKind:
+	case apikind.Pod:
 		return 2
-	case serviceKind:
+	case apikind.Service:
 		return 1
 	}
 	return 0
@@ -156,7 +157,7 @@ func order(e run.Entry) int {
 // lineOf returns the line of an entry, or "" for a failed pod whose error says all that the line would say.
 func (a *app) lineOf(e run.Entry) string {
 	name := resourceOf(e.Kind) + "/" + e.ID.Name
-	if e.Kind != podKind {
+	if e.Kind != apikind.Pod {
 		if a.output == "name" {
 			return name
 		}
@@ -179,14 +180,14 @@ func (a *app) lineOf(e run.Entry) string {
 func (a *app) reportCompleted(r run.Report, err error) error {
 	var requested, others []run.Entry
 	for _, e := range r.Entries {
-		if e.Kind == podKind && !e.Unrequested {
+		if e.Kind == apikind.Pod && !e.Unrequested {
 			requested = append(requested, e)
 		} else {
 			others = append(others, e)
 		}
 	}
-	services := slices.DeleteFunc(slices.Clone(others), func(e run.Entry) bool { return e.Kind == podKind })
-	removed := slices.DeleteFunc(others, func(e run.Entry) bool { return e.Kind != podKind })
+	services := slices.DeleteFunc(slices.Clone(others), func(e run.Entry) bool { return e.Kind == apikind.Pod })
+	removed := slices.DeleteFunc(others, func(e run.Entry) bool { return e.Kind != apikind.Pod })
 	a.printLines(services)
 	a.printCompleted(requested)
 	a.printLines(removed)

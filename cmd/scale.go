@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -152,7 +153,7 @@ func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []
 		if !manifest.IsReplicated(ref.Kind) {
 			kind := ref.Kind
 			if kind == "" {
-				kind = podKind
+				kind = apikind.Pod
 			}
 			return problem.UsageError(fmt.Errorf("the number of pods of a %s cannot be changed", kind), hint)
 		}

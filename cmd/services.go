@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -19,8 +20,8 @@ import (
 
 // isServiceType reports whether a word is a name of the type Service.
 func isServiceType(word string) bool {
-	t := typeOf(word)
-	return t != nil && t.kind == serviceKind
+	t := apikind.Of(word)
+	return t != nil && t.Kind == apikind.Service
 }
 
 // namedServices returns the names of Services in the arguments of delete: svc NAME..., svc/NAME..., or

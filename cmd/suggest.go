@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -87,7 +88,7 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 	}
 	like := closestPod(name, names)
 	if like == "" && slices.Contains(a.typed, "get") {
-		like = closestName(name, typeNames())
+		like = closestName(name, apikind.Names())
 	}
 	if like == "" {
 		return ""

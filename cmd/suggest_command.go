@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
@@ -97,9 +98,9 @@ func (a *app) workloadAt(r lookup.Ref) (from, to int) {
 		}
 		kind, name, ok := strings.Cut(word, "/")
 		switch {
-		case ok && name == r.Name && workloadKind(kind) == r.Kind:
+		case ok && name == r.Name && apikind.WorkloadKind(kind) == r.Kind:
 			return i, i + 1
-		case !ok && word == r.Name && i > 0 && workloadKind(a.typed[i-1]) == r.Kind:
+		case !ok && word == r.Name && i > 0 && apikind.WorkloadKind(a.typed[i-1]) == r.Kind:
 			return i - 1, i + 1
 		}
 	}

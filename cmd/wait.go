@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/internal/wait"
@@ -112,7 +113,7 @@ func ofWorkload(what string, given []string) string {
 		return ""
 	}
 	for _, word := range given {
-		if kind, _, _ := strings.Cut(word, "/"); workloadKind(kind) != "" {
+		if kind, _, _ := strings.Cut(word, "/"); apikind.WorkloadKind(kind) != "" {
 			return word
 		}
 	}
