@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/manifest"
@@ -134,9 +135,9 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return problem.UsageError(fmt.Errorf("--wait=%s is not started, ready or completed", f.wait),
 			"use --wait=ready to wait for readiness, or --wait=completed to wait until the pods have ended")
 	}
-	match, err := parseSelector(f.labels)
+	match, err := grammar.ParseSelector(f.labels)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	r := a.renderer()
 	r.quiet, f.continueOnError, f.allowEmpty, f.services = f.quiet, f.Continue, f.prune, true

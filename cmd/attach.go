@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -45,7 +46,7 @@ kubectl.kubernetes.io/default-container names, or else the first.`,
 }
 
 func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error {
-	named, err := podRefs(given, true)
+	named, err := grammar.PodRefs(given, true)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	if f.stdin && !target.Stdin {
-		return usage(c, fmt.Errorf("-i requires stdin: true in the spec of container %s", target.Container))
+		return grammar.Usage(c, fmt.Errorf("-i requires stdin: true in the spec of container %s", target.Container))
 	}
 	switch {
 	case f.tty && !target.TTY:

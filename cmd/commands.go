@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 // constructor creates one command.
@@ -47,14 +49,14 @@ func onlyCommand(global *pflag.FlagSet, args []string) *constructor {
 	if slices.ContainsFunc(args, isCompletionRequest) {
 		return nil
 	}
-	at := wordsAt(global, args)
+	at := grammar.WordsAt(global, args)
 	if len(at) == 0 {
 		return nil
 	}
 	first := args[at[0]]
 	if len(at) > 1 {
 		words := first + " " + args[at[1]]
-		if _, converted := sameAs[words]; converted || useInstead[words] != "" {
+		if _, converted := grammar.SameAs[words]; converted || grammar.UseInstead[words] != "" {
 			return nil
 		}
 	}

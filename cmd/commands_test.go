@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 // helpOf returns the help and all flags, including hidden ones, of a command and its subcommands.
@@ -38,7 +40,7 @@ func TestOnlyCommandIsTheSame(t *testing.T) {
 			t.Errorf("%s: %d commands", c.name, n)
 			continue
 		}
-		want := named(all, c.name)
+		want := grammar.Named(all, c.name)
 		if want == nil {
 			t.Errorf("the command %s has another name", c.name)
 			continue
@@ -62,7 +64,7 @@ func TestAllCommandsIfNeeded(t *testing.T) {
 // addIgnoredFlags skips commands that the root does not have, so a wrong name would have no effect.
 func TestIgnoredFlagsNameCommands(t *testing.T) {
 	root := newRoot(newApp(Streams{}))
-	for words := range ignoredFlags {
+	for words := range grammar.IgnoredFlags {
 		if c, rest, err := root.Find(strings.Fields(words)); err != nil || len(rest) > 0 {
 			t.Errorf("%s: %v, %v", words, c.CommandPath(), err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/fielddoc"
 	"github.com/podrun/podrun/internal/identity"
@@ -46,7 +47,7 @@ var flagValues = map[string][]string{
 	"top output":            {"json", "yaml"},
 	"types":                 {"Normal", "Warning"},
 	"patch type":            {"strategic", "merge", "json"},
-	"profile":               debugProfiles,
+	"profile":               grammar.DebugProfiles,
 	"image-pull-policy":     {"Always", "IfNotPresent", "Never"},
 	"serve output":          {"json"},
 	"run output":            {"json", "yaml", "github", "junit="},
@@ -225,7 +226,7 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		named, workload := given, ""
-		if len(named) > 0 && (isPodType(named[0]) || apikind.WorkloadKind(named[0]) != "" || path == "top" && isContainerType(named[0])) {
+		if len(named) > 0 && (grammar.IsPodType(named[0]) || apikind.WorkloadKind(named[0]) != "" || path == "top" && isContainerType(named[0])) {
 			workload = apikind.WorkloadKind(named[0])
 			named = named[1:]
 		}
@@ -245,7 +246,7 @@ func (a *app) podCompleter(path string, several bool) completer {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		prefix := ""
-		if kind, _, ok := strings.Cut(word, "/"); ok && (isPodType(kind) || apikind.WorkloadKind(kind) != "") {
+		if kind, _, ok := strings.Cut(word, "/"); ok && (grammar.IsPodType(kind) || apikind.WorkloadKind(kind) != "") {
 			prefix, workload = kind+"/", apikind.WorkloadKind(kind)
 		}
 		var names []string

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
@@ -21,7 +22,7 @@ func translateRequest(root *cobra.Command, args []string) []string {
 		return args
 	}
 	last := len(args) - 1
-	words, err := translate(root, args[1:last])
+	words, err := grammar.Translate(root, args[1:last])
 	if err != nil {
 		return args
 	}
@@ -62,7 +63,7 @@ func (a *app) podPrefixes(e *run.Node, word string) []string {
 	namespace, prefix := a.namespaceOrDefault("default"), ""
 	if before, _, ok := strings.Cut(word, "/"); ok {
 		prefix = before + "/"
-		if !isPodType(before) {
+		if !grammar.IsPodType(before) {
 			namespace = before
 		}
 	}
@@ -90,7 +91,7 @@ func (a *app) copyContainerWords(ctx context.Context, e *run.Node, given []strin
 // and name, including after "LOCAL:".
 func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	named := given
-	if len(named) > 0 && isPodType(named[0]) {
+	if len(named) > 0 && grammar.IsPodType(named[0]) {
 		named = named[1:]
 	}
 	if len(named) == 0 {
@@ -116,7 +117,7 @@ func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]
 
 // storedPod returns the pod that the arguments name, from its checkpoint, or nil.
 func (a *app) storedPod(e *run.Node, given []string) *corev1.Pod {
-	refs, err := podRefs(given, true)
+	refs, err := grammar.PodRefs(given, true)
 	if err != nil || len(refs) == 0 {
 		return nil
 	}

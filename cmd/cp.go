@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -41,7 +42,7 @@ warning. If a path on this host contains a colon, write it as ./PATH.`,
 		Example: `  podrun cp web:/var/log/app ./logs
   podrun cp ./site web:/usr/share/nginx/html
   podrun cp web:/data - | tar tf -`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: grammar.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, given []string) error { return a.runCp(c, f, given[0], given[1]) },
 	}
 	c.Flags().StringVarP(&f.container, "container", "c", "", "the `container` to copy from or to")
@@ -66,10 +67,10 @@ func parsePodPath(spec string) (podPath, error) {
 		return podPath{path: spec}, nil
 	}
 	p := podPath{path: path}
-	if namespace, name, ok := strings.Cut(pod, "/"); ok && !isPodType(namespace) && apikind.WorkloadKind(namespace) == "" {
+	if namespace, name, ok := strings.Cut(pod, "/"); ok && !grammar.IsPodType(namespace) && apikind.WorkloadKind(namespace) == "" {
 		p.namespace, pod = namespace, name
 	}
-	ref, err := podRef(pod)
+	ref, err := grammar.PodRef(pod)
 	if err != nil {
 		return p, err
 	}
@@ -82,11 +83,11 @@ func parsePodPath(spec string) (podPath, error) {
 func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	from, err := parsePodPath(src)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	to, err := parsePodPath(dst)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	remote := from
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
@@ -50,11 +51,11 @@ the object; ConfigMaps and Secrets can only be printed.`
 
 // asApply returns the command line of create as one of apply, in quotation marks. The commands have the same flags.
 func (a *app) asApply() string {
-	at := slices.Index(a.typed, "create")
+	at := slices.Index(a.line.Typed, "create")
 	if at < 0 {
 		return "'podrun apply FILE'"
 	}
-	return a.withWords(at, at+1, "apply")
+	return a.line.WithWords(at, at+1, "apply")
 }
 
 // addGenerator adds the flags of all generators.
@@ -92,9 +93,9 @@ func (w *workload) check(c *cobra.Command, given []string, images int) error {
 		}
 		return problem.UsageError(errors.New("--image is required"), "'"+c.CommandPath()+" "+shellword.Quote(w.Name)+schedule+" --image=IMAGE'")
 	case images > 0 && len(w.Images) > images:
-		return usage(c, errors.New("--image is given more than once"))
+		return grammar.Usage(c, errors.New("--image is given more than once"))
 	case len(w.Images) > 1 && len(w.Command) > 0:
-		return usage(c, errors.New("a command cannot be used with several images"))
+		return grammar.Usage(c, errors.New("a command cannot be used with several images"))
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name str
 
 // printingYAML returns the command line of a generator that prints its object as YAML.
 func (a *app) printingYAML() string {
-	words := withoutDryRun(a.typed)
+	words := grammar.WithoutDryRun(a.line.Typed)
 	dash := slices.Index(words, "--")
 	if dash < 0 {
 		dash = len(words)
@@ -153,7 +154,7 @@ func newCreateDeployment(a *app) *cobra.Command {
 		Aliases: []string{"deploy"},
 		Short:   "Create a Deployment",
 		Example: `  podrun create deployment web --image=nginx:1.27 --port=80`,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Args:    grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			if err := w.check(c, given, 0); err != nil {
 				return err
@@ -180,7 +181,7 @@ podrun serve also runs the Job; 'podrun wait --for=condition=complete job/NAME' 
 until the Job completes.`,
 		Example: `  podrun create job backup --image=busybox:1.36 -- tar -cf /backup/data.tar /data
   podrun create job backup-now --from=cronjob/backup`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			if from != "" {
 				return a.createJobFrom(c, w, given, from)
@@ -201,11 +202,11 @@ func (a *app) createJobFrom(c *cobra.Command, w *workload, given []string, from 
 	kind, cronJob, _ := strings.Cut(from, "/")
 	switch {
 	case len(given) != 1 || len(w.Images) > 0:
-		return usage(c, errors.New("--from cannot be used with a command or --image"))
+		return grammar.Usage(c, errors.New("--from cannot be used with a command or --image"))
 	case kindOf(kind) != "CronJob" || cronJob == "":
 		return problem.UsageError(fmt.Errorf("--from=%s is not cronjob/NAME", from), "run 'podrun get cronjobs' to list the CronJobs")
 	case w.dryRun != dryNone && w.dryRun != "false":
-		return usage(c, errors.New("--from cannot be used with --dry-run"))
+		return grammar.Usage(c, errors.New("--from cannot be used with --dry-run"))
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
@@ -242,7 +243,7 @@ func newCreateCronJob(a *app) *cobra.Command {
 		Aliases: []string{"cj"},
 		Short:   "Create a CronJob",
 		Example: `  podrun create cronjob backup --image=busybox:1.36 --schedule='0 3 * * *' --dry-run=client -o yaml -- date`,
-		Args:    args(cobra.MinimumNArgs(1)),
+		Args:    grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			if err := w.check(c, given, 1); err != nil {
 				return err
@@ -252,7 +253,7 @@ func newCreateCronJob(a *app) *cobra.Command {
 			}
 			var err error
 			if w.WorkloadFlags.Restart, err = restartPolicy(restart); err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			return w.create(c, a, w.CronJob(), "cronjob.batch", w.Name)
 		},
@@ -306,7 +307,7 @@ func (f *dataFlags) read(ctx context.Context, c *cobra.Command) (*generate.Data,
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, usage(c, err)
+		return nil, grammar.Usage(c, err)
 	}
 	return d, nil
 }
@@ -382,7 +383,7 @@ func newCreateConfigMap(a *app) *cobra.Command {
 		Aliases: []string{"cm"},
 		Short:   "Print a ConfigMap",
 		Example: `  podrun create configmap app --from-literal=level=debug --from-file=app.conf --dry-run=client -o yaml`,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    grammar.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			d, err := f.read(c.Context(), c)
 			if err != nil {
@@ -399,7 +400,7 @@ func newCreateSecret(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "secret",
 		Short: "Print a Secret",
-		Args:  args(knownCommand),
+		Args:  grammar.Args(grammar.KnownCommand),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newSecretGeneric(a), newSecretRegistry(a), newSecretTLS(a))
@@ -413,7 +414,7 @@ func newSecretGeneric(a *app) *cobra.Command {
 		Use:     "generic NAME [--from-literal=KEY=VALUE] [--from-file=FILE] --dry-run=client -o yaml",
 		Short:   "Print a Secret with any content",
 		Example: `  podrun create secret generic db --from-file=password.txt --dry-run=client -o yaml`,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    grammar.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			d, err := f.read(c.Context(), c)
 			if err != nil {
@@ -433,11 +434,11 @@ func newSecretRegistry(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "docker-registry NAME --docker-username=USER --docker-password=PASSWORD --dry-run=client -o yaml",
 		Short: "Print a Secret with the credentials of a registry, for imagePullSecrets",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  grammar.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			s, err := r.Secret(given[0])
 			if err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			return f.createData(c, a, s, "secret", given[0])
 		},
@@ -461,16 +462,16 @@ func newSecretTLS(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tls NAME --cert=FILE --key=FILE --dry-run=client -o yaml",
 		Short: "Print a Secret with a certificate and its key",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  grammar.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {
 			certData, err := hostfile.ReadInput(c.Context(), cert, maxData)
 			keyData, keyErr := hostfile.ReadInput(c.Context(), key, maxData)
 			if err := errors.Join(err, keyErr); err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			s, err := generate.TLSSecret(given[0], certData, keyData)
 			if err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			return f.createData(c, a, s, "secret", given[0])
 		},

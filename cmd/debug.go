@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -55,7 +56,7 @@ not affect the pod's phase or exit code. It ends with the pod.`,
 	flags.StringVar(&f.target, "target", "", "share the process namespace of this `container`")
 	flags.StringVar(&f.policy, "image-pull-policy", "", "when to pull the image: Always, IfNotPresent or Never")
 	flags.StringToStringVar(&f.env, "env", nil, "set environment variables: `NAME=VALUE[,NAME=VALUE]`; repeatable")
-	flags.StringVar(&f.profile, "profile", profileGeneral, "security settings: "+strings.Join(debugProfiles, ", "))
+	flags.StringVar(&f.profile, "profile", grammar.ProfileGeneral, "security settings: "+strings.Join(grammar.DebugProfiles, ", "))
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "keep the container's standard input open and attach to the container")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; requires -i")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only the output of the container")
@@ -77,7 +78,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	}
 	debugged, err := f.ephemeral(command)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	r := a.renderer()
 	r.quiet = f.quiet
@@ -132,7 +133,7 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, 
 	if len(words) > 0 && (strings.HasPrefix(words[0], "node/") || words[0] == "node") {
 		return lookup.Ref{}, nil, problem.UsageError(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
 	}
-	refs, err := podRefs(words, true)
+	refs, err := grammar.PodRefs(words, true)
 	if err != nil {
 		return lookup.Ref{}, nil, err
 	}
@@ -154,7 +155,7 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, 
 		err = fmt.Errorf("--timeout=%s is negative", f.timeout)
 	}
 	if err != nil {
-		return lookup.Ref{}, nil, usage(c, err)
+		return lookup.Ref{}, nil, grammar.Usage(c, err)
 	}
 	return refs[0], command, nil
 }
@@ -174,7 +175,7 @@ func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, er
 		common.Env = append(common.Env, corev1.EnvVar{Name: name, Value: f.env[name]})
 	}
 	var err error
-	common.SecurityContext, err = debugProfile(f.profile)
+	common.SecurityContext, err = grammar.DebugProfile(f.profile)
 	return out, err
 }
 

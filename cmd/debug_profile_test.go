@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 // TestDebugProfiles compares with the result of k8s.io/kubectl v0.36.3
@@ -17,8 +19,8 @@ func TestDebugProfiles(t *testing.T) {
 		"netadmin":   `{"capabilities":{"add":["NET_ADMIN","NET_RAW"]}}`,
 		"sysadmin":   `{"privileged":true}`,
 	}
-	for _, name := range debugProfiles {
-		context, err := debugProfile(name)
+	for _, name := range grammar.DebugProfiles {
+		context, err := grammar.DebugProfile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +29,7 @@ func TestDebugProfiles(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", name, got, err, want[name])
 		}
 	}
-	if _, err := debugProfile("legacy"); err == nil || !strings.Contains(err.Error(), "not one of general") {
+	if _, err := grammar.DebugProfile("legacy"); err == nil || !strings.Contains(err.Error(), "not one of general") {
 		t.Errorf("legacy: %v", err)
 	}
 }

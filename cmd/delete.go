@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -169,9 +170,9 @@ func (r *renderer) noteStored(types []string) {
 
 // input returns the input of the operation, except for the objects of files and names of containers.
 func (f *deleteFlags) input(c *cobra.Command, a *app, given []string, kinds kindFilter, named []lookup.Ref) (run.DeleteInput, error) {
-	match, err := parseSelector(f.labels)
+	match, err := grammar.ParseSelector(f.labels)
 	if err != nil {
-		return run.DeleteInput{}, usage(c, err)
+		return run.DeleteInput{}, grammar.Usage(c, err)
 	}
 	in := run.DeleteInput{Options: f.DeleteOptions, Namespace: a.namespaceOrDefault("default"), Named: named, DryRun: f.dryRun != dryNone,
 		IgnoreMissing: f.ignoreMissing || len(named) == 0 && !c.Flags().Changed("ignore-not-found")}
@@ -246,15 +247,15 @@ func (a *app) printDryDelete(report run.Report) error {
 func (f *deleteFlags) check(c *cobra.Command, named []lookup.Ref) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
-		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
+		return grammar.Usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && !f.hasFiles():
 		return problem.UsageError(errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"), "use 'podrun delete NAME', or 'podrun delete --all' for all pods of the namespace; run 'podrun get' to list them")
 	case f.graceSeconds < -1:
-		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
+		return grammar.Usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
-		return usage(c, errors.New("--force kills immediately and cannot be used with a --grace-period other than 0"))
+		return grammar.Usage(c, errors.New("--force kills immediately and cannot be used with a --grace-period other than 0"))
 	case f.now && (f.force || f.graceSeconds >= 0):
-		return usage(c, errors.New("--now cannot be used with --force or --grace-period"))
+		return grammar.Usage(c, errors.New("--now cannot be used with --force or --grace-period"))
 	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
 		return problem.UsageError(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
@@ -54,13 +55,13 @@ of its values.`,
 }
 
 func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) error {
-	refs, err := podRefs(given, false)
+	refs, err := grammar.PodRefs(given, false)
 	if err != nil {
 		return err
 	}
-	match, err := parseSelector(f.selector)
+	match, err := grammar.ParseSelector(f.selector)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	r := &renderer{w: a.streams.Err}
 	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)

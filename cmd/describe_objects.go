@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
@@ -20,9 +21,9 @@ import (
 
 // describeObjects describes the selected objects.
 func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) error {
-	match, err := parseSelector(f.selector)
+	match, err := grammar.ParseSelector(f.selector)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	r := &renderer{w: a.streams.Err}
 	engine, closeAll, err := a.engine(c.Context(), r, ownruntime.Reads)

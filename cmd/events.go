@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -51,7 +52,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	if f.of != "" {
 		given = append(given, f.of)
 	}
-	refs, err := podRefs(given, false)
+	refs, err := grammar.PodRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -59,13 +60,13 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 		return err
 	}
 	if f.watch && a.output == "yaml" {
-		return usage(c, errors.New("--watch prints a table, names or, with -o json or jsonl, one object per line"))
+		return grammar.Usage(c, errors.New("--watch prints a table, names or, with -o json or jsonl, one object per line"))
 	}
 	for i, t := range f.types {
 		if f.types[i] = event.Normal; strings.EqualFold(t, event.Warning) {
 			f.types[i] = event.Warning
 		} else if !strings.EqualFold(t, event.Normal) {
-			return usage(c, fmt.Errorf("--types: %q is neither Normal nor Warning", t))
+			return grammar.Usage(c, fmt.Errorf("--types: %q is neither Normal nor Warning", t))
 		}
 	}
 	settings, notes, err := a.settings.settings()
@@ -74,7 +75,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	}
 	r := &renderer{w: a.streams.Err}
 	a.warnAbout(r, notes)
-	named, missing := resolve(settings.Layout(), a.namespaceRead(f.allNamespaces), refs)
+	named, missing := grammar.Resolve(settings.Layout(), a.namespaceRead(f.allNamespaces), refs)
 	if missing != nil {
 		return missing
 	}

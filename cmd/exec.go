@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -69,9 +70,9 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	case dash < 0 || dash == len(given):
 		return problem.UsageError(errors.New("give a command after the pod's name and --"), "use 'podrun exec -it "+shellword.Quote(given[0])+" -- sh' for a shell")
 	case f.timeout < 0:
-		return usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
+		return grammar.Usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
 	}
-	named, err := podRefs(given[:dash], true)
+	named, err := grammar.PodRefs(given[:dash], true)
 	if err != nil {
 		return err
 	}
@@ -79,10 +80,10 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return problem.UsageError(errors.New("give one pod name before --, not 2"), "for a container of the pod, use 'podrun exec "+shellword.Quote(given[0])+" -c "+shellword.Quote(given[1])+" -- "+shellword.Join(given[dash:])+"'")
 	}
 	if len(named) != 1 {
-		return usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
+		return grammar.Usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
 	}
-	if a.dashAdded && !a.quiet { // kubectl's deprecation
-		a.printColored("warning: 'exec POD COMMAND' is deprecated, as in kubectl: use 'podrun " + shellword.Join(a.typed) + "'\n")
+	if a.line.DashAdded && !a.quiet { // kubectl's deprecation
+		a.printColored("warning: 'exec POD COMMAND' is deprecated, as in kubectl: use 'podrun " + shellword.Join(a.line.Typed) + "'\n")
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {

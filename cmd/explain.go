@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/fielddoc"
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -23,7 +24,7 @@ explain does not require a cluster. It prints the documentation of Kubernetes ` 
 		Example: `  podrun explain pod
   podrun explain pod.spec.containers.lifecycle
   podrun explain pod.spec.volumes --recursive`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: grammar.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error { return a.explain(given[0], recursive) },
 	}
 	c.Flags().BoolVar(&recursive, "recursive", false, "print all nested fields, without descriptions")
@@ -75,7 +76,7 @@ func closestField(e *fielddoc.UnknownError) string {
 			return known
 		}
 	}
-	return closestName(e.Field, e.Known)
+	return grammar.ClosestName(e.Field, e.Known)
 }
 
 // unknownKind returns the error for a kind that podrun does not read.
@@ -85,7 +86,7 @@ func unknownKind(name string) error {
 		all, words = append(all, k.Names[1]), append(words, k.Names[:2]...)
 	}
 	err := fmt.Errorf("podrun does not support the kind %q", name)
-	if like := closestName(strings.ToLower(name), words); like != "" {
+	if like := grammar.ClosestName(strings.ToLower(name), words); like != "" {
 		err = fmt.Errorf("%w (did you mean %s?)", err, like)
 	}
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "supported kinds: " + strings.Join(all, ", ")}

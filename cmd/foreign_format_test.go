@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 func TestForeignFlagHints(t *testing.T) {
@@ -24,19 +25,19 @@ func TestForeignFlagHints(t *testing.T) {
 	} {
 		a := newApp(Streams{})
 		root := newRoot(a)
-		a.typed = strings.Split(line, " ")
+		a.line.Typed = strings.Split(line, " ")
 		flag := ""
-		for i, word := range a.typed {
-			a.typed[i] = strings.ReplaceAll(word, "_", " ")
+		for i, word := range a.line.Typed {
+			a.line.Typed[i] = strings.ReplaceAll(word, "_", " ")
 			if name := strings.TrimLeft(word, "-"); name != word && flag == "" && name != "o" && name != "it" && name != "c" {
 				flag, _, _ = strings.Cut(name, "=")
 			}
 		}
-		c, _, err := root.Find(a.typed[:1])
+		c, _, err := root.Find(a.line.Typed[:1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := exit.HintFor(a.unknownFlag(c, flag, errors.New("unknown"))); got != want {
+		if got := exit.HintFor(a.line.UnknownFlag(c, flag, errors.New("unknown"))); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -73,7 +74,7 @@ func TestDockerFlags(t *testing.T) {
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], "_", " ")
 		}
-		got, err := translate(newRoot(newApp(Streams{})), words)
+		got, err := grammar.Translate(newRoot(newApp(Streams{})), words)
 		if text := strings.ReplaceAll(strings.Join(got, " "), "table ", "table_"); err != nil || strings.ReplaceAll(text, "json .", "json_.") != want {
 			t.Errorf("%s: %q, %v, want %q", line, text, err, want)
 		}

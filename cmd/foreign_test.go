@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -63,7 +64,7 @@ func TestTranslate(t *testing.T) {
 		"frobnicate -f x": `error: "frobnicate" is not a command of podrun`,
 		"stpo web":        `error: "stpo" is not a command of podrun (did you mean stop?)`,
 	} {
-		got, err := translate(newRoot(newApp(Streams{})), strings.Fields(line))
+		got, err := grammar.Translate(newRoot(newApp(Streams{})), strings.Fields(line))
 		text := strings.Join(got, " ")
 		if err != nil {
 			text = "error: " + err.Error()
@@ -79,11 +80,11 @@ func TestOtherTool(t *testing.T) {
 		"crictl ps -a":          "omit crictl: 'podrun ps -a'",
 		"kubectl get pods":      "omit kubectl: 'podrun get pods'",
 		"docker":                "omit docker: 'podrun --help' lists the commands of podrun",
-		"docker build .":        noBuild,
-		"podman rename a b":     useManifest,
+		"docker build .":        grammar.NoBuild,
+		"podman rename a b":     grammar.UseManifest,
 		"docker exec web sh -c": "omit docker: 'podrun exec web sh -c'",
 	} {
-		_, err := translate(newRoot(newApp(Streams{})), strings.Fields(line))
+		_, err := grammar.Translate(newRoot(newApp(Streams{})), strings.Fields(line))
 		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Hint != want && !strings.HasPrefix(e.Hint, want[:20]) {
 			t.Errorf("%q: %v, want the hint %q", line, err, want)
 		}
@@ -99,15 +100,15 @@ func TestFormatHint(t *testing.T) {
 	} {
 		a := newApp(Streams{})
 		root := newRoot(a)
-		a.typed = strings.Fields(line)
-		for i := range a.typed {
-			a.typed[i] = strings.ReplaceAll(a.typed[i], "_", " ")
+		a.line.Typed = strings.Fields(line)
+		for i := range a.line.Typed {
+			a.line.Typed[i] = strings.ReplaceAll(a.line.Typed[i], "_", " ")
 		}
-		c, _, err := root.Find(a.typed[:1])
+		c, _, err := root.Find(a.line.Typed[:1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := exit.HintFor(a.unknownFlag(c, "format", errors.New("unknown"))); !strings.HasPrefix(got, want) {
+		if got := exit.HintFor(a.line.UnknownFlag(c, "format", errors.New("unknown"))); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -134,17 +135,17 @@ func TestTranslateRequest(t *testing.T) {
 // not have.
 func TestForeignNames(t *testing.T) {
 	root := newRoot(newApp(Streams{}))
-	for name := range sameAs {
-		if isCommandName(root, name) || useInstead[name] != "" {
+	for name := range grammar.SameAs {
+		if grammar.IsCommandName(root, name) || grammar.UseInstead[name] != "" {
 			t.Errorf("%s occurs in two tables", name)
 		}
 	}
-	for name := range useInstead {
+	for name := range grammar.UseInstead {
 		if c, _, err := root.Find(strings.Fields(name)); err == nil && c.IsAvailableCommand() && c.CommandPath() == "podrun "+name {
 			t.Errorf("podrun has the command %s", name)
 		}
 	}
-	for key := range foreignFlags {
+	for key := range grammar.ForeignFlags {
 		words := strings.Fields(key)
 		flag := words[len(words)-1]
 		c, _, err := root.Find(words[:len(words)-1])
@@ -166,14 +167,14 @@ func TestLikely(t *testing.T) {
 		"aply": "apply", "appply": "apply", "aplpy": "apply", "delte": "delete", "log": "", "exce": "exec", "strat": "start", "sotp": "stop",
 		"edit": "", "top": "", "set": "", "wai": "", "weit": "wait", "apply": "", "rstart": "restart", "": "", "zzzz": "",
 	} {
-		if got := closestName(typed, names); got != want {
+		if got := grammar.ClosestName(typed, names); got != want {
 			t.Errorf("likely(%q) = %q, want %q", typed, got, want)
 		}
 	}
-	if got := closestName("starp", []string{"start", "stare"}); got != "" {
+	if got := grammar.ClosestName("starp", []string{"start", "stare"}); got != "" {
 		t.Errorf("%q is suggested, although another name is equally likely", got)
 	}
-	if !slices.Contains(names, closestName("describ", names)) {
+	if !slices.Contains(names, grammar.ClosestName("describ", names)) {
 		t.Error("describ")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -30,7 +31,7 @@ podrun removes only objects that are marked as created by podrun. If another obj
 looks like a leftover, gc lists it with the reason why podrun keeps it.`,
 		Example: `  podrun gc --dry-run
   podrun gc -o json`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return a.runGC(c, o) },
 	}
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "print what gc would remove, and remove nothing")

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -103,7 +104,7 @@ output also contains the ConfigMaps, Secrets and claims of the pods.
 }
 
 func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
-	refs, err := podRefs(given, false)
+	refs, err := grammar.PodRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -111,22 +112,22 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	matchFields, err := parseFieldSelector(f.fieldSelector)
+	matchFields, err := grammar.ParseFieldSelector(f.fieldSelector)
 	if err != nil {
 		return err
 	}
 	watching := f.watch || f.watchOnly
 	switch {
 	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(refs) > 0):
-		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
+		return grammar.Usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
 	case watching && f.fieldSelector != "":
 		return problem.UsageError(errors.New("--field-selector cannot be used with --watch"), "use -l SELECTOR, or filter the output: 'podrun get --watch -o json | jq .'")
 	case watching && f.references:
-		return usage(c, errors.New("--with-references cannot be used with --watch"))
+		return grammar.Usage(c, errors.New("--with-references cannot be used with --watch"))
 	case watching && (a.output == "yaml" || byTemplate != nil || f.sortBy != ""):
-		return usage(c, errors.New("--watch prints a table, names or, with -o json, one object per line, and does not sort"))
+		return grammar.Usage(c, errors.New("--watch prints a table, names or, with -o json, one object per line, and does not sort"))
 	case f.sources && byTemplate != nil:
-		return usage(c, errors.New("--sources prints a table, json or yaml"))
+		return grammar.Usage(c, errors.New("--sources prints a table, json or yaml"))
 	case f.sources:
 		return a.getSources(c.Context())
 	}
@@ -157,7 +158,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	}
 	if f.sortBy != "" {
 		if err := view.SortPods(shown, f.sortBy); err != nil {
-			return usage(c, fmt.Errorf("--sort-by: %w", err))
+			return grammar.Usage(c, fmt.Errorf("--sort-by: %w", err))
 		}
 	}
 	single := len(refs) == 1 && len(shown) == 1
@@ -198,7 +199,7 @@ func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter
 	if f.references && a.output != "json" && a.output != "yaml" {
 		return nil, nil, problem.UsageError(errors.New("--with-references requires -o json or -o yaml"), "add -o yaml")
 	}
-	match, err = parseSelector(f.selector)
+	match, err = grammar.ParseSelector(f.selector)
 	return byTemplate, match, err
 }
 
@@ -214,7 +215,7 @@ func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Node, messa
 // readPods reads the pods of the namespace, or the named pods (podRefs). Missing joins the
 // errors for named pods that do not exist; readPods returns the other pods in any case.
 func (a *app) readPods(ctx context.Context, e *run.Node, allNamespaces bool, refs []lookup.Ref) (pods []corev1.Pod, missing, err error) {
-	named, missing := resolve(e.Layout(), a.namespaceRead(allNamespaces), refs)
+	named, missing := grammar.Resolve(e.Layout(), a.namespaceRead(allNamespaces), refs)
 	if len(refs) > 0 && len(named) == 0 {
 		return nil, missing, nil
 	}
@@ -258,8 +259,8 @@ func (a *app) findPods(ctx context.Context, e *run.Node, allNamespaces bool, nam
 // returns the error for a selection without pods. If name is the name of another resource type,
 // notFound returns the error of notPods.
 func notFound(name string) error {
-	if instead(name) != "" {
-		return notPods(name)
+	if grammar.Instead(name) != "" {
+		return grammar.NotPods(name)
 	}
 	if name == "" {
 		return &problem.Error{Kind: problem.Failed, Err: errors.New("no pods match the selection"), Hint: "run 'podrun get -A' to list all pods"}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lookup"
@@ -39,7 +40,7 @@ func claimNames(given []string) (names []string, ok bool) {
 // getClaims prints the claims that have directories.
 func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
 	if f.watch || f.watchOnly || f.sources || f.selector != "" || f.sortBy != "" || len(f.labels) > 0 || f.showLabels {
-		return usage(c, errors.New("get pvc accepts only names, -A, -n, -o and --no-headers"))
+		return grammar.Usage(c, errors.New("get pvc accepts only names, -A, -n, -o and --no-headers"))
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name", "wide"); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -57,7 +58,7 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 	}
 	for _, name := range given[1:] {
 		if strings.Contains(name, "/") {
-			return selection{}, false, namesError(fmt.Errorf("%q already has a type", name), "omit "+shellword.Quote(given[0])+", or the type in "+shellword.Quote(name))
+			return selection{}, false, grammar.NamesError(fmt.Errorf("%q already has a type", name), "omit "+shellword.Quote(given[0])+", or the type in "+shellword.Quote(name))
 		}
 		for _, kind := range s.kinds {
 			s.refs = append(s.refs, lookup.Ref{Kind: kind, Name: name})
@@ -69,7 +70,7 @@ func parseSelection(given []string) (s selection, ok bool, err error) {
 
 // kindOf returns the kind of a type's name, Pod included, or "".
 func kindOf(word string) string {
-	if isPodType(word) {
+	if grammar.IsPodType(word) {
 		return apikind.Pod
 	}
 	if t := apikind.Of(word); t != nil {
@@ -98,7 +99,7 @@ func kindsOf(list string) (kinds []string, err error) {
 		}
 	}
 	if claims {
-		return nil, namesError(errors.New("pvc cannot be combined with other types"), "run 'podrun get pvc' to list claims, and a second 'podrun get' for the other types")
+		return nil, grammar.NamesError(errors.New("pvc cannot be combined with other types"), "run 'podrun get pvc' to list claims, and a second 'podrun get' for the other types")
 	}
 	return kinds, nil
 }
@@ -112,7 +113,7 @@ func notInList(word string, words []string) error {
 			rest = append(rest, other)
 		}
 	}
-	hint := instead(word)
+	hint := grammar.Instead(word)
 	if len(rest) > 0 {
 		other := "run 'podrun get " + strings.Join(rest, ",") + "' for the other types"
 		if hint != "" {
@@ -120,7 +121,7 @@ func notInList(word string, words []string) error {
 		}
 		hint = other
 	}
-	return namesError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, Services, EndpointSlices, ConfigMaps and Secrets", word), hint)
+	return grammar.NamesError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, Services, EndpointSlices, ConfigMaps and Secrets", word), hint)
 }
 
 // found is an object that get prints.
@@ -142,14 +143,14 @@ type found struct {
 // watchOfPods returns the command line with pods in place of workloads, in quotation marks. A workload's pod has its
 // name.
 func (a *app) watchOfPods() string {
-	for i, word := range a.typed {
+	for i, word := range a.line.Typed {
 		kind, name, ok := strings.Cut(word, "/")
 		switch {
 		case apikind.WorkloadKind(kind) == "" && word != "all":
 		case ok:
-			return a.withWords(i, i+1, "pod/"+name)
+			return a.line.WithWords(i, i+1, "pod/"+name)
 		default:
-			return a.withWords(i, i+1, "pods")
+			return a.line.WithWords(i, i+1, "pods")
 		}
 	}
 	return "'podrun get pods -w'"
@@ -181,7 +182,7 @@ func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 	}
 	objects = slices.DeleteFunc(objects, func(o found) bool { return !match(o.meta.GetLabels()) })
 	if err := sortObjects(objects, s, f.sortBy); err != nil {
-		return usage(c, fmt.Errorf("--sort-by: %w", err))
+		return grammar.Usage(c, fmt.Errorf("--sort-by: %w", err))
 	}
 	if len(objects) == 0 && (missing != nil || f.ignoreMissing && len(s.refs) > 0) {
 		return missing

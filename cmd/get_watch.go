@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
@@ -132,7 +133,7 @@ func (a *app) getSources(ctx context.Context) error {
 // watch prints pods, and then their changes until a signal arrives. On a terminal, it shows them
 // in a live view.
 func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Node, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
-	named, missing := resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)
+	named, missing := grammar.Resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)
 	if missing != nil {
 		return missing
 	}
@@ -140,8 +141,8 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Node, messages *h
 		if f.allNamespaces || lookup.IsStored(engine.Layout(), a.namespaceOrDefault("default"), name) {
 			continue
 		}
-		if instead(name) != "" {
-			return notPods(name)
+		if grammar.Instead(name) != "" {
+			return grammar.NotPods(name)
 		}
 		fmt.Fprintf(messages, "pod %s: not found: waiting until it is created\n", name)
 	}

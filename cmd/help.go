@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 // commandGroups are the commands in the order of the help and of README.md.
@@ -38,7 +40,7 @@ func newOptions(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
 		Short: "List the global flags, which all commands accept",
-		Args:  args(cobra.NoArgs),
+		Args:  grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(c.OutOrStdout(), "All commands accept these flags:\n\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(a.helpWidth()))
 			return err
@@ -111,7 +113,7 @@ func groupedCommands(w io.Writer, root *cobra.Command) {
 		fmt.Fprintf(w, "\n%s:\n", strings.ToUpper(g.title[:1])+g.title[1:])
 		for _, name := range g.commands {
 			grouped = append(grouped, name)
-			if c := named(root, name); c != nil {
+			if c := grammar.Named(root, name); c != nil {
 				fmt.Fprintf(w, "  %-*s %s\n", c.NamePadding(), name, c.Short)
 			}
 		}

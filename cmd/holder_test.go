@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 // TestHolderName checks that lock files and owner records, which outlive a command, contain nothing
@@ -34,7 +36,7 @@ func TestHolderName(t *testing.T) {
 		a := newApp(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 		args := strings.Fields(line)
 		root := newRootFor(a, args)
-		args, err := translate(root, args)
+		args, err := grammar.Translate(root, args)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue

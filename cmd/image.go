@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -23,7 +24,7 @@ func newImage(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
 		Short: "Show, pull and remove the runtime's images",
-		Args:  args(knownCommand),
+		Args:  grammar.Args(grammar.KnownCommand),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newImageList(a), newImagePull(a), newImageRemove(a), newImagePrune(a), newImageLoad(a), newImageSave(a))
@@ -63,7 +64,7 @@ images' does. The fields are {{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and
 		Example: `  podrun image ls
   podrun image ls 'registry.example.com/*'
   podrun image ls --format 'table {{.Repository}}\t{{.Tag}}\t{{.Size}}'`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: grammar.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, patterns []string) error { return a.runImageList(c, f, patterns) },
 	}
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json, yaml or name")
@@ -81,7 +82,7 @@ func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []strin
 	var format *view.ImageFormat
 	switch {
 	case f.format != "" && a.output != "":
-		return usage(c, errors.New("--format and -o cannot be used together"))
+		return grammar.Usage(c, errors.New("--format and -o cannot be used together"))
 	case f.format != "":
 		var err error
 		if format, err = view.ParseImageFormat(f.format); err != nil {
@@ -150,7 +151,7 @@ func newImagePull(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull IMAGE...",
 		Short: "Pull images in parallel, using this host's credentials",
-		Args:  args(cobra.MinimumNArgs(1)),
+		Args:  grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 				return err
@@ -195,7 +196,7 @@ With --force, it removes them, and an ID removes all names. A runtime other than
 containerd can only remove an image with all its names, which also requires --force.`,
 		Example: `  podrun image rm busybox:1.36
   podrun image rm --force 6fd955f66c23`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.withEngine(c.Context(), ownruntime.Acts, func(ctx context.Context, e *run.Node) error {
 				removed, err := imagestore.Remove(ctx, e, names, force)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
@@ -29,7 +30,7 @@ removes them.`,
 		Example: `  podrun image prune
   podrun image prune --all --dry-run
   podrun image prune --all --force`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			use := ownruntime.Acts
 			if f.dryRun {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
@@ -30,7 +31,7 @@ Without -o, podrun writes the archive to stdout, but not to a terminal.`,
 		Example: `  podrun image save busybox:1.36 -o busybox.tar
   podrun image save busybox:1.36 nginx:1.27 | gzip > images.tar.gz
   podrun image save busybox:1.36 | ssh HOST podrun image load -`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			switch format {
 			case "", "docker-archive", "oci-archive":

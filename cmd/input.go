@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -25,7 +26,7 @@ import (
 
 // inputFlags are the flags of commands that read manifests.
 type inputFlags struct {
-	objectFlags
+	grammar.ObjectFlags
 	files         []string
 	kustomize     string // a directory
 	validate      string
@@ -54,7 +55,7 @@ type inputFlags struct {
 func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; repeatable")
 	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization to build and read")
-	f.objectFlags.add(set)
+	f.ObjectFlags.Add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Ingress, RBAC and similar kinds are always skipped")
 	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "skip objects of all kinds that podrun does not use, except those that restrict pods")
@@ -109,7 +110,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
 	warn(f.notes)
-	sources, err := f.read(ctx, a, slices.Concat(expandFiles(names), f.configMaps, f.secrets))
+	sources, err := f.read(ctx, a, slices.Concat(expandFiles(names), f.ConfigMaps, f.Secrets))
 	if err != nil && (!f.continueOnError || len(sources) == 0) {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	if err != nil {
 		return nil, err
 	}
-	return objects, f.addClaims(c, objects, settings.Claims)
+	return objects, f.AddClaims(c, objects, settings.Claims)
 }
 
 // isRedirected reports whether standard input is a file, as in podrun apply < FILE. Without the

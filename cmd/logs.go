@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -81,13 +82,13 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	}
 	if container != "" {
 		if f.container != "" {
-			return usage(c, errors.New("the container is given both as an argument and with -c"))
+			return grammar.Usage(c, errors.New("the container is given both as an argument and with -c"))
 		}
 		f.container = container
 	}
 	opts, err := f.options(time.Now())
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
 	if err != nil {
@@ -106,7 +107,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	case err != nil:
 		return err
 	case f.selector != "" && f.follow && len(logs) > f.maxRequests:
-		return usage(c, fmt.Errorf("these pods have %d logs, but podrun follows at most %d: increase --max-log-requests", len(logs), f.maxRequests))
+		return grammar.Usage(c, fmt.Errorf("these pods have %d logs, but podrun follows at most %d: increase --max-log-requests", len(logs), f.maxRequests))
 	}
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
 }
@@ -119,16 +120,16 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 	case f.selector != "" && len(given) > 0:
 		return nil, problem.UsageError(errors.New("-l cannot be used with names"), "omit "+shellword.Join(given)+", or -l")
 	case len(given) > 3:
-		return nil, usage(c, fmt.Errorf("%d names are given: specify one pod and at most one container", len(given)))
+		return nil, grammar.Usage(c, fmt.Errorf("%d names are given: specify one pod and at most one container", len(given)))
 	case f.maxRequests < 1:
-		return nil, usage(c, errors.New("--max-log-requests must be at least 1"))
+		return nil, grammar.Usage(c, errors.New("--max-log-requests must be at least 1"))
 	}
 	if f.selector != "" && !c.Flags().Changed("tail") {
 		f.tail = selectedTail
 	}
-	match, err := parseSelector(f.selector)
+	match, err := grammar.ParseSelector(f.selector)
 	if err != nil {
-		return nil, usage(c, err)
+		return nil, grammar.Usage(c, err)
 	}
 	return match, nil
 }
@@ -228,10 +229,10 @@ func (f *logsFlags) names(given []string) (pod lookup.Ref, container string, err
 		return lookup.Ref{}, "", nil // -l selects the pods
 	}
 	named := given[:1]
-	if len(given) > 1 && (isPodType(given[0]) || instead(given[0]) != "") {
+	if len(given) > 1 && (grammar.IsPodType(given[0]) || grammar.Instead(given[0]) != "") {
 		named = given[:2]
 	}
-	refs, err := podRefs(named, true)
+	refs, err := grammar.PodRefs(named, true)
 	if err != nil {
 		return lookup.Ref{}, "", err
 	}
@@ -241,7 +242,7 @@ func (f *logsFlags) names(given []string) (pod lookup.Ref, container string, err
 	case 1:
 		return refs[0], rest[0], nil
 	}
-	return lookup.Ref{}, "", namesError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
+	return lookup.Ref{}, "", grammar.NamesError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
 }
 
 func (f *logsFlags) options(now time.Time) (podlog.Options, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -39,7 +40,7 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 			kind := change.PatchType(strings.ToLower(kind))
 			switch {
 			case patch != "" && file != "":
-				return usage(c, errors.New("cannot specify --patch and --patch-file together"))
+				return grammar.Usage(c, errors.New("cannot specify --patch and --patch-file together"))
 			case patch == "" && file == "":
 				return problem.UsageError(errors.New("must specify --patch or --patch-file containing the contents of the patch"), "write -p '{\"spec\":…}'")
 			case kind != change.Strategic && kind != change.Merge && kind != change.JSON:
@@ -49,7 +50,7 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 			if file != "" {
 				var err error
 				if data, err = hostfile.ReadInput(c.Context(), file, maxPatch); err != nil {
-					return usage(c, fmt.Errorf("--patch-file: %w", err))
+					return grammar.Usage(c, fmt.Errorf("--patch-file: %w", err))
 				}
 			}
 			data, err := podPatch(kind, data)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -41,13 +42,13 @@ func parseSelected(given []string, several bool) (kinds kindFilter, named []look
 	}
 	for _, kind := range kinds {
 		if t := apikind.Of(kind); t != nil && (t.Referred() || t.Network() && !strings.EqualFold(given[0], "all")) {
-			return nil, nil, notPods(t.Names[0])
+			return nil, nil, grammar.NotPods(t.Names[0])
 		}
 	}
 	if err != nil || len(kinds) > 0 {
 		return kinds, nil, err
 	}
-	named, err = podRefs(given, false)
+	named, err = grammar.PodRefs(given, false)
 	return nil, named, err
 }
 
@@ -87,8 +88,8 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	case !several && len(named) == 0:
 		return problem.UsageError(errors.New("specify pods by name, -l SELECTOR or --all"), "use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all pods of the namespace; run 'podrun get' to list them")
 	}
-	if f.match, err = parseSelector(f.selector); err != nil {
-		return usage(c, err)
+	if f.match, err = grammar.ParseSelector(f.selector); err != nil {
+		return grammar.Usage(c, err)
 	}
 	f.kinds, f.named = kinds, named
 	return nil
@@ -110,7 +111,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Node, goneIsFine bo
 	var missing error
 	f.workloads = map[string]lookup.Ref{}
 	for _, ref := range refs {
-		names, err := resolve(e.Layout(), namespace, []lookup.Ref{ref})
+		names, err := grammar.Resolve(e.Layout(), namespace, []lookup.Ref{ref})
 		missing = errors.Join(missing, err)
 		for _, name := range names {
 			selectors = append(selectors, lookup.Selector{Namespace: namespace, Names: []string{name}})

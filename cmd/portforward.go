@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -46,7 +47,7 @@ ends when the pod is deleted.`,
 }
 
 func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error {
-	if len(given) > 2 && isPodType(given[0]) {
+	if len(given) > 2 && grammar.IsPodType(given[0]) {
 		given = given[1:]
 	}
 	if len(given) < 2 {
@@ -63,7 +64,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	var named lookup.Ref
 	if !isService {
 		var err error
-		if named, err = podRef(given[0]); err != nil {
+		if named, err = grammar.PodRef(given[0]); err != nil {
 			return err
 		}
 	}
@@ -77,7 +78,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	}
 	for _, address := range addresses {
 		if address != "localhost" && net.ParseIP(address) == nil {
-			return usage(c, fmt.Errorf("--address: %q is neither an IP address nor localhost", address))
+			return grammar.Usage(c, fmt.Errorf("--address: %q is neither an IP address nor localhost", address))
 		}
 	}
 	o.Listening = func(local net.Addr, remote int) {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
@@ -33,7 +34,7 @@ func newRollout(a *app) *cobra.Command {
 		Long: `Show earlier definitions of pods, return to one of them, recreate pods, and wait until
 pods are ready. podrun keeps the last five definitions of each pod until the pod is
 deleted.`,
-		Args: args(knownCommand),
+		Args: grammar.Args(grammar.KnownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newRolloutHistory(a), newRolloutRestart(a), newRolloutStatus(a), newRolloutUndo(a))
@@ -77,7 +78,7 @@ ConfigMap or Secret to which both definitions refer keeps its current data.`,
   podrun rollout undo web --to-revision=2`,
 		RunE: func(c *cobra.Command, given []string) error {
 			if revision < 0 {
-				return usage(c, fmt.Errorf("--to-revision=%d: a revision is a positive number", revision))
+				return grammar.Usage(c, fmt.Errorf("--to-revision=%d: a revision is a positive number", revision))
 			}
 			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 				return err
@@ -167,7 +168,7 @@ annotation kubernetes.io/change-cause of the definition.`,
   podrun rollout history web --revision=2`,
 		RunE: func(c *cobra.Command, given []string) error {
 			if revision < 0 {
-				return usage(c, fmt.Errorf("--revision=%d: a revision is a positive number", revision))
+				return grammar.Usage(c, fmt.Errorf("--revision=%d: a revision is a positive number", revision))
 			}
 			f.dryRun = dryNone
 			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
@@ -59,10 +60,7 @@ type app struct {
 	// holder describes this invocation in locks, so that other podrun processes can name it
 	// (holderName).
 	holder string
-	// typed are the arguments after translate has converted them to commands and flags of podrun.
-	// dashAdded is set if translate added the -- of exec.
-	typed     []string
-	dashAdded bool
+	line   grammar.Line
 	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
 	// stored returns the pods of the root directory; it is nil until the command has an engine.
@@ -107,10 +105,10 @@ func Main(parent context.Context, args []string, streams Streams, version string
 		args = translateRequest(root, args)
 	}
 	given := args
-	args, err := translate(root, given)
-	a.typed, a.dashAdded = args, slices.Contains(args, "--") && !slices.Contains(given, "--")
+	args, err := grammar.Translate(root, given)
+	a.line.Typed, a.line.DashAdded = args, slices.Contains(args, "--") && !slices.Contains(given, "--")
 	if err != nil {
-		a.typed = given
+		a.line.Typed = given
 	}
 	if err == nil {
 		root.SetArgs(args)
@@ -213,8 +211,8 @@ func newRootFor(a *app, args []string) *cobra.Command {
 	} else {
 		addAllCommands(root, a)
 	}
-	addIgnoredFlags(root)
-	acceptQuiet(root)
+	grammar.AddIgnoredFlags(root)
+	grammar.AcceptQuiet(root)
 	return root
 }
 
@@ -242,7 +240,7 @@ from the same YAML that a cluster accepts.`,
 			return a.loadSettings(c)
 		},
 		// Cobra's own check of the command's name would not cause the exit code of a usage error.
-		Args: args(knownCommand),
+		Args: grammar.Args(grammar.KnownCommand),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version {
 				return a.printVersion(a.versionInfo())
@@ -261,7 +259,7 @@ func (a *app) prepareRoot(root *cobra.Command) {
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
 	root.SetErr(a.streams.Err)
-	root.SetFlagErrorFunc(a.flagError)
+	root.SetFlagErrorFunc(a.line.FlagError)
 	root.SetUsageFunc(a.helpUsage)
 	a.addGlobalFlags(root.PersistentFlags())
 }
@@ -306,47 +304,9 @@ func (a *app) useSettings(c *cobra.Command) error {
 	}
 	a.namespace, a.verbose, a.allowKubelet, a.color = s.Namespace, s.Verbose, s.AllowKubelet, s.Color
 	if err := view.CheckColor(a.color); err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	return nil
-}
-
-// usage wraps err in a usage error, unless err already is a usage error with a hint.
-func usage(c *cobra.Command, err error) error {
-	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Usage && e.Hint != "" {
-		return err
-	}
-	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
-}
-
-// args wraps a check of positional arguments, so that podrun exits with 120 if it fails.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, given []string) error {
-		if err := check(c, given); err != nil {
-			return argsError(c, given, err)
-		}
-		return nil
-	}
-}
-
-// argsError returns the usage error for positional arguments that a check of cobra rejected. The hint is the form of
-// the command, with its first example.
-func argsError(c *cobra.Command, given []string, err error) error {
-	if _, ok := errors.AsType[*unknownWord](err); ok {
-		return usage(c, err)
-	}
-	form := c.UseLine()
-	if !c.DisableFlagsInUseLine {
-		form = strings.TrimSuffix(form, " [flags]")
-	}
-	hint := "use '" + form + "'"
-	if example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n"); example != "" && example != form {
-		hint += ", for example '" + example + "'"
-	}
-	if len(given) == 0 {
-		return problem.UsageError(errors.New("arguments are missing"), hint)
-	}
-	return problem.UsageError(fmt.Errorf("wrong number of arguments: %d", len(given)), hint)
 }
 
 // printError writes one error as text: one line per problem, then the hint.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -109,29 +110,29 @@ const runPullLimit = 10 * time.Minute
 
 // detached returns the command line of run with -d, in quotation marks.
 func (a *app) detached() string {
-	at := slices.Index(a.typed, "run") + 1
-	return a.withWords(at, at, "-d")
+	at := slices.Index(a.line.Typed, "run") + 1
+	return a.line.WithWords(at, at, "-d")
 }
 
 // check validates the values of flags.
 func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if _, err := lifecycle.ParseExitPolicy(f.policy); err != nil {
-		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
+		return grammar.Usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
 	if f.generated != nil && f.PodFlags.Restart == corev1.RestartPolicyAlways {
 		return problem.UsageError(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "to start the pod in the background, use "+a.detached()+"; or use --restart=OnFailure")
 	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
-		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
+		return grammar.Usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
 	}
 	if err := checkOutput(a.output, "json", "yaml", outputGitHub, "junit=FILE"); err != nil {
 		return err
 	}
 	if (f.stdin || f.tty) && (f.outputs != outputFlag{}) {
-		return usage(c, errors.New("-i and -t cannot be used with -o"))
+		return grammar.Usage(c, errors.New("-i and -t cannot be used with -o"))
 	}
 	if f.tty && f.logFile != "" {
-		return usage(c, errors.New("-t and --log-file cannot be used together: podrun does not log the output of a terminal"))
+		return grammar.Usage(c, errors.New("-t and --log-file cannot be used together: podrun does not log the output of a terminal"))
 	}
 	return nil
 }
@@ -140,7 +141,7 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 // image, prepare creates the pod.
 func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []string, err error) {
 	if f.keep && c.Flags().Changed("rm") && f.remove {
-		return nil, usage(c, errors.New("--keep and --rm contradict each other"))
+		return nil, grammar.Usage(c, errors.New("--keep and --rm contradict each other"))
 	}
 	f.remove = f.remove && !f.keep
 	if f.env, err = readEnv(c.Context(), c, f.envFiles, f.envPairs); err != nil {
@@ -161,7 +162,7 @@ func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []str
 	if f.restart != "" {
 		policy, err := restartPolicy(f.restart)
 		if err != nil {
-			return nil, usage(c, err)
+			return nil, grammar.Usage(c, err)
 		}
 		f.restartPolicy = string(policy)
 	}
@@ -176,7 +177,7 @@ func (f *runFlags) checkNamed(c *cobra.Command, named []string) error {
 			"set the container's command in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellword.Join(named[dash:])+"'")
 	}
 	for _, name := range named {
-		if err := misspelled(name); err != nil {
+		if err := grammar.Misspelled(name); err != nil {
 			return err
 		}
 	}
@@ -337,7 +338,7 @@ func (f *runFlags) checkExitFrom(c *cobra.Command, objects *manifest.Objects) er
 			}
 		}
 	}
-	return usage(c, fmt.Errorf("--exit-code-from: no pod has a container %q", f.ExitFrom))
+	return grammar.Usage(c, fmt.Errorf("--exit-code-from: no pod has a container %q", f.ExitFrom))
 }
 
 // runPod describes a pod in the summary of run.

@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/distribution/reference"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -98,87 +97,9 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	}
 }
 
-// namesManifest reports whether the first argument of run names a manifest rather than an
-// image. If the name is probably that of a misspelled file, it counts as a manifest, because
-// podrun must not pull it.
-func namesManifest(word string) bool {
-	if _, err := os.Stat(word); err == nil || looksLikeFile(word) || strings.Contains(word, "://") || strings.ContainsAny(word, "*?[") {
-		return true
-	}
-	if _, err := reference.ParseNormalizedNamed(word); err != nil {
-		return true
-	}
-	return hasLikelyEnding(word) || likelyFile(word) != ""
-}
-
-// hasLikelyEnding reports whether a word ends in a misspelled .yaml, .yml or .json.
-func hasLikelyEnding(word string) bool {
-	ending := strings.TrimPrefix(filepath.Ext(word), ".")
-	return slices.ContainsFunc([]string{"yaml", "yml", "json"}, func(e string) bool {
-		return len(ending) >= 3 && ending[0] == e[0] && isOneEdit(ending, e)
-	})
-}
-
-// maxSiblings is the maximum number of files that likelyFile compares with a name.
-const maxSiblings = 1000
-
-// likelyFile returns the manifest that the user probably meant by the name of a file that does
-// not exist: a manifest in the same directory with a similar name, or "". A name with a tag or
-// a digest is the name of an image.
-func likelyFile(word string) string {
-	dir, base := filepath.Split(word)
-	if strings.ContainsAny(base, ":@") {
-		return ""
-	}
-	d, err := os.Open(filepath.Clean("./" + dir))
-	if err != nil {
-		return ""
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(maxSiblings) // dir may be a file, which has no entries
-	slices.Sort(names)
-	var manifests []string
-	for _, name := range names {
-		switch stem, isManifest := withoutManifestEnding(name); {
-		case isManifest && (stem == base || stem+"." == base):
-			return dir + name
-		case isManifest:
-			manifests = append(manifests, name, stem)
-		}
-	}
-	if like := closestName(base, manifests); like != "" {
-		return dir + like
-	}
-	return ""
-}
-
-// withoutManifestEnding returns a file name without its extension, and reports whether the
-// extension is that of a manifest.
-func withoutManifestEnding(name string) (stem string, ok bool) {
-	ending := filepath.Ext(name)
-	return strings.TrimSuffix(name, ending), slices.Contains([]string{".yaml", ".yml", ".json"}, ending)
-}
-
-// misspelled returns the error for a word that is probably the misspelled name of a file,
-// although it could also be an image.
-func misspelled(word string) error {
-	if _, err := os.Stat(word); err == nil || looksLikeFile(word) {
-		return nil
-	}
-	noFile := "no such file or directory"
-	switch like := likelyFile(word); {
-	case like != "":
-		noFile += " (did you mean " + shellword.Quote(like) + "?)"
-	case !hasLikelyEnding(word):
-		return nil
-	}
-	return &problem.Error{Kind: problem.Manifest, Object: shellword.Quote(word), Err: errors.New(noFile),
-		Hint: "to run the image of this name, add a tag: 'podrun run " + shellword.Quote(word+":latest") + "'"}
-}
-
 // isImageRun reports whether the command line defines a pod by an image.
 func (f *runFlags) isImageRun(named []string) bool {
-	return f.Image != "" || !f.hasFiles() && len(named) > 0 && !namesManifest(named[0])
+	return f.Image != "" || !f.hasFiles() && len(named) > 0 && !grammar.NamesManifest(named[0])
 }
 
 // checkDefinition rejects flags that define a pod if manifests define the pods.
@@ -191,7 +112,7 @@ func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
 		}
 		if ok && err == nil {
 			err = problem.UsageError(fmt.Errorf("--%s is for images, but a manifest defines this pod", flag.Name),
-				a.flagHint(c, foreignFlag{hint, flag.NoOptDefVal == ""}, typedName(a.typed, flag)))
+				a.line.FlagHint(c, grammar.ForeignFlag{Hint: hint, Value: flag.NoOptDefVal == ""}, typedName(a.line.Typed, flag)))
 		}
 	})
 	return err
@@ -236,12 +157,12 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	case kubectl && f.hasFiles():
 		return problem.UsageError(errors.New("--image cannot be used with -f or -k"), "use --set-image CONTAINER=IMAGE to replace an image of a manifest")
 	case kubectl && len(named) > 0 && c.ArgsLenAtDash() != 0:
-		if looksLikeFile(named[0]) || namesManifestFile(named[0]) {
+		if grammar.LooksLikeFile(named[0]) || namesManifestFile(named[0]) {
 			return problem.UsageError(errors.New("--image defines a pod, but "+shellword.Quote(named[0])+" is a manifest"),
 				"use --set-image: 'podrun run "+shellword.Quote(named[0])+" --set-image=CONTAINER="+shellword.Quote(p.Image)+"'")
 		}
 		if p.Name != "" && p.Name != named[0] {
-			return usage(c, fmt.Errorf("--name=%s and the name %s differ", p.Name, named[0]))
+			return grammar.Usage(c, fmt.Errorf("--name=%s and the name %s differ", p.Name, named[0]))
 		}
 		p.Name, p.Args = named[0], named[1:]
 	case kubectl:
@@ -257,7 +178,7 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	}
 	var err error
 	if p.Restart, err = restartPolicy(f.restart); err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	switch {
 	case p.Restart == "" && kubectl && f.detach:
@@ -266,9 +187,9 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 		p.Restart = corev1.RestartPolicyNever
 	}
 	if p.Pull, err = pullPolicy(f.pull); err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
-	if a.dashAdded && p.Entrypoint == "" {
+	if a.line.DashAdded && p.Entrypoint == "" {
 		f.notes = append(f.notes, flagOfCommand(p.Image, p.Args)...)
 	}
 	p.Env, f.env = f.env, nil
@@ -290,7 +211,7 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 		pod, err = p.Pod()
 	}
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	f.generated, err = generatedSource(pod)
 	return err
@@ -403,7 +324,7 @@ func readEnv(ctx context.Context, c *cobra.Command, files, pairs []string) ([]co
 	}
 	env, err := generate.Env(append(lines, pairs...), os.LookupEnv)
 	if err != nil {
-		return nil, usage(c, err)
+		return nil, grammar.Usage(c, err)
 	}
 	var out []corev1.EnvVar
 	// If several variables have the same name, the last one takes precedence.

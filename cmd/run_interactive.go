@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -26,7 +27,7 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 		return "", nil
 	}
 	if len(objects.Pods) != 1 {
-		return "", usage(c, fmt.Errorf("-i and -t require exactly one pod, but the input has %d", len(objects.Pods)))
+		return "", grammar.Usage(c, fmt.Errorf("-i and -t require exactly one pod, but the input has %d", len(objects.Pods)))
 	}
 	if f.tty && f.stdin && a.stdinTerminal() == nil {
 		fmt.Fprintln(a.streams.Err, ignoredTTY)
@@ -36,7 +37,7 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 	objects.Pods[0].Object = pod
 	name, err := access.DefaultContainer(pod)
 	if err != nil {
-		return "", usage(c, errors.Join(errors.New("-i"), err))
+		return "", grammar.Usage(c, errors.Join(errors.New("-i"), err))
 	}
 	for i := range pod.Spec.Containers {
 		if container := &pod.Spec.Containers[i]; container.Name == name {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
@@ -27,7 +28,7 @@ podrun uses the container runtime of this host if it has one. On a host without 
 podrun-bundle unpacks its embedded runtime into the root directory and starts it for
 the pods of this root directory only. The first command that needs a runtime records
 which one it uses; --runtime can change the choice only while no pods exist.`,
-		Args: args(knownCommand),
+		Args: grammar.Args(grammar.KnownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newRuntimeStatus(a), newRuntimeUp(a), newRuntimeDown(a), newRuntimeLogs(a), newRuntimeUpgrade(a))
@@ -49,7 +50,7 @@ func newRuntimeStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show which container runtime is used, and its state",
-		Args:  args(cobra.NoArgs),
+		Args:  grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
 				return err
@@ -109,7 +110,7 @@ func newRuntimeUp(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Start the embedded runtime, as apply, run and serve do",
-		Args:  args(cobra.NoArgs),
+		Args:  grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := requireRoot(); err != nil {
 				return err
@@ -139,7 +140,7 @@ archives that you have put into <root-dir>/images.
 down fails while pods exist. With --force, down kills and removes them first, as
 'podrun delete --all --all-namespaces --force' does, even if the runtime does not
 start.`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := requireRoot(); err != nil {
 				return err
@@ -204,7 +205,7 @@ func newRuntimeLogs(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs",
 		Short: "Print the log of the embedded runtime",
-		Args:  args(cobra.NoArgs),
+		Args:  grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withRuntime(func(rt *ownruntime.Runtime) error {
 				err := rt.Logs(c.Context(), a.streams.Out, tail, follow)
@@ -234,7 +235,7 @@ the version that ran before.
 
 Unless --force is set, upgrade refuses a version of containerd that is older than
 the one in use, because the older one may not be able to read the data.`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := requireRoot(); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -51,7 +52,7 @@ workload but keeps its definition.`,
 	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization with the workloads")
 	set.BoolVar(&f.all, "all", false, "all workloads of the type in the namespace")
 	set.StringVarP(&f.labels, "selector", "l", "", "all workloads of the type that match the label selector (app=web)")
-	f.addClaimFlag(set)
+	f.AddClaimFlag(set)
 	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run the pods")
 	set.Lookup("dry-run").NoOptDefVal = dryClient
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
@@ -78,10 +79,10 @@ func (a *app) runScale(c *cobra.Command, f *scaleFlags, given []string) error {
 	if err := f.checkSelection(c, kinds, named); err != nil {
 		return err
 	}
-	if f.paths, err = f.claimPaths(c); err != nil {
+	if f.paths, err = f.ClaimPaths(c); err != nil {
 		return err
 	}
-	f.claims = nil // -f names workloads; the claims are those of the pods that scale adds
+	f.Claims = nil // -f names workloads; the claims are those of the pods that scale adds
 	r := a.messageRenderer()
 	r.severalPods = true
 	use := ownruntime.Use(ownruntime.Starts)
@@ -124,9 +125,9 @@ func (f *scaleFlags) check(c *cobra.Command, a *app) error {
 	case !c.Flags().Changed("replicas"):
 		return problem.UsageError(errors.New("--replicas is required"), "use '"+c.CommandPath()+" deploy/NAME --replicas=2'")
 	case f.replicas < 0:
-		return usage(c, fmt.Errorf("--replicas=%d is negative", f.replicas))
+		return grammar.Usage(c, fmt.Errorf("--replicas=%d is negative", f.replicas))
 	case f.current < -1:
-		return usage(c, fmt.Errorf("--current-replicas=%d is negative", f.current))
+		return grammar.Usage(c, fmt.Errorf("--current-replicas=%d is negative", f.current))
 	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
 		return problem.UsageError(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
 	}
@@ -138,7 +139,7 @@ func (f *scaleFlags) checkSelection(c *cobra.Command, kinds kindFilter, named []
 	hint := "use '" + c.CommandPath() + " deploy/NAME --replicas=2'; run 'podrun get all' to list the workloads"
 	switch several := f.all || f.labels != ""; {
 	case f.hasFiles() && (several || len(named) > 0):
-		return usage(c, errors.New("-f cannot be used with names, --all or -l"))
+		return grammar.Usage(c, errors.New("-f cannot be used with names, --all or -l"))
 	case several && len(named) > 0:
 		return problem.UsageError(errors.New("--all and -l cannot be used with names"), "use '"+c.CommandPath()+" deploy --all --replicas=2'")
 	case several && len(kinds) == 0:
@@ -190,7 +191,7 @@ func (f *scaleFlags) inFiles(a *app, c *cobra.Command) (out []target, err error)
 
 // selected returns the workloads of the namespace that --all or -l selects.
 func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Node, kinds kindFilter) (out []target, err error) {
-	match, err := parseSelector(f.labels)
+	match, err := grammar.ParseSelector(f.labels)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
@@ -89,13 +90,13 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 		return err
 	}
 	if f.relist < time.Second {
-		return usage(c, errors.New("--file-check-frequency must be at least 1s"))
+		return grammar.Usage(c, errors.New("--file-check-frequency must be at least 1s"))
 	}
 	if f.remote.Every < time.Second {
-		return usage(c, errors.New("--http-check-frequency must be at least 1s"))
+		return grammar.Usage(c, errors.New("--http-check-frequency must be at least 1s"))
 	}
 	if err := errors.Join(f.api.check(a.joiner != nil), f.shutdown.check(c.Flags())); err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	if err := checkSources(dirs); err != nil {
 		return err

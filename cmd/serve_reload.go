@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve"
 )
@@ -26,10 +27,10 @@ prints a warning and keeps the previous settings.
 To supervise a manifest directory with the name reload, run 'podrun serve ./reload'.`,
 		Example: `  podrun serve reload
   systemctl reload podrun`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("pid") && pid < 2 { // 0 and negative values are process groups, 1 is init
-				return usage(c, fmt.Errorf("--pid=%d is not the process ID of a supervisor", pid))
+				return grammar.Usage(c, fmt.Errorf("--pid=%d is not the process ID of a supervisor", pid))
 			}
 			if err := requireRoot(); err != nil {
 				return err

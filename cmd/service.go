@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
@@ -33,7 +34,7 @@ func newService(a *app) *cobra.Command {
 		Long: `Install, remove and show podrun.service. With this unit, systemd starts 'podrun
 serve' at boot, restarts it when it exits, and restarts it if it hangs. Containers
 keep running while the service is stopped, restarted or upgraded.`,
-		Args: args(knownCommand),
+		Args: grammar.Args(grammar.KnownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newServiceInstall(a), newServiceUninstall(a), newServiceStatus(a))
@@ -84,10 +85,10 @@ func (f *serviceFlags) add(set *pflag.FlagSet) {
 
 func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) error {
 	if f.now && f.prefix != "" {
-		return usage(c, errors.New("--now starts the service on this host, but --prefix selects the file system of another host: use only one of the two flags"))
+		return grammar.Usage(c, errors.New("--now starts the service on this host, but --prefix selects the file system of another host: use only one of the two flags"))
 	}
 	if err := f.shutdown.check(c.Flags()); err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	settings, _, err := a.settings.settings()
 	if err != nil {
@@ -106,13 +107,13 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 			source, err = filepath.Abs(source)
 		}
 		if err != nil {
-			return usage(c, fmt.Errorf("source %s: %w", serve.Shown(source), err))
+			return grammar.Usage(c, fmt.Errorf("source %s: %w", serve.Shown(source), err))
 		}
 		o.Sources = append(o.Sources, source)
 	}
 	unit, err := systemd.Unit(o)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	if f.print {
 		_, err := a.streams.Out.Write(unit)
@@ -202,7 +203,7 @@ func newServiceUninstall(a *app) *cobra.Command {
 		Long: `Stop and disable podrun.service and remove its unit. Pods keep running without
 supervision. uninstall keeps manifests. It removes /etc/podrun/config.yaml only if the
 file has not changed since 'podrun service install' wrote it.`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			service, err := a.service(f)
 			if err != nil {
@@ -234,7 +235,7 @@ func newServiceStatus(a *app) *cobra.Command {
 		Short: "Show the state of podrun.service",
 		Long: `Show the state of podrun.service that systemd reports. The exit code is 0 in every
 state; -o json prints the state in "load", "active" and "sub".`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
 				return err

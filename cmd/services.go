@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -71,9 +72,9 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names, kept []str
 	if several == (len(names) > 0) || f.hasFiles() {
 		return problem.UsageError(errors.New("specify Services by name, or --all, or -l SELECTOR"), "use 'podrun delete svc NAME'; run 'podrun get svc' to list them")
 	}
-	match, err := parseSelector(f.labels)
+	match, err := grammar.ParseSelector(f.labels)
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	r := a.renderer()
 	r.noteStored(kept)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -32,7 +33,7 @@ func newSet(a *app) *cobra.Command {
 		Use:   "set",
 		Short: "Change the image, the environment or the resources of pods",
 		Long:  "Change the image, the environment or the resources of the containers of pods.\n" + changeNote,
-		Args:  args(knownCommand),
+		Args:  grammar.Args(grammar.KnownCommand),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newSetImage(a), newSetEnv(a), newSetResources(a))
@@ -62,7 +63,7 @@ podrun pulls the new images first: an image that does not exist does not cause d
 				err = errors.New("all containers are already specified by *, but saw more than one container_name=container_image pairs")
 			}
 			if err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			if len(images.Set) == 0 {
 				return problem.UsageError(errors.New("at least one image update is required"), "write CONTAINER=IMAGE after the pod: '"+c.CommandPath()+" POD CONTAINER=IMAGE'")
@@ -116,7 +117,7 @@ for each key of a ConfigMap or Secret; --list prints the environment.
 func (a *app) runSetEnv(c *cobra.Command, f *setEnvFlags, given []string) error {
 	names, changes, err := change.Split(given, "environment variable")
 	if err != nil {
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	}
 	if names, err = f.parse(a, c, names, changes); err != nil {
 		return err
@@ -169,13 +170,13 @@ func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) (
 		f.AddLines(string(input[0].Data))
 	}
 	if err := f.Add(slices.DeleteFunc(all, func(text string) bool { return text == "-" })); err != nil {
-		return nil, usage(c, err)
+		return nil, grammar.Usage(c, err)
 	}
 	switch {
 	case len(f.keys) > 0 && f.from == "":
-		return nil, usage(c, errors.New("when specifying --keys, a configmap or secret must be provided with --from"))
+		return nil, grammar.Usage(c, errors.New("when specifying --keys, a configmap or secret must be provided with --from"))
 	case f.list && a.output != "":
-		return nil, usage(c, errors.New("--list and --output may not be specified together"))
+		return nil, grammar.Usage(c, errors.New("--list and --output may not be specified together"))
 	case f.list && f.from != "":
 		return nil, problem.UsageError(errors.New("--list and --from cannot be used together"), "use --dry-run=client -o yaml to see the result")
 	case f.Empty() && f.from == "" && !f.list:
@@ -244,7 +245,7 @@ recreate the pod. Resources that the flags do not name keep their values.
 			r.Limits, err = change.ParseResources("limits", limits)
 			r.Requests, err2 = change.ParseResources("requests", requests)
 			if err := errors.Join(err, err2); err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			if len(r.Limits)+len(r.Requests) == 0 {
 				return problem.UsageError(errors.New("you must specify an update to requests or limits (in the form of --requests/--limits)"), "write --limits=cpu=500m,memory=256Mi")
@@ -334,7 +335,7 @@ the pod's definition in the file changes.`,
 				err = errors.New("--list and --output may not be specified together")
 			}
 			if err != nil {
-				return usage(c, err)
+				return grammar.Usage(c, err)
 			}
 			if list {
 				return a.listPods(c, f, names, func(pod *corev1.Pod) ([]string, error) {

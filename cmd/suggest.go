@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
@@ -30,12 +31,12 @@ func (a *app) suggest(err error) error {
 	if !ok {
 		return err
 	}
-	a.suggestCommand(e)
+	a.line.SuggestCommand(e)
 	for i := range e.Problems {
-		a.suggestFile(&e.Problems[i])
+		a.line.SuggestFile(&e.Problems[i])
 	}
 	if (e.Hint == "use sudo" || e.Hint == "run as root") && os.Geteuid() != 0 {
-		e.Hint = "use '" + a.withSudo() + "'"
+		e.Hint = "use '" + a.line.WithSudo() + "'"
 	}
 	if e.Err != problem.ErrNotFound || a.stored == nil {
 		return err
@@ -43,31 +44,19 @@ func (a *app) suggest(err error) error {
 	name := e.Object[strings.LastIndexAny(e.Object, " /")+1:]
 	if hint := a.likelyPod(name, a.stored()); hint != "" {
 		e.Hint = hint
-	} else if psOptions.MatchString(name) && len(a.typed) > 2 && a.typed[0] == "top" {
-		e.Hint = fillHint(useProcesses, a.typed[1:])
+	} else if psOptions.MatchString(name) && len(a.line.Typed) > 2 && a.line.Typed[0] == "top" {
+		e.Hint = grammar.FillHint(grammar.UseProcesses, a.line.Typed[1:])
 	} else if isContainerID(name) {
 		e.Hint = a.podOfContainer(name)
 	}
 	return err
 }
 
-// withSudo returns the command line with sudo. It adds -E if the environment contains settings
-// of podrun.
-func (a *app) withSudo() string {
-	sudo := []string{"sudo"}
-	if slices.ContainsFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "PODRUN_") || strings.HasPrefix(v, "CONTAINER_RUNTIME_ENDPOINT=")
-	}) {
-		sudo = append(sudo, "-E")
-	}
-	return shellword.Join(slices.Concat(sudo, []string{"podrun"}, a.typed))
-}
-
 // likelyPod returns the hint for a name if the namespace contains no pod with that name.
 func (a *app) likelyPod(name string, pods []identity.Pod) string {
 	namespace := a.namespaceOrDefault("default")
-	if strings.Trim(namespace, "0123456789") == "" && slices.Contains(a.typed, "logs") {
-		rest, value := withoutFlag(a.typed, "n", true)
+	if strings.Trim(namespace, "0123456789") == "" && slices.Contains(a.line.Typed, "logs") {
+		rest, value := grammar.WithoutFlag(a.line.Typed, "n", true)
 		if value == namespace {
 			return "-n is the namespace; for the number of lines use 'podrun " + shellword.Join(rest) + " --tail=" + value + "'"
 		}
@@ -79,55 +68,21 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 			return "" // the pod was created since podrun looked for it
 		case p.Namespace == namespace:
 			names = append(names, p.Name)
-		case p.Name == name && !slices.Contains(a.typed, "--"):
-			rest, _ := withoutFlag(a.typed, "n", true)
+		case p.Name == name && !slices.Contains(a.line.Typed, "--"):
+			rest, _ := grammar.WithoutFlag(a.line.Typed, "n", true)
 			return "the pod is in another namespace: 'podrun " + shellword.Join(append(rest, "-n", p.Namespace)) + "'"
 		case p.Name == name:
 			return "the pod is in the namespace " + p.Namespace + ": add -n " + p.Namespace
 		}
 	}
-	like := closestPod(name, names)
-	if like == "" && slices.Contains(a.typed, "get") {
-		like = closestName(name, apikind.Names())
+	like := grammar.ClosestPod(name, names)
+	if like == "" && slices.Contains(a.line.Typed, "get") {
+		like = grammar.ClosestName(name, apikind.Names())
 	}
 	if like == "" {
 		return ""
 	}
-	return "did you mean " + like + "? " + a.withName(name, like)
-}
-
-// withName returns the command line with another name in place of the pod's.
-func (a *app) withName(name, other string) string {
-	words := slices.Clone(a.typed)
-	for i, word := range words {
-		if word == "--" {
-			break
-		}
-		if word == name || strings.HasSuffix(word, "/"+name) {
-			words[i] = strings.TrimSuffix(word, name) + other
-			return "'podrun " + shellword.Join(words) + "'"
-		}
-	}
-	return "run 'podrun get' to list the pods"
-}
-
-// closestPod returns the pod that the user probably meant: the only one whose name differs by
-// one letter or begins with the typed text, or "".
-func closestPod(typed string, names []string) string {
-	typed = strings.TrimSuffix(typed, ".service")
-	if slices.Contains(names, typed) {
-		return typed
-	}
-	found := ""
-	for _, name := range names {
-		if min(len(typed), len(name)) >= 3 && (isOneEdit(typed, name) || strings.HasPrefix(name, typed) || strings.HasPrefix(typed, name+"-")) {
-			if found != "" {
-				return ""
-			}
-			found = name
-		}
-	}
-	return found
+	return "did you mean " + like + "? " + a.line.WithName(name, like)
 }
 
 // podOfContainer returns the hint for the ID of a container, which users of crictl may type
@@ -147,7 +102,7 @@ func (a *app) podOfContainer(id string) string {
 		return list
 	}
 	c := found[0]
-	hint := "this is the ID of container " + c.container + " of pod " + c.pod + ": " + a.withName(id, c.pod)
+	hint := "this is the ID of container " + c.container + " of pod " + c.pod + ": " + a.line.WithName(id, c.pod)
 	if c.namespace != a.namespaceOrDefault("default") {
 		hint += " with -n " + c.namespace
 	}

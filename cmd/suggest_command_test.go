@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
@@ -20,9 +21,9 @@ func TestSuggestCommand(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"aply -f a.yaml", &unknownWord{"aply", "podrun", "apply"}, "use 'podrun apply -f a.yaml'"},
-		{"-n gte gte pods", &unknownWord{"frob", "podrun", ""}, unchanged},
-		{"image lst -q", &unknownWord{"lst", "podrun image", "ls"}, "use 'podrun image ls -q'"},
+		{"aply -f a.yaml", &grammar.UnknownWord{Word: "aply", Path: "podrun", Like: "apply"}, "use 'podrun apply -f a.yaml'"},
+		{"-n gte gte pods", &grammar.UnknownWord{Word: "frob", Path: "podrun", Like: ""}, unchanged},
+		{"image lst -q", &grammar.UnknownWord{Word: "lst", Path: "podrun image", Like: "ls"}, "use 'podrun image ls -q'"},
 		{"logs web -c nope", unknown("nope", "app", "migrate (init)"), "name one of its containers, for example 'podrun logs web -c app'"},
 		{"logs web nope", unknown("nope", "app"), "name one of its containers, for example 'podrun logs web app'"},
 		{"exec web --container=migrat -- migrat", unknown("migrat", "app", "migrate (init)"), "did you mean migrate? 'podrun exec web --container=migrate -- migrat'"},
@@ -32,9 +33,9 @@ func TestSuggestCommand(t *testing.T) {
 		{"exec web -- deploy/web", other, unchanged},
 	} {
 		a := newApp(Streams{})
-		a.typed = strings.Fields(tc.line)
+		a.line.Typed = strings.Fields(tc.line)
 		e := &problem.Error{Err: tc.err, Hint: unchanged}
-		if a.suggestCommand(e); e.Hint != tc.want {
+		if a.line.SuggestCommand(e); e.Hint != tc.want {
 			t.Errorf("%s: %q, want %q", tc.line, e.Hint, tc.want)
 		}
 	}

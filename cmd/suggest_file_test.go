@@ -43,11 +43,11 @@ func TestSuggestFile(t *testing.T) {
 		"apply manifests/nope/dir/other.yaml": "manifests exists, but manifests/nope does not",
 	} {
 		a := newApp(Streams{})
-		a.typed = strings.Fields(line)
-		file := a.typed[len(a.typed)-1]
+		a.line.Typed = strings.Fields(line)
+		file := a.line.Typed[len(a.line.Typed)-1]
 		file = strings.TrimPrefix(file[strings.LastIndex(file, ",")+1:], "--filename=")
 		p := problem.Problem{File: file, Reason: manifest.ReasonUnreadable, Message: "no such file or directory", Hint: unchanged}
-		if a.suggestFile(&p); p.Hint != want {
+		if a.line.SuggestFile(&p); p.Hint != want {
 			t.Errorf("%s: %q, want %q", line, p.Hint, want)
 		}
 	}

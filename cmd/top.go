@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -71,21 +72,21 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	if len(given) > 0 && isContainerType(given[0]) {
 		f.containers, given = true, given[1:]
 	}
-	refs, err := podRefs(given, false)
+	refs, err := grammar.PodRefs(given, false)
 	if err != nil {
 		return err
 	}
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
 		return err
 	}
-	match, err := parseSelector(f.selector)
+	match, err := grammar.ParseSelector(f.selector)
 	switch {
 	case err != nil:
-		return usage(c, err)
+		return grammar.Usage(c, err)
 	case len(refs) > 0 && (f.allNamespaces || f.selector != ""):
-		return usage(c, errors.New("names cannot be used with -A or -l"))
+		return grammar.Usage(c, errors.New("names cannot be used with -A or -l"))
 	case f.watch && a.output != "":
-		return usage(c, errors.New("--watch prints a table and cannot be used with -o"))
+		return grammar.Usage(c, errors.New("--watch prints a table and cannot be used with -o"))
 	}
 	messages := &heldMessages{to: a.streams.Err}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, ownruntime.Reads)
@@ -97,7 +98,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return err
 	}
 	sel := lookup.Selector{Namespace: a.namespaceRead(f.allNamespaces)}
-	named, missing := resolve(engine.Layout(), sel.Namespace, refs)
+	named, missing := grammar.Resolve(engine.Layout(), sel.Namespace, refs)
 	if missing != nil {
 		return missing
 	}

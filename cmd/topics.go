@@ -21,9 +21,6 @@ func topics(global *pflag.FlagSet) []*cobra.Command {
 	}
 }
 
-// isTopic reports whether c is a help topic.
-func isTopic(c *cobra.Command) bool { return !c.Runnable() && !c.HasSubCommands() }
-
 const configHelp = `Every command reads /etc/podrun/config.yaml if it exists, or the file that --config
 names, which must exist. A flag takes precedence over its environment variable, the
 variable over the file, and the file over the default.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 )
 
 // TestTopics checks that every help topic fits two screens of 24 lines and 88 columns,
@@ -25,7 +26,7 @@ func TestTopics(t *testing.T) {
 		if len(lines) < 10 || len(lines) > 40 {
 			t.Errorf("help %s has %d lines, not 10 to 40", name, len(lines))
 		}
-		if c := named(root, name); c == nil || !isTopic(c) {
+		if c := grammar.Named(root, name); c == nil || !grammar.IsTopic(c) {
 			t.Errorf("%s is not a help topic", name)
 		}
 		for _, line := range lines {

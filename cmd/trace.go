@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
@@ -41,7 +42,7 @@ func (a *app) startTrace(c *cobra.Command) error {
 		return nil
 	}
 	if format, file := t.destination(); t.to != traceText && (format == "" || file == "") {
-		return usage(c, fmt.Errorf("--trace=%s is not text, json:FILE or svg:FILE", t.to))
+		return grammar.Usage(c, fmt.Errorf("--trace=%s is not text, json:FILE or svg:FILE", t.to))
 	}
 	t.command, t.recorder = c.CommandPath(), trace.NewRecorder(a.began)
 	t.recorder.Add(trace.Phase, "start of podrun", "", time.Since(a.began), nil)

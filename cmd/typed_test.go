@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -28,7 +29,7 @@ func TestFillHint(t *testing.T) {
 		{"export FILE.tar IMAGE", "nginx", "export FILE.tar nginx"},
 		{"tag SOURCE_REF TARGET_REF", "a b:2", "tag docker.io/library/a:latest docker.io/library/b:2"},
 		{"tag SOURCE_REF TARGET_REF", "", "tag SOURCE TARGET"},
-		{useImport, "x.tar", "for an archive of docker save: 'podrun image load x.tar'; for a root file system: 'docker import x.tar NAME && docker save NAME | podrun image load -'"},
+		{grammar.UseImport, "x.tar", "for an archive of docker save: 'podrun image load x.tar'; for a root file system: 'docker import x.tar NAME && docker save NAME | podrun image load -'"},
 		{"import ARCHIVE IMPORT_NAME", "./x.tar a:1", "import ./x.tar a:1"},
 		{"apply -k KUSTOMIZATION", ".", "apply -k ."},
 		{"apply -k KUSTOMIZATION", "build overlays/prod", "apply -k overlays/prod"},
@@ -38,7 +39,7 @@ func TestFillHint(t *testing.T) {
 		{"'docker login REST' or", "ghcr.io -u me -p secret", "'docker login ghcr.io -u me' or"},
 		{"'docker login REST' or", "", "'docker login' or"},
 	} {
-		if got := fillHint(tc.hint, strings.Fields(tc.rest)); got != tc.want {
+		if got := grammar.FillHint(tc.hint, strings.Fields(tc.rest)); got != tc.want {
 			t.Errorf("%q with %q: %q, want %q", tc.hint, tc.rest, got, tc.want)
 		}
 	}
@@ -58,7 +59,7 @@ func TestWithoutFlag(t *testing.T) {
 		{"exec web -- ls -a", "a", false, "exec web -- ls -a", ""},
 		{"get --raw -o json", "raw", true, "get -o json", ""},
 	} {
-		rest, value := withoutFlag(strings.Fields(tc.args), tc.name, tc.value)
+		rest, value := grammar.WithoutFlag(strings.Fields(tc.args), tc.name, tc.value)
 		if strings.Join(rest, " ") != tc.rest || value != tc.want {
 			t.Errorf("%q without %s: %q and %q", tc.args, tc.name, rest, value)
 		}
@@ -101,7 +102,7 @@ func TestImageWithDash(t *testing.T) {
 	} {
 		args := strings.Fields(line)
 		root := newRoot(newApp(Streams{}))
-		if got := strings.Join(imageWithDash(root, args, slices.Index(args, "run")), " "); got != want {
+		if got := strings.Join(grammar.ImageWithDash(root, args, slices.Index(args, "run")), " "); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 	}
@@ -149,7 +150,7 @@ func TestLikelyPod(t *testing.T) {
 	} {
 		words := strings.Fields(line)
 		a := newApp(Streams{})
-		a.typed = words
+		a.line.Typed = words
 		if got := a.likelyPod(words[1][strings.Index(words[1], "/")+1:], pods); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
@@ -158,7 +159,7 @@ func TestLikelyPod(t *testing.T) {
 
 func TestLikelyDuration(t *testing.T) {
 	for given, want := range map[string]string{"5": "5s", "1 hour ago": "1h", "2 days": "48h", "10min": "10m", "abc": "30s or 5m", "": "30s or 5m"} {
-		if got := likelyDuration(given); got != want {
+		if got := grammar.LikelyDuration(given); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
 	}
@@ -206,7 +207,7 @@ func TestQuietEverywhere(t *testing.T) {
 	root := newRoot(newApp(Streams{}))
 	each(root)
 	for _, name := range []string{"apply", "run", "serve", "wait", "restart", "stop", "start", "delete", "gc", "diff", "doctor", "port-forward", "exec", "attach", "debug"} {
-		if f := named(root, name).Flags().Lookup("quiet"); f == nil || f.Hidden || f.Usage == "" {
+		if f := grammar.Named(root, name).Flags().Lookup("quiet"); f == nil || f.Hidden || f.Usage == "" {
 			t.Errorf("the help of %s does not describe -q", name)
 		}
 	}

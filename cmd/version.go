@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -45,11 +46,11 @@ func newVersion(a *app) *cobra.Command {
 With --licenses or --sbom, print the components of this binary instead: the Go
 modules that are linked into it and, for podrun-bundle, the programs of the
 embedded runtime with their modules.`,
-		Args: args(cobra.NoArgs),
+		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case licenses && bill, (licenses || bill) && a.output != "":
-				return usage(c, errors.New("--licenses, --sbom and -o cannot be used together"))
+				return grammar.Usage(c, errors.New("--licenses, --sbom and -o cannot be used together"))
 			case licenses:
 				return a.printLicenses()
 			case bill:

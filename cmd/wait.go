@@ -96,7 +96,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	r.severalPods = len(pods) > 1
 	// docker wait waits for the end, and prints the exit code.
 	if !c.Flags().Changed("for") && a.output == "" && !a.quiet {
-		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellword.Join(append(slices.Clone(a.typed), "--for=completed"))+"'")
+		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellword.Join(append(slices.Clone(a.line.Typed), "--for=completed"))+"'")
 	}
 	report := run.WaitAll(ctx, engine, pods, o)
 	if o.For != lifecycle.GoalCompleted {

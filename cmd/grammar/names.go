@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"errors"
@@ -13,26 +13,26 @@ import (
 	"github.com/podrun/podrun/run/lookup"
 )
 
-func isPodType(word string) bool {
+func IsPodType(word string) bool {
 	return slices.Contains(apikind.PodTypes, strings.TrimSuffix(strings.ToLower(word), ".v1")) // pods.v1, as in kubectl
 }
 
-// podRefs parses names of pods in all forms that kubectl accepts. These are NAME, pod/NAME, and names
+// PodRefs parses names of pods in all forms that kubectl accepts. These are NAME, pod/NAME, and names
 // after the word pod, pods or po. Workloads are named after their type, as in deploy/NAME or job NAME. If
 // aloneIsName is true, the single word pod is itself the name of a pod, as in kubectl logs and kubectl
 // exec. Otherwise it selects all pods, as in kubectl get. podRefs returns nil if no pod is named. Any
 // other resource type is a usage error.
-func podRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
+func PodRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
 	first, kind := given[0], ""
 	switch {
-	case isPodType(first) && (len(given) > 1 || !aloneIsName):
+	case IsPodType(first) && (len(given) > 1 || !aloneIsName):
 		given = given[1:]
 	case apikind.WorkloadKind(first) != "" && len(given) > 1:
 		given, kind = given[1:], apikind.WorkloadKind(first)
-	case len(given) > 1 && instead(first) != "":
+	case len(given) > 1 && Instead(first) != "":
 		return nil, notPodNamed(first, given[1])
 	case strings.Contains(first, ",") && !strings.Contains(first, "/"):
 		if err := podTypeList(first); err != nil {
@@ -41,7 +41,7 @@ func podRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
 		given = given[1:]
 	}
 	for _, word := range given {
-		ref, err := podRef(word)
+		ref, err := PodRef(word)
 		if err != nil {
 			return nil, err
 		}
@@ -53,9 +53,9 @@ func podRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
 	return refs, nil
 }
 
-// resolve returns the names of the pods that refs name in the namespace. Missing joins the
+// Resolve returns the names of the pods that refs name in the namespace. Missing joins the
 // errors for workloads that do not define a pod of that name.
-func resolve(layout identity.Layout, namespace string, refs []lookup.Ref) (names []string, missing error) {
+func Resolve(layout identity.Layout, namespace string, refs []lookup.Ref) (names []string, missing error) {
 	for _, ref := range refs {
 		all, err := ref.ResolveAll(layout, namespace)
 		if err != nil {
@@ -71,50 +71,50 @@ func resolve(layout identity.Layout, namespace string, refs []lookup.Ref) (names
 // than pods.
 func podTypeList(list string) error {
 	for word := range strings.SplitSeq(list, ",") {
-		if !isPodType(word) {
-			return notPods(word)
+		if !IsPodType(word) {
+			return NotPods(word)
 		}
 	}
 	return nil
 }
 
-// podRef parses NAME, pod/NAME or deploy/NAME.
-func podRef(word string) (lookup.Ref, error) {
+// PodRef parses NAME, pod/NAME or deploy/NAME.
+func PodRef(word string) (lookup.Ref, error) {
 	kind, name, ok := strings.Cut(word, "/")
 	switch {
 	case word == "":
-		return lookup.Ref{}, namesError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
-	case !ok && !looksLikeFile(word):
+		return lookup.Ref{}, NamesError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
+	case !ok && !LooksLikeFile(word):
 		return lookup.Ref{Name: word}, nil
-	case looksLikeFile(word):
-		return lookup.Ref{}, namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
-	case !isPodType(kind) && (apikind.WorkloadKind(kind) == "" || name == ""):
+	case LooksLikeFile(word):
+		return lookup.Ref{}, NamesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
+	case !IsPodType(kind) && (apikind.WorkloadKind(kind) == "" || name == ""):
 		return lookup.Ref{}, notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
-		return lookup.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
+		return lookup.Ref{}, NamesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
 	}
 	return lookup.Ref{Kind: apikind.WorkloadKind(kind), Name: name}, nil
 }
 
-// looksLikeFile reports whether a word looks like a path, or is - (standard input), rather than
+// LooksLikeFile reports whether a word looks like a path, or is - (standard input), rather than
 // the name of a pod.
-func looksLikeFile(word string) bool {
+func LooksLikeFile(word string) bool {
 	for _, end := range []string{".yaml", ".yml", ".json"} {
 		if len(word) > len(end) && strings.HasSuffix(word, end) {
 			return true
 		}
 	}
 	return word == "-" || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") ||
-		strings.HasSuffix(word, "/") && !isPodType(strings.TrimSuffix(word, "/"))
+		strings.HasSuffix(word, "/") && !IsPodType(strings.TrimSuffix(word, "/"))
 }
 
-// notPods returns the usage error for a resource type that podrun does not support.
-func notPods(kind string) error {
-	hint := instead(kind)
+// NotPods returns the usage error for a resource type that podrun does not support.
+func NotPods(kind string) error {
+	hint := Instead(kind)
 	if hint == "" {
 		hint = "write NAME or pod/NAME, and -n for the namespace"
 	}
-	return namesError(&notPodError{kind: kind}, hint)
+	return NamesError(&notPodError{kind: kind}, hint)
 }
 
 // notPodError is the error for an object of a type that the command does not accept.
@@ -127,7 +127,7 @@ func (e *notPodError) Error() string {
 // notPodNamed is like notPods, but puts the name of the object into the hint. It leaves NAME in the
 // hint if the text cannot be a name, such as a URL, which may contain credentials.
 func notPodNamed(kind, name string) error {
-	err := notPods(kind)
+	err := NotPods(kind)
 	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {
 		e.Err = &notPodError{kind: kind, name: name}
 		e.Hint = strings.ReplaceAll(e.Hint, "NAME", shellword.Quote(name))
@@ -135,7 +135,7 @@ func notPodNamed(kind, name string) error {
 	return err
 }
 
-func namesError(err error, hint string) error {
+func NamesError(err error, hint string) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
 }
 
@@ -183,9 +183,9 @@ var otherTypes = []otherType{
 	{[]string{"ingressclasses", "ingressclass"}, useNodePort},
 }
 
-// instead returns the hint for a resource type that podrun does not support, or "" for an
+// Instead returns the hint for a resource type that podrun does not support, or "" for an
 // unknown type.
-func instead(kind string) string {
+func Instead(kind string) string {
 	if apikind.WorkloadKind(kind) != "" {
 		return useTemplate
 	}

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"fmt"
@@ -9,21 +9,21 @@ import (
 
 // The profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as they apply to ephemeral containers.
 const (
-	profileGeneral    = "general"
+	ProfileGeneral    = "general"
 	profileBaseline   = "baseline"
 	profileRestricted = "restricted"
 	profileNetadmin   = "netadmin"
 	profileSysadmin   = "sysadmin"
 )
 
-var debugProfiles = []string{profileGeneral, profileBaseline, profileRestricted, profileNetadmin, profileSysadmin}
+var DebugProfiles = []string{ProfileGeneral, profileBaseline, profileRestricted, profileNetadmin, profileSysadmin}
 
-// debugProfile returns the security context of a profile, or nil if the profile has none.
+// DebugProfile returns the security context of a profile, or nil if the profile has none.
 // The error for an unknown profile lists the known ones.
-func debugProfile(name string) (*corev1.SecurityContext, error) {
+func DebugProfile(name string) (*corev1.SecurityContext, error) {
 	yes, no := true, false
 	switch name {
-	case profileGeneral:
+	case ProfileGeneral:
 		return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_PTRACE"}}}, nil
 	case profileBaseline:
 		return nil, nil
@@ -39,5 +39,5 @@ func debugProfile(name string) (*corev1.SecurityContext, error) {
 	case profileSysadmin:
 		return &corev1.SecurityContext{Privileged: &yes}, nil
 	}
-	return nil, fmt.Errorf("--profile=%s is not one of %s", name, strings.Join(debugProfiles, ", "))
+	return nil, fmt.Errorf("--profile=%s is not one of %s", name, strings.Join(DebugProfiles, ", "))
 }

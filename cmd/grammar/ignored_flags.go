@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"strings"
@@ -16,8 +16,8 @@ type ignoredFlag struct {
 
 var anyValue = []string{""}
 
-// ignoredFlags lists the ignored flags by command.
-var ignoredFlags = map[string][]ignoredFlag{
+// IgnoredFlags lists the ignored flags by command.
+var IgnoredFlags = map[string][]ignoredFlag{
 	"apply": {{name: "server-side"}, {name: "force-conflicts"}, {name: "field-manager", values: anyValue}, {name: "overwrite"}, {name: "record"},
 		{name: "save-config"}, {name: "cascade", values: []string{"background", "foreground"}}, {name: "detach", short: "d"}, {name: "start"}},
 	"set image":       {{name: "record"}, {name: "field-manager", values: anyValue}},
@@ -49,10 +49,10 @@ var ignoredFlags = map[string][]ignoredFlag{
 	"version":    {{name: "short"}},
 }
 
-// addIgnoredFlags adds the ignored flags to those commands that root has.
-func addIgnoredFlags(root *cobra.Command) {
-	for words, list := range ignoredFlags {
-		if first, _, _ := strings.Cut(words, " "); named(root, first) == nil {
+// AddIgnoredFlags adds the ignored flags to those commands that root has.
+func AddIgnoredFlags(root *cobra.Command) {
+	for words, list := range IgnoredFlags {
+		if first, _, _ := strings.Cut(words, " "); Named(root, first) == nil {
 			continue
 		}
 		c, _, err := root.Find(strings.Fields(words))
@@ -69,15 +69,15 @@ func addIgnoredFlags(root *cobra.Command) {
 	}
 }
 
-// acceptQuiet adds -q to the commands without it. It has no effect there, because these
+// AcceptQuiet adds -q to the commands without it. It has no effect there, because these
 // commands print only data.
-func acceptQuiet(c *cobra.Command) {
+func AcceptQuiet(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		if sub.Runnable() && sub.Flags().Lookup("quiet") == nil {
 			flag := sub.Flags().VarPF(&ignoredValue{}, "quiet", "q", "")
 			flag.Hidden, flag.NoOptDefVal = true, "true"
 		}
-		acceptQuiet(sub)
+		AcceptQuiet(sub)
 	}
 }
 

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 // inManifest is the hint for a flag of docker run whose setting podrun has as a field of the
 // manifest, but not as a flag.

@@ -1,8 +1,8 @@
-package cmd
+package grammar
 
-// sameAs maps commands of kubectl, docker, podman, crictl and systemctl, by their first words,
+// SameAs maps commands of kubectl, docker, podman, crictl and systemctl, by their first words,
 // to the equivalent podrun commands.
-var sameAs = map[string][]string{
+var SameAs = map[string][]string{
 	"replace":       {"apply"},
 	"ps":            {"get"},
 	"ls":            {"get"},
@@ -68,7 +68,7 @@ var psFlagNames = map[string]string{"-n NUMBER": "--last", "-l END": "--latest",
 
 // Texts that several commands share.
 const (
-	useManifest = "change the manifest and run 'podrun apply FILE'"
+	UseManifest = "change the manifest and run 'podrun apply FILE'"
 	noCluster   = "podrun has no API server; to check this host, run 'podrun doctor'"
 	noContexts  = "podrun has no kubeconfig: it manages the pods of this host, and -n or PODRUN_NAMESPACE sets the namespace; 'podrun help config' describes its settings file"
 	noReplicas  = "to run several pods of a workload, set spec.replicas and the annotation podrun.dev/replicas: honour in its manifest, or use 'podrun scale deploy/NAME --replicas=2'"
@@ -78,7 +78,7 @@ const (
 	noServices  = "define a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward POD PORT', or set hostPort for a port of the container"
 	useExpose   = "define a Service in a manifest and run 'podrun apply FILE', use 'podrun port-forward NAME PORT', or set hostPort for a port of the container"
 	useKustom   = "use 'podrun apply -k KUSTOMIZATION', or 'podrun apply -k KUSTOMIZATION --dry-run=client -o yaml' for its pods"
-	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
+	NoBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"
 	useMetrics  = "use 'podrun top' for CPU and memory; 'podrun serve' provides metrics: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrun/metrics'"
 	noNamespace = "use 'podrun apply -n NAME FILE': a namespace exists as soon as it has a pod"
@@ -89,7 +89,7 @@ const (
 	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
 	useTag      = "use 'ctr -a SOCKET -n k8s.io images tag SOURCE_REF TARGET_REF' with containerd"
-	useImport   = "for an archive of docker save: 'podrun image load ARCHIVE'; for a root file system: 'docker import ARCHIVE IMPORT_NAME && docker save IMPORT_NAME | podrun image load -'"
+	UseImport   = "for an archive of docker save: 'podrun image load ARCHIVE'; for a root file system: 'docker import ARCHIVE IMPORT_NAME && docker save IMPORT_NAME | podrun image load -'"
 	useEnded    = "to delete the pods that have ended, run 'podrun get --field-selector=status.phase!=Running,status.phase!=Pending,status.phase!=Unknown -o name | xargs -r podrun delete'"
 	noStart     = "to keep a pod from starting at boot, remove its manifest from /etc/podrun/manifests and run 'podrun stop NAME'; for the service, use 'systemctl disable --now podrun'"
 	useCompose  = "convert the Compose file: 'kompose convert -f compose.yaml -o pods.yaml', then run 'podrun apply pods.yaml'"
@@ -101,14 +101,14 @@ const (
 	useSecret   = "write a manifest: 'podrun create secret generic NAME --from-file=TARGET --dry-run=client -o yaml > NAME.yaml', then run 'podrun apply pod.yaml --secret NAME.yaml'"
 )
 
-// useInstead maps commands that podrun does not have to hints on what to use. Entries
+// UseInstead maps commands that podrun does not have to hints on what to use. Entries
 // with two words take precedence. fillHint replaces the words in capitals.
-var useInstead = map[string]string{
+var UseInstead = map[string]string{
 	"port":          usePorts,
 	"expose":        useExpose,
 	"proxy":         useForward,
-	"rename":        useManifest,
-	"update":        useManifest,
+	"rename":        UseManifest,
+	"update":        UseManifest,
 	"autoscale":     noScaler,
 	"kustomize":     useKustom,
 	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
@@ -129,11 +129,11 @@ var useInstead = map[string]string{
 
 	"apply view-last-applied": "use 'podrun get NAME -o yaml'",
 	"apply edit-last-applied": "use 'podrun edit NAME'",
-	"apply set-last-applied":  useManifest,
+	"apply set-last-applied":  UseManifest,
 
 	"rollout pause":      noPause,
 	"rollout resume":     noPause,
-	"set selector":       "the selector is in the manifest: " + useManifest,
+	"set selector":       "the selector is in the manifest: " + UseManifest,
 	"set subject":        noAccounts,
 	"set serviceaccount": noAccounts,
 	"set sa":             noAccounts,
@@ -170,7 +170,7 @@ var useInstead = map[string]string{
 	"compose start":    "use 'podrun start NAME'",
 	"compose restart":  "use 'podrun restart NAME'",
 	"compose pull":     "use 'podrun image pull IMAGE'",
-	"compose build":    noBuild,
+	"compose build":    NoBuild,
 	"compose top":      "use 'podrun top'",
 	"compose port":     usePorts,
 	"compose images":   "use 'podrun image ls'",
@@ -188,12 +188,12 @@ var useInstead = map[string]string{
 	"reset-failed":     "use 'podrun restart NAME'",
 	"try-restart":      "use 'podrun restart NAME'",
 	"list-unit-files":  "use 'podrun get --sources' for the manifests of 'podrun serve'",
-	"build":            noBuild,
-	"buildx":           noBuild,
-	"builder":          noBuild,
-	"bake":             noBuild,
+	"build":            NoBuild,
+	"buildx":           NoBuild,
+	"builder":          NoBuild,
+	"bake":             NoBuild,
 	"push":             "podrun does not publish images: use 'docker push IMAGE' or 'skopeo copy'",
-	"commit":           noBuild,
+	"commit":           NoBuild,
 	"tag":              useTag,
 	"history":          useInspect,
 	"inspecti":         useInspect,
@@ -201,7 +201,7 @@ var useInstead = map[string]string{
 	"export":           "use 'podrun get NAME -o yaml' for the manifest of a pod, or 'podrun cp NAME:PATH DIR' for its files",
 	"generate":         useService,
 	"generate systemd": useService,
-	"import":           useImport,
+	"import":           UseImport,
 	"runtime-config":   "use 'podrun doctor', which prints the runtime's version and cgroup driver",
 	"metricsp":         useMetrics,
 	"checkpoint":       "podrun does not checkpoint containers: " + useStop,
@@ -278,10 +278,10 @@ var useInstead = map[string]string{
 	"service remove":  "use 'podrun service uninstall'",
 	"service rm":      "use 'podrun service uninstall'",
 
-	"image build":   noBuild,
+	"image build":   NoBuild,
 	"image push":    "podrun does not publish images: use 'docker push IMAGE' or 'skopeo copy'",
 	"image tag":     useTag,
 	"image inspect": useInspect,
 	"image history": useInspect,
-	"image import":  useImport,
+	"image import":  UseImport,
 }

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"fmt"
@@ -12,31 +12,31 @@ import (
 	"github.com/podrun/podrun/run/lookup"
 )
 
-// unknownWord is the error for a word in the position of a command.
-type unknownWord struct {
-	word, path string // path is the command before the word
-	like       string // the command that the user probably meant, or ""
+// UnknownWord is the error for a word in the position of a command.
+type UnknownWord struct {
+	Word, Path string // path is the command before the word
+	Like       string // the command that the user probably meant, or ""
 }
 
-func (e *unknownWord) Error() string {
-	text := fmt.Sprintf("%q is not a command of %s", e.word, e.path)
-	if e.like != "" {
-		text += " (did you mean " + e.like + "?)"
+func (e *UnknownWord) Error() string {
+	text := fmt.Sprintf("%q is not a command of %s", e.Word, e.Path)
+	if e.Like != "" {
+		text += " (did you mean " + e.Like + "?)"
 	}
 	return text
 }
 
-// suggestCommand completes the hint of an error about one word of the command line. If podrun finds a
+// SuggestCommand completes the hint of an error about one word of the command line. If podrun finds a
 // valid word to replace it, the hint is the command line with that word.
-func (a *app) suggestCommand(e *problem.Error) {
+func (a *Line) SuggestCommand(e *problem.Error) {
 	switch cause := e.Err.(type) {
-	case *unknownWord:
-		if at := slices.Index(a.typed, cause.word); at >= 0 && cause.like != "" {
-			e.Hint = "use " + a.withWords(at, at+1, strings.Fields(cause.like)...)
+	case *UnknownWord:
+		if at := slices.Index(a.Typed, cause.Word); at >= 0 && cause.Like != "" {
+			e.Hint = "use " + a.WithWords(at, at+1, strings.Fields(cause.Like)...)
 		}
 	case *notPodError:
-		if cause.name != "" && instead(cause.kind) == useServices && slices.ContainsFunc(a.typed, isServiceCommand) {
-			e.Hint = "name a pod of the Service: " + a.withName(cause.kind+"/"+cause.name, cause.name)
+		if cause.name != "" && Instead(cause.kind) == useServices && slices.ContainsFunc(a.Typed, isServiceCommand) {
+			e.Hint = "name a pod of the Service: " + a.WithName(cause.kind+"/"+cause.name, cause.name)
 		}
 	case *access.UnknownContainer:
 		if hint := a.likelyContainer(cause); hint != "" {
@@ -44,7 +44,7 @@ func (a *app) suggestCommand(e *problem.Error) {
 		}
 	case *lookup.OtherDefinition:
 		if from, to := a.workloadAt(cause.Named); to > 0 {
-			e.Hint = fmt.Sprintf("a %s defines the pod %s: use %s", cause.Defined.Kind, cause.Named.Name, a.withWords(from, to, cause.Defined.String()))
+			e.Hint = fmt.Sprintf("a %s defines the pod %s: use %s", cause.Defined.Kind, cause.Named.Name, a.WithWords(from, to, cause.Defined.String()))
 		}
 	}
 }
@@ -54,9 +54,9 @@ func isServiceCommand(word string) bool {
 	return slices.Contains([]string{"logs", "exec", "attach"}, word)
 }
 
-// withWords returns the command line with other words in place of those from index i to j, in quotation marks.
-func (a *app) withWords(i, j int, words ...string) string {
-	line := slices.Replace(slices.Clone(a.typed), i, j, words...)
+// WithWords returns the command line with other words in place of those from index i to j, in quotation marks.
+func (a *Line) WithWords(i, j int, words ...string) string {
+	line := slices.Replace(slices.Clone(a.Typed), i, j, words...)
 	if n := len(line); n > 0 && line[n-1] == "--" { // added by imageWithDash
 		line = line[:n-1]
 	}
@@ -65,14 +65,14 @@ func (a *app) withWords(i, j int, words ...string) string {
 
 // likelyContainer returns the hint for a container that the pod does not have. It returns "" if the
 // command line does not name the container.
-func (a *app) likelyContainer(e *access.UnknownContainer) string {
+func (a *Line) likelyContainer(e *access.UnknownContainer) string {
 	var names []string
 	for _, shown := range e.Has {
 		name, _, _ := strings.Cut(shown, " ")
 		names = append(names, name)
 	}
-	like := closestPod(e.Name, names)
-	for i, word := range a.typed {
+	like := ClosestPod(e.Name, names)
+	for i, word := range a.Typed {
 		if word == "--" || len(names) == 0 {
 			break
 		}
@@ -80,9 +80,9 @@ func (a *app) likelyContainer(e *access.UnknownContainer) string {
 			switch {
 			case word != flag+e.Name:
 			case like != "":
-				return "did you mean " + like + "? " + a.withWords(i, i+1, flag+like)
+				return "did you mean " + like + "? " + a.WithWords(i, i+1, flag+like)
 			default:
-				return "name one of its containers, for example " + a.withWords(i, i+1, flag+names[0])
+				return "name one of its containers, for example " + a.WithWords(i, i+1, flag+names[0])
 			}
 		}
 	}
@@ -91,8 +91,8 @@ func (a *app) likelyContainer(e *access.UnknownContainer) string {
 
 // workloadAt returns the indexes of the words that name a workload (deploy/web, or deploy web). The second one
 // is 0 if the command line does not contain them.
-func (a *app) workloadAt(r lookup.Ref) (from, to int) {
-	for i, word := range a.typed {
+func (a *Line) workloadAt(r lookup.Ref) (from, to int) {
+	for i, word := range a.Typed {
 		if word == "--" {
 			break
 		}
@@ -100,7 +100,7 @@ func (a *app) workloadAt(r lookup.Ref) (from, to int) {
 		switch {
 		case ok && name == r.Name && apikind.WorkloadKind(kind) == r.Kind:
 			return i, i + 1
-		case !ok && word == r.Name && i > 0 && apikind.WorkloadKind(a.typed[i-1]) == r.Kind:
+		case !ok && word == r.Name && i > 0 && apikind.WorkloadKind(a.Typed[i-1]) == r.Kind:
 			return i - 1, i + 1
 		}
 	}

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"slices"
@@ -55,7 +55,7 @@ func TestPodRefs(t *testing.T) {
 		{given: "-", err: "not a valid pod name"},
 	}
 	for _, test := range tests {
-		got, err := podRefs(strings.Fields(test.given), test.aloneIsName)
+		got, err := PodRefs(strings.Fields(test.given), test.aloneIsName)
 		if test.err != "" {
 			if err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Errorf("podRefs(%q) = %v, %v; want an error with %q", test.given, got, err, test.err)
@@ -72,7 +72,7 @@ func TestPodRefs(t *testing.T) {
 			t.Errorf("podRefs(%q) = %q, %v; want %q", test.given, words, err, test.want)
 		}
 	}
-	if _, err := podRefs([]string{""}, false); err == nil {
+	if _, err := PodRefs([]string{""}, false); err == nil {
 		t.Error("an empty name is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"errors"
@@ -15,14 +15,14 @@ import (
 	"github.com/podrun/podrun/internal/shellword"
 )
 
-// translate converts a command line of a related tool to podrun's, or returns an error
+// Translate converts a command line of a related tool to podrun's, or returns an error
 // with a hint. Commands of podrun are not changed.
-func translate(root *cobra.Command, args []string) ([]string, error) {
+func Translate(root *cobra.Command, args []string) ([]string, error) {
 	// Without a command, --verbose has no meaning.
 	if len(args) == 1 && args[0] == "-v" {
 		return []string{"--version"}, nil
 	}
-	at := wordsAt(root.PersistentFlags(), args)
+	at := WordsAt(root.PersistentFlags(), args)
 	if len(at) == 0 {
 		return args, nil
 	}
@@ -34,35 +34,35 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		return nil, otherTool(root, first, args[at[0]+1:])
 	}
 	if belongsToGroup(root, first, second) {
-		return translate(root, slices.Delete(slices.Clone(args), at[0], at[0]+1))
+		return Translate(root, slices.Delete(slices.Clone(args), at[0], at[0]+1))
 	}
 	for _, words := range []string{first + " " + second, first} {
-		if words == first && isCommandName(root, first) || words == first+" " {
+		if words == first && IsCommandName(root, first) || words == first+" " {
 			continue
 		}
 		rest := args[at[0]+1:]
 		if words != first {
 			rest = rest[1:]
 		}
-		if hint, ok := useInstead[words]; ok && (words != first || !isHelpTopic(root, first, rest)) {
-			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: fillHint(hint, rest)}
+		if hint, ok := UseInstead[words]; ok && (words != first || !isHelpTopic(root, first, rest)) {
+			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: FillHint(hint, rest)}
 		}
 		if err := kubeApplyOfPod(words, rest); err != nil {
 			return nil, err
 		}
-		if same, ok := sameAs[words]; ok {
+		if same, ok := SameAs[words]; ok {
 			rest, formatted := dockerFlags(words, same[0], podrunFlags(words, rest))
 			if formatted {
 				same = same[:1]
 			}
 			converted := slices.Concat(args[:at[0]], same, rest)
 			if same[0] == "run" {
-				converted = imageWithDash(root, converted, at[0])
+				converted = ImageWithDash(root, converted, at[0])
 			}
 			return converted, nil
 		}
 	}
-	if named(root, first) == nil && !slices.Contains(cobraCommands, first) {
+	if Named(root, first) == nil && !slices.Contains(cobraCommands, first) {
 		return nil, unknownCommand(root, first) // otherwise cobra would report unknown flags first
 	}
 	switch first {
@@ -72,7 +72,7 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	case "exec":
 		return withDash(root, args, at[0]), nil
 	case "run":
-		return imageWithDash(root, args, at[0]), nil
+		return ImageWithDash(root, args, at[0]), nil
 	}
 	return args, nil
 }
@@ -81,10 +81,10 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 // with a command that podrun has, or has a hint for, without the group: pod logs, container rm.
 func belongsToGroup(root *cobra.Command, group, command string) bool {
 	words := group + " " + command
-	if group != "pod" && group != "container" || sameAs[words] != nil || useInstead[words] != "" {
+	if group != "pod" && group != "container" || SameAs[words] != nil || UseInstead[words] != "" {
 		return false
 	}
-	return isCommandName(root, command) || sameAs[command] != nil || useInstead[command] != ""
+	return IsCommandName(root, command) || SameAs[command] != nil || UseInstead[command] != ""
 }
 
 // otherTools are the names of tools that users type before their commands.
@@ -100,7 +100,7 @@ func otherTool(root *cobra.Command, tool string, rest []string) error {
 	if tool == "docker-compose" {
 		rest = append([]string{"compose"}, rest...)
 	}
-	if _, err := translate(root, rest); err != nil {
+	if _, err := Translate(root, rest); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint != "" {
 			hint = e.Hint
 		}
@@ -172,14 +172,14 @@ func withDash(root *cobra.Command, args []string, exec int) []string {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.AddFlagSet(root.PersistentFlags())
-	flags.AddFlagSet(named(root, "exec").Flags())
+	flags.AddFlagSet(Named(root, "exec").Flags())
 	if !knowsFlags(flags, args[exec+1:]) {
 		return args
 	}
-	words := wordsAt(flags, args[exec+1:])
-	if len(words) == 2 && isPodType(args[exec+1+words[0]]) {
+	words := WordsAt(flags, args[exec+1:])
+	if len(words) == 2 && IsPodType(args[exec+1+words[0]]) {
 		after := exec + 2 + words[0]
-		if more := wordsAt(flags, args[after:]); len(more) == 2 {
+		if more := WordsAt(flags, args[after:]); len(more) == 2 {
 			return slices.Insert(slices.Clone(args), after+more[1], "--")
 		}
 		return args
@@ -190,10 +190,10 @@ func withDash(root *cobra.Command, args []string, exec int) []string {
 	return slices.Insert(slices.Clone(args), exec+1+words[1], "--")
 }
 
-// imageWithDash inserts -- between the image and the command of run IMAGE, because the arguments after an
+// ImageWithDash inserts -- between the image and the command of run IMAGE, because the arguments after an
 // image belong to the container. Before the word run, it replaces -v with --verbose. Before the image, it
 // replaces -h NAME with --hostname.
-func imageWithDash(root *cobra.Command, args []string, at int) []string {
+func ImageWithDash(root *cobra.Command, args []string, at int) []string {
 	args = slices.Clone(args)
 	for i, arg := range args[:at] {
 		if arg == "-v" {
@@ -201,15 +201,15 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 		}
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	flags.AddFlagSet(named(root, "run").Flags())
+	flags.AddFlagSet(Named(root, "run").Flags())
 	flags.AddFlagSet(root.PersistentFlags())
 	// cobra adds this flag only later.
 	flags.BoolP("help", "h", false, "")
-	words := wordsAt(flags, args[at+1:])
+	words := WordsAt(flags, args[at+1:])
 	// A host name and an image follow. Otherwise -h prints the help.
 	if len(words) == 2 && words[0] > 0 && args[at+words[0]] == "-h" {
 		args[at+words[0]] = "--hostname"
-		words = wordsAt(flags, args[at+1:])
+		words = WordsAt(flags, args[at+1:])
 	}
 	if len(words) == 0 {
 		return args
@@ -220,7 +220,7 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	}
 	kubectl := func(arg string) bool { return arg == "--image" || strings.HasPrefix(arg, "--image=") }
 	dash := slices.Index(args, "--")
-	if slices.ContainsFunc(args[at+1:image], isInput) || slices.ContainsFunc(args[image:], kubectl) || dash >= 0 && dash <= image+1 || namesManifest(args[image]) {
+	if slices.ContainsFunc(args[at+1:image], isInput) || slices.ContainsFunc(args[image:], kubectl) || dash >= 0 && dash <= image+1 || NamesManifest(args[image]) {
 		return args
 	}
 	return slices.Insert(args, image+1, "--")
@@ -229,7 +229,7 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 // knowsFlags reports whether every flag before the second word is in the set.
 func knowsFlags(set *pflag.FlagSet, args []string) bool {
 	until := len(args)
-	if words := wordsAt(set, args); len(words) == 2 {
+	if words := WordsAt(set, args); len(words) == 2 {
 		until = words[1]
 	}
 	for _, arg := range args[:until] {
@@ -245,14 +245,14 @@ func knowsFlags(set *pflag.FlagSet, args []string) bool {
 
 // isHelpTopic reports whether the command line consists only of the name of a help topic.
 func isHelpTopic(root *cobra.Command, word string, rest []string) bool {
-	c := named(root, word)
-	return c != nil && isTopic(c) && !slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	c := Named(root, word)
+	return c != nil && IsTopic(c) && !slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
 }
 
 // unknownCommand returns the error for a word that is not the name of a command.
 func unknownCommand(root *cobra.Command, word string) error {
-	err := &problem.Error{Kind: problem.Usage, Err: knownCommand(root, []string{word}), Hint: "see 'podrun --help'"}
-	if looksLikeFile(word) {
+	err := &problem.Error{Kind: problem.Usage, Err: KnownCommand(root, []string{word}), Hint: "see 'podrun --help'"}
+	if LooksLikeFile(word) {
 		err.Hint = "use 'podrun apply " + shellword.Quote(word) + "', or 'podrun run " + shellword.Quote(word) + "' to wait until the pod ends"
 	}
 	return err
@@ -261,15 +261,15 @@ func unknownCommand(root *cobra.Command, word string) error {
 // cobraCommands are the commands that cobra adds when it executes one.
 var cobraCommands = []string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// isCommandName reports whether podrun has a command of this name; help topics are not
+// IsCommandName reports whether podrun has a command of this name; help topics are not
 // commands.
-func isCommandName(root *cobra.Command, name string) bool {
-	c := named(root, name)
-	return c != nil && !isTopic(c)
+func IsCommandName(root *cobra.Command, name string) bool {
+	c := Named(root, name)
+	return c != nil && !IsTopic(c)
 }
 
-// named returns the command or help topic with this name, or nil.
-func named(root *cobra.Command, name string) *cobra.Command {
+// Named returns the command or help topic with this name, or nil.
+func Named(root *cobra.Command, name string) *cobra.Command {
 	for _, c := range root.Commands() {
 		if c.Name() == name || c.HasAlias(name) {
 			return c
@@ -278,10 +278,10 @@ func named(root *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// wordsAt returns the indexes of the first two arguments that are neither flags nor
+// WordsAt returns the indexes of the first two arguments that are neither flags nor
 // values of global flags. It returns nil if an unknown flag precedes the first, because
 // that flag may take a value.
-func wordsAt(global *pflag.FlagSet, args []string) []int {
+func WordsAt(global *pflag.FlagSet, args []string) []int {
 	var out []int
 	for i := 0; i < len(args) && len(out) < 2 && args[i] != "--"; i++ {
 		arg := args[i]
@@ -325,12 +325,12 @@ func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 	return nil
 }
 
-// closestName returns the name that the user probably meant, or "" unless there is exactly one
+// ClosestName returns the name that the user probably meant, or "" unless there is exactly one
 // candidate. Both words must have at least four letters and the same first letter. They must differ
 // by one letter that is inserted, deleted or replaced, or by two letters that are swapped. There
 // are two exceptions to the minimum length: words of three letters may differ by a swap, and a word
 // of two letters may lack one letter of a name of three.
-func closestName(typed string, names []string) string {
+func ClosestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {
 		lacksOne := len(typed) == 2 && len(name) == 3
@@ -377,8 +377,8 @@ func isSwap(a, b string) bool {
 	return string(x) == string(y)
 }
 
-// knownCommand rejects an unknown word in the position of a command.
-func knownCommand(c *cobra.Command, given []string) error {
+// KnownCommand rejects an unknown word in the position of a command.
+func KnownCommand(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil
 	}
@@ -388,9 +388,9 @@ func knownCommand(c *cobra.Command, given []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	like := closestName(given[0], names)
+	like := ClosestName(given[0], names)
 	if like == "" && !c.HasParent() {
-		like = closestName(given[0], slices.Collect(maps.Keys(sameAs)))
+		like = ClosestName(given[0], slices.Collect(maps.Keys(SameAs)))
 	}
-	return &unknownWord{word: given[0], path: c.CommandPath(), like: like}
+	return &UnknownWord{Word: given[0], Path: c.CommandPath(), Like: like}
 }

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/shellword"
 )
 
-// parseSelector parses the value of -l; an empty selector matches everything.
-func parseSelector(text string) (func(map[string]string) bool, error) {
+// ParseSelector parses the value of -l; an empty selector matches everything.
+func ParseSelector(text string) (func(map[string]string) bool, error) {
 	sel, err := labels.Parse(text)
 	if err != nil {
 		return nil, problem.UsageError(fmt.Errorf("-l %s is not a label selector: %w", shellword.Quote(text), err),
@@ -34,9 +34,9 @@ func podFields(p corev1.Pod) fields.Set {
 	}
 }
 
-// parseFieldSelector parses the value of --field-selector; an empty selector matches
+// ParseFieldSelector parses the value of --field-selector; an empty selector matches
 // everything.
-func parseFieldSelector(text string) (func(corev1.Pod) bool, error) {
+func ParseFieldSelector(text string) (func(corev1.Pod) bool, error) {
 	const form = "write fields as --field-selector=status.phase=Running or --field-selector=status.phase!=Succeeded,metadata.name!=web"
 	sel, err := fields.ParseSelector(text)
 	if err != nil {

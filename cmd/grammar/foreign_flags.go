@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"cmp"
@@ -25,20 +25,20 @@ const (
 	useGrace     = "use 'CMD --grace-period=VALUE'"
 	stopSignal   = "set lifecycle.stopSignal in the manifest, or run 'podrun exec NAME -- kill -VALUE 1' to send a signal to process 1 of the container"
 	useImageName = "use 'podrun image ls REPOSITORY[:TAG]' to select images by name, and 'podrun image prune' to remove those without a tag"
-	useProcesses = "top shows CPU and memory; to list the processes of a container, run 'podrun exec NAME -- ps'"
+	UseProcesses = "top shows CPU and memory; to list the processes of a container, run 'podrun exec NAME -- ps'"
 	execUser     = "the manifest sets the container's user (securityContext.runAsUser); if the image has su, use 'EXEC -- su -s /bin/sh VALUE -c \"ARGV\"' with the name of the user"
 	useEndpoint  = "use 'CMD --container-runtime-endpoint VALUE'"
 )
 
-// foreignFlag is a flag of a related tool that podrun does not have.
-type foreignFlag struct {
-	hint  string // CMD is replaced by the command line without the flag, VALUE by its value
-	value bool   // the next argument may be the flag's value
+// ForeignFlag is a flag of a related tool that podrun does not have.
+type ForeignFlag struct {
+	Hint  string // CMD is replaced by the command line without the flag, VALUE by its value
+	Value bool   // the next argument may be the flag's value
 }
 
-// foreignFlags maps a command and a flag, or a flag alone for all commands, to hints on what
+// ForeignFlags maps a command and a flag, or a flag alone for all commands, to hints on what
 // to use.
-var foreignFlags = map[string]foreignFlag{
+var ForeignFlags = map[string]ForeignFlag{
 	"context":                  {omitCluster, true},
 	"kubeconfig":               {omitCluster, true},
 	"cluster":                  {omitCluster, true},
@@ -143,13 +143,13 @@ var foreignFlags = map[string]foreignFlag{
 	"apply network":            {"the CNI configuration defines the network: omit the flag, or set hostNetwork: true in the manifest", true},
 	"apply replicas":           {noReplicas, true},
 	"apply image":              {"change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun apply -'", true},
-	"apply build":              {noBuild, false},
+	"apply build":              {NoBuild, false},
 	"apply down":               {"use 'podrun delete -f FILE'", false},
 	"delete time":              {useGrace, true},
 	"delete t":                 {useGrace, true},
 	"attach detach-keys":       {"attach does not support detach keys: omit the flag: 'CMD'; without -t, Ctrl-C detaches", true},
-	"top e":                    {useProcesses, true},
-	"top f":                    {useProcesses, true},
+	"top e":                    {UseProcesses, true},
+	"top f":                    {UseProcesses, true},
 	"stop a":                   {"use 'podrun stop --all'", false},
 	"stop signal":              {stopSignal, true},
 	"stop s":                   {stopSignal, true},
@@ -174,9 +174,9 @@ var foreignFlags = map[string]foreignFlag{
 	"service install dry-run":  {"use 'podrun service install --print'", false},
 }
 
-// flagError returns the usage error for a flag. Its hint states what to use instead, the flag
+// FlagError returns the usage error for a flag. Its hint states what to use instead, the flag
 // that the user probably meant, or the form of the value.
-func (a *app) flagError(c *cobra.Command, err error) error {
+func (a *Line) FlagError(c *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return a.valueError(c, missing.GetFlag(), fmt.Errorf("%s requires a value", shownFlag(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames())), "")
 	}
@@ -185,12 +185,12 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
-		return usage(c, err)
+		return Usage(c, err)
 	}
-	return a.unknownFlag(c, unknown.GetSpecifiedName(), err)
+	return a.UnknownFlag(c, unknown.GetSpecifiedName(), err)
 }
 
-func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
+func (a *Line) UnknownFlag(c *cobra.Command, name string, err error) error {
 	dashed := shownFlag(name, "")
 	if hint := cmp.Or(a.formatHint(c, name), a.eventsHint(c, name)); hint != "" {
 		return problem.UsageError(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
@@ -199,8 +199,8 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 		return problem.UsageError(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
 	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
-		if foreign, ok := foreignFlags[key]; ok {
-			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: a.flagHint(c, foreign, name)}
+		if foreign, ok := ForeignFlags[key]; ok {
+			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: a.FlagHint(c, foreign, name)}
 		}
 	}
 	var names, own []string
@@ -211,7 +211,7 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 		}
 	})
 	e := &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
-	if like := closestName(name, names); like != "" {
+	if like := ClosestName(name, names); like != "" {
 		e.Err = fmt.Errorf("%w (did you mean --%s?)", err, like)
 		if hint := a.withFlag(name, like); hint != "" {
 			e.Hint = hint
@@ -224,10 +224,10 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 
 // withFlag returns the hint with another flag in place of one that the command does not have, or "" if the
 // command line does not contain the flag in its long form.
-func (a *app) withFlag(name, other string) string {
-	for i, word := range a.typed {
+func (a *Line) withFlag(name, other string) string {
+	for i, word := range a.Typed {
 		if value, ok := strings.CutPrefix(word, "--"+name); ok && (value == "" || value[0] == '=') {
-			return "use " + a.withWords(i, i+1, "--"+other+value)
+			return "use " + a.WithWords(i, i+1, "--"+other+value)
 		}
 	}
 	return ""
@@ -235,11 +235,11 @@ func (a *app) withFlag(name, other string) string {
 
 // eventsHint returns the hint for --field-selector and --filter of events if they select by the name of the pod or
 // by the type of the event, else "".
-func (a *app) eventsHint(c *cobra.Command, name string) string {
+func (a *Line) eventsHint(c *cobra.Command, name string) string {
 	if c.Name() != "events" || name != "field-selector" && name != "filter" {
 		return ""
 	}
-	rest, selector := withoutFlag(a.typed, name, true)
+	rest, selector := WithoutFlag(a.Typed, name, true)
 	key, value, _ := strings.Cut(selector, "=")
 	switch {
 	case strings.ContainsAny(value, ",=!") || value == "":
@@ -253,8 +253,8 @@ func (a *app) eventsHint(c *cobra.Command, name string) string {
 }
 
 // formatHint returns the hint for docker's --format json (also {{json .}}) and --format yaml on a command with -o, or "".
-func (a *app) formatHint(c *cobra.Command, name string) string {
-	rest, value := withoutFlag(a.typed, name, true)
+func (a *Line) formatHint(c *cobra.Command, name string) string {
+	rest, value := WithoutFlag(a.Typed, name, true)
 	if value == "{{json .}}" || value == "{{ json . }}" {
 		value = "json"
 	}
@@ -274,13 +274,13 @@ func (a *app) formatHint(c *cobra.Command, name string) string {
 // wordsInHint are the words that flagHint replaces.
 var wordsInHint = regexp.MustCompile(`\bCMD\b|\bEXEC\b|\bARGV\b|VALUE\b`)
 
-// flagHint returns a foreign flag's hint for the command line.
-func (a *app) flagHint(c *cobra.Command, f foreignFlag, name string) string {
-	rest, value := withoutFlag(a.typed, name, f.value)
-	if f.hint == omitCluster || f.hint == omitServer { // a command line often has several of them
-		for other, of := range foreignFlags {
-			if of.hint == omitCluster || of.hint == omitServer {
-				rest, _ = withoutFlag(rest, other, of.value)
+// FlagHint returns a foreign flag's hint for the command line.
+func (a *Line) FlagHint(c *cobra.Command, f ForeignFlag, name string) string {
+	rest, value := WithoutFlag(a.Typed, name, f.Value)
+	if f.Hint == omitCluster || f.Hint == omitServer { // a command line often has several of them
+		for other, of := range ForeignFlags {
+			if of.Hint == omitCluster || of.Hint == omitServer {
+				rest, _ = WithoutFlag(rest, other, of.Value)
 			}
 		}
 	}
@@ -294,7 +294,7 @@ func (a *app) flagHint(c *cobra.Command, f foreignFlag, name string) string {
 			dash = len(rest)
 		}
 	}
-	return wordsInHint.ReplaceAllStringFunc(fillHint(f.hint, rest[at+1:]), func(word string) string {
+	return wordsInHint.ReplaceAllStringFunc(FillHint(f.Hint, rest[at+1:]), func(word string) string {
 		switch {
 		case word == "CMD":
 			return shellword.Join(append([]string{"podrun"}, rest...))
@@ -334,7 +334,7 @@ func invalidValue(f *pflag.Flag, value string, err error) error {
 }
 
 // valueError returns the usage error for a flag's value, with a hint on its form.
-func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given string) error {
+func (a *Line) valueError(c *cobra.Command, f *pflag.Flag, err error, given string) error {
 	name, text := pflag.UnquoteUsage(f)
 	dashed := "--" + f.Name
 	if name == f.Value.Type() {
@@ -343,9 +343,9 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 	hint := fmt.Sprintf("write %s=%s: %s", dashed, strings.ToUpper(name), text)
 	switch f.Value.Type() {
 	case "ignored":
-		hint = a.flagHint(c, foreignFlag{omitFlag, f.NoOptDefVal == ""}, f.Name)
+		hint = a.FlagHint(c, ForeignFlag{omitFlag, f.NoOptDefVal == ""}, f.Name)
 	case "duration":
-		hint = "write a number and a unit, such as " + dashed + "=" + likelyDuration(given)
+		hint = "write a number and a unit, such as " + dashed + "=" + LikelyDuration(given)
 	case "int", "int32", "int64", "uint", "uint64":
 		hint = "write a number, such as " + dashed + "=20"
 	case "bool":
@@ -363,8 +363,8 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 // spokenDuration is a duration as journalctl and date accept it.
 var spokenDuration = regexp.MustCompile(`^-?([0-9]+)\s*([smhd]?)[a-z]*(\s+ago)?$`)
 
-// likelyDuration returns the duration that the user probably meant.
-func likelyDuration(given string) string {
+// LikelyDuration returns the duration that the user probably meant.
+func LikelyDuration(given string) string {
 	m := spokenDuration.FindStringSubmatch(strings.ToLower(strings.TrimSpace(given)))
 	switch {
 	case m == nil:

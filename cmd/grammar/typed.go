@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"cmp"
@@ -19,19 +19,19 @@ var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|POR
 var shownPlaceholders = map[string]string{"SOURCE_REF": "SOURCE", "TARGET_REF": "TARGET",
 	"ARCHIVE": "FILE", "IMPORT_NAME": "NAME", "KUSTOMIZATION": "DIR", "HOST_COMMAND": "COMMAND"}
 
-// fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the rejected
+// FillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the rejected
 // command line, so that users can paste the hint. If the command line has no value for a word,
 // the word remains.
-func fillHint(hint string, rest []string) string {
+func FillHint(hint string, rest []string) string {
 	names, file := operands(rest)
 	hint = strings.ReplaceAll(hint, " REST", withoutPassword(rest))
 	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
 		given := ""
 		switch {
-		case word == "ARGS" && len(withoutDryRun(rest)) == 0:
+		case word == "ARGS" && len(WithoutDryRun(rest)) == 0:
 			given = "…"
 		case word == "ARGS":
-			given = shellword.Join(withoutDryRun(rest))
+			given = shellword.Join(WithoutDryRun(rest))
 		case word == "FILE":
 			given = shellword.Quote(file)
 		case word == "PORT" || strings.HasSuffix(word, ".tar"):
@@ -74,7 +74,7 @@ var valueFlags = []string{"-n", "--namespace", "-c", "--container", "-o", "--out
 // withoutPassword returns the arguments of docker login after a space, without the password.
 func withoutPassword(rest []string) string {
 	for _, flag := range []string{"p", "password"} {
-		rest, _ = withoutFlag(rest, flag, true)
+		rest, _ = WithoutFlag(rest, flag, true)
 	}
 	if len(rest) == 0 {
 		return ""
@@ -98,11 +98,11 @@ func operands(rest []string) (names []string, file string) {
 		case slices.Contains(valueFlags, word):
 			i++
 		case strings.HasPrefix(word, "-"):
-		case looksLikeFile(word):
+		case LooksLikeFile(word):
 			file = word
-		case (isPodType(word) || instead(word) != "") && i+1 < len(rest):
+		case (IsPodType(word) || Instead(word) != "") && i+1 < len(rest):
 		default:
-			if kind, name, ok := strings.Cut(word, "/"); ok && (isPodType(kind) || instead(kind) != "") {
+			if kind, name, ok := strings.Cut(word, "/"); ok && (IsPodType(kind) || Instead(kind) != "") {
 				word = name
 			}
 			names = append(names, strings.TrimSuffix(word, ".service"))
@@ -170,9 +170,9 @@ func tagOf(rest []string) string {
 	return ""
 }
 
-// withoutDryRun returns the arguments of kubectl create without --dry-run and -o, because the
+// WithoutDryRun returns the arguments of kubectl create without --dry-run and -o, because the
 // hints already contain these flags.
-func withoutDryRun(rest []string) []string {
+func WithoutDryRun(rest []string) []string {
 	var out []string
 	for i := 0; i < len(rest); i++ {
 		switch {
@@ -186,9 +186,9 @@ func withoutDryRun(rest []string) []string {
 	return out
 }
 
-// withoutFlag returns a command line without a flag, and the flag's value, which may be the next
+// WithoutFlag returns a command line without a flag, and the flag's value, which may be the next
 // argument if takesValue is set. Name has no dashes.
-func withoutFlag(args []string, name string, takesValue bool) (rest []string, value string) {
+func WithoutFlag(args []string, name string, takesValue bool) (rest []string, value string) {
 	dashed := "--" + name
 	if len(name) == 1 && !slices.ContainsFunc(args, func(arg string) bool { // --v=6 of kubectl
 		given, _, _ := strings.Cut(arg, "=")

@@ -1,4 +1,4 @@
-package cmd
+package grammar
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ import (
 // maxNames is the number of names in a directory that suggestFile compares with the typed name.
 const maxNames = 10000
 
-// suggestFile completes the hint for a manifest that does not exist. The hint names a file with a
+// SuggestFile completes the hint for a manifest that does not exist. The hint names a file with a
 // similar name, or the first directory of the path that does not exist.
-func (a *app) suggestFile(p *problem.Problem) {
+func (a *Line) SuggestFile(p *problem.Problem) {
 	if p.Reason != manifest.ReasonUnreadable || p.Message != unix.ENOENT.Error() {
 		return
 	}
@@ -54,15 +54,15 @@ func (a *app) suggestFile(p *problem.Problem) {
 
 // notFile returns the hint for an argument that cannot be the name of a manifest: the user probably meant a pod,
 // an image or the files that a pattern matches. It returns "" if the argument may be a name.
-func (a *app) notFile(name string) string {
-	if pattern := strings.ContainsAny(name, "*?["); pattern || len(a.typed) == 0 || filepath.Ext(name) != "" || strings.Contains(name, "/") {
+func (a *Line) notFile(name string) string {
+	if pattern := strings.ContainsAny(name, "*?["); pattern || len(a.Typed) == 0 || filepath.Ext(name) != "" || strings.Contains(name, "/") {
 		if dir := filepath.Dir(name); pattern && !isAbsent(dir) {
 			return "no file matches the pattern: use -f " + shellword.Quote(dir) + " to read all manifests of the directory"
 		}
 		return ""
 	}
 	word := shellword.Quote(name)
-	switch a.typed[0] {
+	switch a.Typed[0] {
 	case "diff":
 		return "name a manifest, for example 'podrun diff " + word + ".yaml'; to print the definition of a pod, run 'podrun get pod " + word + " -o yaml'"
 	case "create":
@@ -100,7 +100,7 @@ func likeName(dir, name string) string {
 	}
 	switch len(same) {
 	case 0:
-		return closestName(name, names)
+		return ClosestName(name, names)
 	case 1:
 		return same[0]
 	}
@@ -109,8 +109,8 @@ func likeName(dir, name string) string {
 
 // withFile returns the command line with another file, as the end of a hint. It returns "" if the
 // file is not an argument by itself, but for example an entry of a list.
-func (a *app) withFile(name, other string) string {
-	words := slices.Clone(a.typed)
+func (a *Line) withFile(name, other string) string {
+	words := slices.Clone(a.Typed)
 	for i, word := range words {
 		if word == "--" {
 			break
