@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/cmd/apikind"
+
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,14 +144,14 @@ func ownTypes(given []string, several bool) (rest []string, services bool, kept 
 		return given, false, nil
 	}
 	kinds, err := kindsOf(given[0])
-	if err != nil || !slices.Contains(kinds, serviceKind) {
+	if err != nil || !slices.Contains(kinds, apikind.Service) {
 		return given, false, nil
 	}
 	var types []string
 	for _, kind := range kinds {
-		switch t := typeOf(kind); {
-		case kind == serviceKind:
-		case t != nil && t.referred():
+		switch t := apikind.Of(kind); {
+		case kind == apikind.Service:
+		case t != nil && t.Referred():
 			kept = append(kept, kind+"s")
 		default:
 			types = append(types, kind)

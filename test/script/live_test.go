@@ -83,7 +83,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 	}
 	for command, want := range map[string]string{
 		"get -w": `^NAME   READY   STATUS    RESTARTS   AGE\nweb    2/2     Running   0          (\d+m(\d+s)?|\d+s)\n$`,
-		"top -w": `^NAME   CPU\(cores\)   MEMORY\(bytes\)\n(web    \d+m           \d+Mi\n){2,}$`,
+		"top -w": `^NAME +CPU\(cores\) +MEMORY\(bytes\)( +\S+)*\n(web +\d+m +\d+[KM]i( +\S+)*\n){2,}$`,
 	} {
 		c := patience.Command(t.Context(), w.race.program, strings.Fields(command)...)
 		var out buffer
