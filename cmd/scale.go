@@ -206,19 +206,16 @@ func (f *scaleFlags) selected(ctx context.Context, a *app, e *run.Node, kinds ki
 
 // scale scales one workload, and prints the result.
 func (a *app) scale(ctx context.Context, f *scaleFlags, r *renderer, e *run.Node, t target) error {
-	o := run.ScaleOptions{DryRun: f.dryRun != dryNone, Admit: f.dryRun == dryServer, Claims: f.paths}
-	o.Timeout, o.AllowKubelet = f.timeout, a.allowKubelet
+	in := run.ScaleInput{Kind: t.kind, ID: t.id, Replicas: f.replicas, DryRun: f.dryRun != dryNone, Admit: f.dryRun == dryServer, Claims: f.paths}
+	in.Timeout, in.AllowKubelet = f.timeout, a.allowKubelet
 	if f.current >= 0 {
-		o.Current = &f.current
+		in.Current = &f.current
 	}
 	a.trackWork(r, e, []identity.Pod{t.id}, run.UndoTimeout)
-	results, err := run.Scale(ctx, e, t.kind, t.id, f.replicas, o)
-	for _, res := range results {
-		err = errors.Join(err, res.Err)
-	}
+	report, err := run.Scale(ctx, e, in)
 	name := resourceOf(t.kind) + "/" + t.id.Name
-	if err != nil {
-		if len(results) > 0 {
+	if err = errors.Join(err, report.Err()); err != nil {
+		if len(report.Of(t.kind)) > 0 && !in.DryRun {
 			r.print(fmt.Sprintf("%s: the number of replicas is now %d, but not all pods have been started or removed: run the command again to complete the change", name, f.replicas))
 		}
 		return err

@@ -18,9 +18,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// ScaleOptions are the options of Scale.
-type ScaleOptions struct {
+// ScaleInput is the input of Scale.
+type ScaleInput struct {
 	ApplyOptions
+	Kind     string       // of the workload
+	ID       identity.Pod // of the workload, without a UID
+	Replicas int32        // the new number of pods
 	// If Current is not nil, Scale fails unless the workload has this number of pods before the
 	// change.
 	Current *int32
@@ -35,53 +38,62 @@ type ScaleOptions struct {
 // ones while other commands change them.
 const scaleAttempts = 5
 
+// OutcomeScaled is the outcome of a workload whose number of pods Scale has recorded. If the report or Scale
+// contains an error, podrun serve, or the same Scale, starts and removes the remaining pods.
+const OutcomeScaled Outcome = "scaled"
+
 // Scale changes the number of pods of a workload. It records the number before it starts or removes a
-// pod, so that podrun serve, or the same command, completes an interrupted Scale. If it returns an
-// error without results, the number has not changed. Scale does not change pods that already exist.
-// It returns one result for each pod that it has started or removed.
-func Scale(ctx context.Context, n *node.Node, kind string, id identity.Pod, count int32, o ScaleOptions) ([]Result, error) {
-	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
+// pod, so that podrun serve, or the same command, completes an interrupted Scale. Scale does not change pods that
+// already exist. The report has an entry for the workload if its number has changed, and one for each pod that
+// Scale has started or removed.
+func Scale(ctx context.Context, n *node.Node, in ScaleInput) (Report, error) {
+	ctx, cancel := wait.WithTimeout(ctx, in.Timeout)
 	defer cancel()
-	w, err := readWorkload(n, kind, id)
+	w, err := readWorkload(n, in.Kind, in.ID)
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
-	if is := w.desired(); o.Current != nil && *o.Current != is {
-		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: fmt.Errorf("expected replicas to be %d, was %d", *o.Current, is),
+	if is := w.desired(); in.Current != nil && *in.Current != is {
+		return Report{}, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: fmt.Errorf("expected replicas to be %d, was %d", *in.Current, is),
 			Hint: "run 'podrun get " + w.String() + "' to show the number, or omit --current-replicas"}
 	}
-	objects, err := w.scaled(count)
+	objects, err := w.scaled(in.Replicas)
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
-	if unused := serveClaims(n, objects, o.Claims); len(unused) > 0 {
-		return nil, &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod of %s uses the claim %s", w, unused[0]),
+	if unused := serveClaims(n, objects, in.Claims); len(unused) > 0 {
+		return Report{}, &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod of %s uses the claim %s", w, unused[0]),
 			Hint: "use the name of a claim, for a StatefulSet TEMPLATE-NAME-INDEX: data-db-2"}
 	}
-	if o.DryRun {
-		return nil, checkScale(ctx, n, w, objects, o)
+	report := Report{Entries: []Entry{{Kind: in.Kind, Result: Result{ID: w.id, Outcome: OutcomeScaled}}}}
+	if in.DryRun {
+		return report, checkScale(ctx, n, w, objects, in)
 	}
 	if w.origin != "" {
 		// podrun serve removes the pods when the file is removed.
-		o.Origin.Command = store.OriginServe
+		in.Origin.Command = store.OriginServe
 	}
-	record, restore, err := recordScale(ctx, n, w, objects.Workloads[0], count)
+	record, restore, err := recordScale(ctx, n, w, objects.Workloads[0], in.Replicas)
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
-	results, err := converge(ctx, n, w, record.Change, count, o)
-	if err != nil && len(results) == 0 && !isOtherScale(err) {
-		return nil, errors.Join(err, restore())
+	results, err := converge(ctx, n, w, record.Change, in)
+	switch {
+	case isOtherScale(err):
+		report.Entries = nil
+	case err != nil && len(results) == 0:
+		return Report{}, errors.Join(err, restore())
 	}
-	return results, err
+	report.add(false, results...)
+	return report, err
 }
 
 // checkScale is the part of a dry run that checks the missing pods against this host.
-func checkScale(ctx context.Context, n *node.Node, w *workload, objects *manifest.Objects, o ScaleOptions) error {
-	if objects = w.missing(objects, true); !o.Admit || len(objects.Pods) == 0 {
+func checkScale(ctx context.Context, n *node.Node, w *workload, objects *manifest.Objects, in ScaleInput) error {
+	if objects = w.missing(objects, true); !in.Admit || len(objects.Pods) == 0 {
 		return nil
 	}
-	_, problems, err := n.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet})
+	_, problems, err := n.Prepare(ctx, objects, PrepareOptions{AllowKubelet: in.AllowKubelet})
 	if err != nil {
 		return err
 	}
@@ -90,7 +102,7 @@ func checkScale(ctx context.Context, n *node.Node, w *workload, objects *manifes
 
 // converge starts the missing pods and removes the surplus ones, until the workload has n pods or
 // another command changes the requested number.
-func converge(ctx context.Context, n *node.Node, w *workload, change string, count int32, o ScaleOptions) (results []Result, err error) {
+func converge(ctx context.Context, n *node.Node, w *workload, change string, in ScaleInput) (results []Result, err error) {
 	for attempt := 1; ; attempt++ {
 		if w, err = readWorkload(n, w.kind, w.id); err != nil {
 			return results, err
@@ -99,14 +111,14 @@ func converge(ctx context.Context, n *node.Node, w *workload, change string, cou
 			removed, err := removeSurplus(ctx, n, w.kind, w.id)
 			return append(results, removed...), errors.Join(&otherScale{of: w.String()}, err)
 		}
-		objects, err := w.scaled(count)
+		objects, err := w.scaled(in.Replicas)
 		if err != nil {
 			return results, err
 		}
-		_ = serveClaims(n, objects, o.Claims) // Scale has reported the claims that no pod uses
-		var superseded []Result               // the next attempt reports these pods, if they still need a change
+		_ = serveClaims(n, objects, in.Claims) // Scale has reported the claims that no pod uses
+		var superseded []Result                // the next attempt reports these pods, if they still need a change
 		if objects = w.missing(objects, true); len(objects.Pods) > 0 {
-			started, err := ApplyPods(ctx, n, objects, o.ApplyOptions)
+			started, err := ApplyPods(ctx, n, objects, in.ApplyOptions)
 			if err != nil {
 				return results, err
 			}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
@@ -173,5 +175,40 @@ func TestDeleteReports(t *testing.T) {
 			t.Errorf("the record of the workload: %v, %v", w, err)
 		}
 		r.nothingLeft()
+	})
+}
+
+// TestScaleReports checks that the report of Scale has the workload and each pod that Scale has changed.
+func TestScaleReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		if _, err := run.Apply(t.Context(), r.engine(), applyInput(t, fmt.Sprintf(honouredText, 2))); err != nil {
+			t.Fatal(err)
+		}
+		scale := func(n int32) (run.Report, error) {
+			return run.Scale(t.Context(), r.engine(), run.ScaleInput{Kind: "Deployment", ID: identity.Pod{Namespace: "default", Name: "api"}, Replicas: n,
+				ApplyOptions: run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}})
+		}
+		report, err := scale(1)
+		if err != nil {
+			t.Error(err)
+		}
+		wantReport(t, report, "Deployment api scaled", "Pod api-1 deleted")
+		clear := r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
+		if report, err = scale(2); err != nil || report.Err() == nil {
+			t.Errorf("the fault had no effect: %v", err)
+		}
+		wantReport(t, report, "Deployment api scaled", "Pod api-1 failed with an error")
+		clear()
+		if report, err = scale(2); err != nil {
+			t.Error(err)
+		}
+		wantReport(t, report, "Deployment api scaled", "Pod api-1 created")
+		in := run.ScaleInput{Kind: "Deployment", ID: identity.Pod{Namespace: "default", Name: "api"}, Replicas: 3, Current: ptr.To(int32(7))}
+		if report, err = run.Scale(t.Context(), r.engine(), in); err == nil {
+			t.Error("a Scale from another number succeeded")
+		}
+		wantReport(t, report)
 	})
 }

@@ -25,7 +25,7 @@ func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
 		r := newRig(t)
 		r.apply("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: registry.example/app:1}]}}}\n")
 		id := identity.Pod{Namespace: "default", Name: "web"}
-		if _, err := run.Scale(t.Context(), r.engine(), "Deployment", id, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}}); err != nil {
+		if _, err := run.Scale(t.Context(), r.engine(), run.ScaleInput{Kind: "Deployment", ID: id, Replicas: 2, ApplyOptions: run.ApplyOptions{AllowKubelet: true}}); err != nil {
 			t.Fatal(err)
 		}
 		clear := r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
@@ -89,8 +89,8 @@ func TestScaleSuperseded(t *testing.T) {
 		}
 		done := make(chan scaled, 1)
 		go func() {
-			results, err := run.Scale(t.Context(), r.engine(), "Deployment", identity.Pod{Namespace: "default", Name: "web"}, 2, run.ScaleOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
-			done <- scaled{results, err}
+			report, err := run.Scale(t.Context(), r.engine(), run.ScaleInput{Kind: "Deployment", ID: identity.Pod{Namespace: "default", Name: "web"}, Replicas: 2, ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			done <- scaled{resultsOf(report), err}
 		}()
 		time.Sleep(5 * time.Second)
 		e := r.engine()
