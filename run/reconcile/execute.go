@@ -157,6 +157,15 @@ func (l *loop) startParallel(ctx context.Context, actions []lifecycle.Action) er
 
 // executeOne executes an action. If next is not nil, it creates the container of next at the same
 // time.
+//
+// The way of StartContainer, for example, is:
+//
+//	start.Starter.Containers   the steps of start/steps.go, each with its undo
+//	  createAll                start/container_config.go: container.Plan.Config with the image, the mounts and the environment
+//	    container.Apply        creates the log directory, and resolves an earlier request in doubt
+//	      cri.Client           CreateContainer
+//	  startAll                 writes the hosts file; cri.Client.StartContainer
+//	  runHook                  start/hooks.go: the postStart hook (package container/hook)
 func (l *loop) executeOne(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), l.objectOf(a))()
 	switch a.Verb {
