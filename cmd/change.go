@@ -137,7 +137,7 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 	if err != nil {
 		return err
 	}
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

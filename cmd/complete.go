@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/cmd/apikind"
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/fielddoc"
@@ -123,10 +124,10 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 		_ = c.RegisterFlagCompletionFunc(f.Name, a.podCompleter("events", true))
 		return
 	}
-	choice, isChoice := f.Value.(*oneOf)
+	choice, isChoice := f.Value.(*config.OneOf)
 	switch {
 	case isChoice:
-		do = cobra.FixedCompletions(choice.of, cobra.ShellCompDirectiveNoFileComp)
+		do = cobra.FixedCompletions(choice.Of, cobra.ShellCompDirectiveNoFileComp)
 	case known:
 		do = fixed(values)
 	case f.Name == "namespace":
@@ -203,7 +204,7 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 	defer cancel()
 	done := make(chan []string, 1)
 	go func() {
-		settings, _, err := a.settings.settings()
+		settings, _, err := a.settings.Settings()
 		if err != nil {
 			done <- nil
 			return

@@ -17,7 +17,7 @@ func TestCompletionIsQuick(t *testing.T) {
 		var out bytes.Buffer
 		a := newApp(Streams{Out: &out, Err: &out})
 		newRoot(a)
-		a.settings.ctx = t.Context()
+		a.settings.Ctx = t.Context()
 		begin := time.Now()
 		never := make(chan []string)
 		found := a.readWithLimit(t.Context(), func(context.Context, *run.Node) []string { return <-never })

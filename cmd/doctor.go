@@ -56,15 +56,15 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 			return err
 		}
 	}
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}
 	options := run.DoctorOptions{AllowKubelet: a.allowKubelet}
-	if fault := a.settings.fault; fault == "" {
+	if fault := a.settings.Fault; fault == "" {
 		a.warnAbout(r, notes)
 	} else {
-		options.SettingsFault, options.SettingsFix = fault, "correct "+a.settings.config
+		options.SettingsFault, options.SettingsFix = fault, "correct "+a.settings.Config
 	}
 	before := settings
 	client, err := a.dial(c.Context(), r, &settings, ownruntime.Looks)

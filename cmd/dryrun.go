@@ -56,7 +56,7 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 		return err
 	}
 	r.warn(servicesync.Notes(objects.Services))
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use
 
 // engine returns the engine for this command, and a function that closes its connection.
 func (a *app) engine(ctx context.Context, r *renderer, use ownruntime.Use) (*run.Node, func(), error) {
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,7 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (
 		return nil, nil, err
 	}
 	// If the copy cannot be written, podrun serve reports it; this command does not need the copy.
-	_ = a.settings.keep()
+	_ = a.settings.Keep()
 	end := a.syncWhileStopping(ctx, engine)
 	return engine, func() {
 		end()
@@ -134,7 +134,7 @@ const readAheadGrace = 5 * time.Second
 // engine that the command creates later uses the result. It starts no runtime. If a read fails, the
 // engine repeats it and reports the error.
 func (a *app) readAhead(r *renderer) (end func()) {
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	if err != nil || requireRoot() != nil {
 		return func() {}
 	}

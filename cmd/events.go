@@ -69,7 +69,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 			return grammar.Usage(c, fmt.Errorf("--types: %q is neither Normal nor Warning", t))
 		}
 	}
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (a *app) isPodName(given []string) bool {
 	if len(given) != 1 {
 		return false
 	}
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	return err == nil && lookup.IsStored(settings.Layout(), a.namespaceOrDefault("default"), given[0])
 }
 

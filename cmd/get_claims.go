@@ -45,7 +45,7 @@ func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
 	if err := checkOutput(a.output, "json", "yaml", "name", "wide"); err != nil {
 		return err
 	}
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed [
 
 // getSources prints the manifest sources of the supervisor.
 func (a *app) getSources(ctx context.Context) error {
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

@@ -39,15 +39,15 @@ func (a *app) fillPaths(ctx context.Context, root *cobra.Command, given []string
 // settingsOf returns the settings of a command line. It reads the command line itself, because cobra does not
 // parse the line of a command that podrun does not have.
 func (a *app) settingsOf(ctx context.Context, root *cobra.Command, given []string) (nodeconfig.Settings, error) {
-	if a.settings.merged == nil {
-		a.settings.ctx = ctx
+	if a.settings.Merged == nil {
+		a.settings.Ctx = ctx
 		flags := root.PersistentFlags()
 		flags.ParseErrorsAllowlist.UnknownFlags = true
-		if err := errors.Join(flags.Parse(given), a.settings.setFromEnv()); err != nil {
+		if err := errors.Join(flags.Parse(given), a.settings.SetFromEnv()); err != nil {
 			return nodeconfig.Settings{}, err
 		}
 	}
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	return settings, err
 }
 

@@ -104,7 +104,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	default:
 		return nil, problem.UsageError(fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate), "--validate=ignore drops unknown fields silently, --validate=warn with a warning")
 	}
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
@@ -91,8 +92,8 @@ the pods without waiting for the API server.`
 	a.prepareRoot(c)
 	a.joiner.AddFlags(c.Flags())
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		a.settings.ctx, a.settings.use, a.holder = c.Context(), useOf(c), holderName(c)
-		if err := a.settings.setFromEnv(); err != nil {
+		a.settings.Ctx, a.settings.For, a.holder = c.Context(), config.UseOf(c), holderName(c)
+		if err := a.settings.SetFromEnv(); err != nil {
 			return err
 		}
 		if err := a.startTrace(c); err != nil {

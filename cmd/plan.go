@@ -137,7 +137,7 @@ func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.N
 		}
 		return engine, closeAll, err
 	}
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return nil, nil, err
 	}

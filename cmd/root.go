@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
@@ -51,7 +52,7 @@ type app struct {
 	tracing  tracing
 	ahead    readAheadState
 	systemd  systemd.Manager
-	settings *settingsFlags
+	settings *config.Flags
 
 	namespace    string
 	output       string
@@ -229,9 +230,9 @@ from the same YAML that a cluster accepts.`,
   podrun run job.yaml         run a pod to completion and exit with its exit code`,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.setDeadline(c)
-			a.settings.ctx, a.holder = c.Context(), holderName(c)
+			a.settings.Ctx, a.holder = c.Context(), holderName(c)
 			a.namespaceGiven = c.Flags().Changed("namespace")
-			if err := a.settings.setFromEnv(); err != nil {
+			if err := a.settings.SetFromEnv(); err != nil {
 				return err
 			}
 			if err := a.startTrace(c); err != nil {
@@ -266,17 +267,17 @@ func (a *app) prepareRoot(root *cobra.Command) {
 
 // addGlobalFlags adds the flags of all commands.
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
-	a.settings = addSettingsFlags(flags)
+	a.settings = config.Add(flags)
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
 	flags.StringVar(&a.color, "color", view.ColorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
 	flags.StringVar(&a.tracing.to, "trace", "", "print the start and duration of each phase and runtime call of the command: `text` (on stderr), json:FILE (as JSON to FILE) or svg:FILE (as a figure to FILE)")
 	flags.Lookup("trace").NoOptDefVal = traceText
-	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
-	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
-	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
-	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
+	a.settings.Into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
+	a.settings.Into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
+	a.settings.Into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
+	a.settings.Into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
 }
 
 // withoutSettings are the commands that do not require valid settings. Of these commands,
@@ -286,7 +287,7 @@ var withoutSettings = []string{"help", "completion", "options", "explain", "vers
 // loadSettings reads the settings before a command runs, so that every command reports an
 // invalid file in the same way.
 func (a *app) loadSettings(c *cobra.Command) error {
-	a.settings.use = useOf(c)
+	a.settings.For = config.UseOf(c)
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
 	}
@@ -298,7 +299,7 @@ func (a *app) loadSettings(c *cobra.Command) error {
 
 // useSettings reads the settings, and copies some of them to the app.
 func (a *app) useSettings(c *cobra.Command) error {
-	s, _, err := a.settings.settings()
+	s, _, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

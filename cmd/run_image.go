@@ -220,7 +220,7 @@ func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 // hasPod reports whether a pod of this name exists in the command's namespace, as far as podrun's files
 // show.
 func (a *app) hasPod(name string) bool {
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	if err != nil {
 		return false // the command reports the error
 	}

@@ -37,7 +37,7 @@ which one it uses; --runtime can change the choice only while no pods exist.`,
 
 // withRuntime calls do with the container runtime, without an engine.
 func (a *app) withRuntime(do func(*ownruntime.Runtime) error) error {
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}

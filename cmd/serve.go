@@ -113,7 +113,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	_ = os.Unsetenv("NOTIFY_SOCKET")
 	a.queueMessages()
 	r := a.renderer()
-	settings, notes, err := a.settings.settings()
+	settings, notes, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	r.severalPods = true
 	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown, runtime: a.runtime(r, settings)}
 	s.runtime.Replaces = true
-	s.setFault(a.settings.fault)
+	s.setFault(a.settings.Fault)
 	api := f.api.options(settings)
 	cluster, err := a.join(c, r, settings, &api)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 			case <-signals:
 			}
 			s.warnNotSent(s.notifier.Reloading())
-			settings, notes, err := s.app.settings.reload()
+			settings, notes, err := s.app.settings.Reload()
 			if err != nil {
 				s.renderer.warn(problem.List{problem.WarningOf(err)})
 				s.setFault(problem.Of(err)[0].String())

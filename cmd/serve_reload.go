@@ -36,7 +36,7 @@ To supervise a manifest directory with the name reload, run 'podrun serve ./relo
 				return err
 			}
 			if pid == 0 {
-				settings, _, err := a.settings.settings()
+				settings, _, err := a.settings.Settings()
 				if err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -90,11 +91,11 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	if err := f.shutdown.check(c.Flags()); err != nil {
 		return grammar.Usage(c, err)
 	}
-	settings, _, err := a.settings.settings()
+	settings, _, err := a.settings.Settings()
 	if err != nil {
 		return err
 	}
-	o := systemd.UnitOptions{Binary: f.binary, Flags: append(serviceArguments(a.settings.given), f.shutdown.arguments(&settings)...)}
+	o := systemd.UnitOptions{Binary: f.binary, Flags: append(serviceArguments(a.settings.Given), f.shutdown.arguments(&settings)...)}
 	if o.Binary == "" {
 		if o.Binary, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program: %w", err)
@@ -129,9 +130,9 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 		sources = settings.SourcesOrDefault()
 	}
 	options := systemd.InstallOptions{Unit: unit, Dirs: slices.DeleteFunc(slices.Clone(sources), serve.IsRemote), Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
-	if !a.settings.anyGiven("config", "seccomp-default") {
-		options.Settings = newSettings()
-		options.Created = func() { fmt.Fprintln(a.streams.Out, settingsCreated) }
+	if !a.settings.AnyGiven("config", "seccomp-default") {
+		options.Settings = config.NewSettings()
+		options.Created = func() { fmt.Fprintln(a.streams.Out, config.SettingsCreated) }
 	}
 	if err := service.Install(c.Context(), options); err != nil {
 		return err
@@ -187,11 +188,11 @@ func serviceArguments(given []*pflag.Flag) []string {
 // warnEnvironment warns about variables that the service does not inherit.
 func (a *app) warnEnvironment() {
 	r := &renderer{w: a.streams.Err}
-	for _, flag := range a.settings.fromEnv {
+	for _, flag := range a.settings.FromEnv {
 		if flag.Value.String() == flag.DefValue {
 			continue
 		}
-		r.warn(problem.List{{Object: envName(flag.Name), Message: "podrun.service does not inherit this variable", Hint: "use --" + flag.Name + " or the settings file", Warning: true}})
+		r.warn(problem.List{{Object: config.EnvName(flag.Name), Message: "podrun.service does not inherit this variable", Hint: "use --" + flag.Name + " or the settings file", Warning: true}})
 	}
 }
 
@@ -209,7 +210,7 @@ file has not changed since 'podrun service install' wrote it.`,
 			if err != nil {
 				return err
 			}
-			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{Force: f.force, Settings: newSettings(),
+			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{Force: f.force, Settings: config.NewSettings(),
 				Empty: []string{nodeconfig.DefaultSource, filepath.Dir(nodeconfig.DefaultSource)}})
 			if err != nil {
 				return err

@@ -38,7 +38,7 @@ func runService(t *testing.T, m systemd.Manager, args ...string) (stdout, stderr
 	a := newApp(Streams{Out: &out, Err: &talk})
 	a.systemd = m
 	root := newRoot(a)
-	a.settings.config = ""
+	a.settings.Config = ""
 	root.SetArgs(append([]string{"service"}, args...))
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
@@ -91,12 +91,12 @@ func TestServiceFlagsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := settingsOf(t, "", serviceArguments(first.settings.given)...)
+	second, err := settingsOf(t, "", serviceArguments(first.settings.Given)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, _ := first.settings.settings()
-	got, _, _ := second.settings.settings()
+	want, _, _ := first.settings.Settings()
+	got, _, _ := second.settings.Settings()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -165,7 +165,7 @@ func TestPackagedUnit(t *testing.T) {
 		a := newApp(Streams{Out: &out, Err: &talk})
 		a.systemd = absentSystemd{}
 		root := newRoot(a)
-		a.settings.config = dir + "config.yaml"
+		a.settings.Config = dir + "config.yaml"
 		root.SetArgs(append([]string{"service", "install", "--binary", "/usr/bin/podrun"}, args...))
 		if err := root.ExecuteContext(t.Context()); err != nil || talk.Len() > 0 {
 			t.Fatalf("%v: %s", err, talk.String())

@@ -30,7 +30,7 @@ func settingsOf(t *testing.T, defaultFile string, given ...string) (*app, error)
 	var out bytes.Buffer
 	a := newApp(Streams{Out: &out, Err: &out})
 	root := newRoot(a)
-	a.settings.config = defaultFile
+	a.settings.Config = defaultFile
 	root.AddCommand(&cobra.Command{Use: "nothing", RunE: func(*cobra.Command, []string) error { return nil }})
 	root.SetArgs(append([]string{"nothing"}, given...))
 	return a, root.ExecuteContext(t.Context())
@@ -74,7 +74,7 @@ func TestSettingsPrecedence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, _, err := a.settings.settings()
+			s, _, err := a.settings.Settings()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestOneRuntime(t *testing.T) {
 				}
 				return
 			}
-			s, _, err := app.settings.settings()
+			s, _, err := app.settings.Settings()
 			if diff := cmp.Diff(tc.want, got{s.Runtime, s.ContainerRuntimeEndpoint}); err != nil || diff != "" {
 				t.Errorf("%v\n%s", err, diff)
 			}
@@ -164,7 +164,7 @@ func TestSettingsFileUnreadable(t *testing.T) {
 		var out bytes.Buffer
 		a := newApp(Streams{Out: &out, Err: &out})
 		root := newRoot(a)
-		a.settings.config = dir
+		a.settings.Config = dir
 		args := map[string][]string{"version": {"--client"}, "completion": {"bash"}, "explain": {"pod"}, cobra.ShellCompRequestCmd: {"get"}, cobra.ShellCompNoDescRequestCmd: {"get"}}
 		root.SetArgs(append([]string{name}, args[name]...))
 		if err := root.ExecuteContext(t.Context()); err != nil {
@@ -189,14 +189,14 @@ func TestSettingsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(sample + "podSecurity: baseline\n")
-	if s, _, err := a.settings.reload(); err != nil || s.PodSecurity != "baseline" {
+	if s, _, err := a.settings.Reload(); err != nil || s.PodSecurity != "baseline" {
 		t.Errorf("reloaded: %q, %v", s.PodSecurity, err)
 	}
 	write(sample + "podSecurity: other\n")
-	if _, _, err := a.settings.reload(); err == nil {
+	if _, _, err := a.settings.Reload(); err == nil {
 		t.Error("a wrong file was reloaded")
 	}
-	if s, _, err := a.settings.settings(); err != nil || s.PodSecurity != "baseline" {
+	if s, _, err := a.settings.Settings(); err != nil || s.PodSecurity != "baseline" {
 		t.Errorf("after a reload that failed: %q, %v", s.PodSecurity, err)
 	}
 }
@@ -211,7 +211,7 @@ func TestFlagsHaveFields(t *testing.T) {
 	a := newApp(Streams{})
 	root := newRoot(a)
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(ofOneCommand, f.Name) && a.settings.into[f.Name] == nil {
+		if !slices.Contains(ofOneCommand, f.Name) && a.settings.Into[f.Name] == nil {
 			t.Errorf("--%s is not in the settings: give it a field of %T", f.Name, nodeconfig.PodrunConfiguration{})
 		}
 	})

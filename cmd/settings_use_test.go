@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -44,44 +45,44 @@ func TestBrokenSettings(t *testing.T) {
 	)
 	states := []string{"valid", "absent", "broken", "unreadable", "of --config, absent"}
 	for name, tc := range map[string]struct {
-		use    settingsUse
+		use    config.Use
 		stored bool
 		want   []got // in the order of states
 	}{
-		"changes":            {use: changes, want: []got{inFile, defaults, refused, refused, refused}},
-		"changes, stored":    {use: changes, stored: true, want: []got{inFile, defaults, refused, refused, refused}},
-		"reads":              {use: reads, want: []got{inFile, defaults, refused, refused, refused}},
-		"reads, stored":      {use: reads, stored: true, want: []got{inFile, defaults, stored, stored, stored}},
-		"diagnoses":          {use: diagnoses, want: []got{inFile, defaults, withDoc, withDoc, withDoc}},
-		"diagnoses, stored":  {use: diagnoses, stored: true, want: []got{inFile, defaults, stored, stored, stored}},
-		"supervises":         {use: supervises, want: []got{inFile, defaults, refused, refused, refused}},
-		"supervises, stored": {use: supervises, stored: true, want: []got{inFile, defaults, stored, stored, stored}},
+		"changes":            {use: config.Changes, want: []got{inFile, defaults, refused, refused, refused}},
+		"changes, stored":    {use: config.Changes, stored: true, want: []got{inFile, defaults, refused, refused, refused}},
+		"reads":              {use: config.Reads, want: []got{inFile, defaults, refused, refused, refused}},
+		"reads, stored":      {use: config.Reads, stored: true, want: []got{inFile, defaults, stored, stored, stored}},
+		"diagnoses":          {use: config.Diagnoses, want: []got{inFile, defaults, withDoc, withDoc, withDoc}},
+		"diagnoses, stored":  {use: config.Diagnoses, stored: true, want: []got{inFile, defaults, stored, stored, stored}},
+		"supervises":         {use: config.Supervises, want: []got{inFile, defaults, refused, refused, refused}},
+		"supervises, stored": {use: config.Supervises, stored: true, want: []got{inFile, defaults, stored, stored, stored}},
 	} {
 		for i, state := range states {
 			t.Run(name+"/"+state, func(t *testing.T) {
 				dir := t.TempDir()
 				f := newApp(Streams{}).newSettings(t, dir)
-				f.use = tc.use
+				f.For = tc.use
 				switch state {
 				case "valid":
-					writeFile(t, f.config, valid)
+					writeFile(t, f.Config, valid)
 				case "broken":
-					writeFile(t, f.config, broken)
+					writeFile(t, f.Config, broken)
 				case "unreadable":
-					if err := os.Mkdir(f.config, 0o700); err != nil {
+					if err := os.Mkdir(f.Config, 0o700); err != nil {
 						t.Fatal(err)
 					}
 				case "of --config, absent":
-					f.set.Lookup("config").Changed = true
+					f.Set.Lookup("config").Changed = true
 				}
 				if tc.stored {
-					c := nodeconfig.CopyOf(f.copies, f.config)
-					if err := os.MkdirAll(f.copies, 0o700); err != nil {
+					c := nodeconfig.CopyOf(f.Copies, f.Config)
+					if err := os.MkdirAll(f.Copies, 0o700); err != nil {
 						t.Fatal(err)
 					}
 					writeFile(t, c.Path, strings.NewReplacer("/srv/podrun", "/srv/last", "restricted", "baseline").Replace(valid))
 				}
-				s, notes, err := f.settings()
+				s, notes, err := f.Settings()
 				if err != nil && exit.Code(err) != exit.Usage {
 					t.Errorf("exit code %d: %v", exit.Code(err), err)
 				}
@@ -101,11 +102,11 @@ func TestBrokenSettings(t *testing.T) {
 }
 
 // newSettings returns settings whose default file and copies are in a directory.
-func (a *app) newSettings(t *testing.T, dir string) *settingsFlags {
+func (a *app) newSettings(t *testing.T, dir string) *config.Flags {
 	t.Helper()
 	newRoot(a)
 	f := a.settings
-	f.ctx, f.config, f.copies = t.Context(), filepath.Join(dir, "config.yaml"), filepath.Join(dir, "copies")
+	f.Ctx, f.Config, f.Copies = t.Context(), filepath.Join(dir, "config.yaml"), filepath.Join(dir, "copies")
 	return f
 }
 
@@ -119,12 +120,12 @@ func writeFile(t *testing.T, path, text string) {
 // TestSettingsUse checks the class of each command that uses something if the settings file cannot be used; all other
 // commands fail.
 func TestSettingsUse(t *testing.T) {
-	got := map[settingsUse][]string{}
+	got := map[config.Use][]string{}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		_, path, _ := strings.Cut(c.CommandPath(), " ")
 		if c.HasParent() && c.Runnable() && !slices.Contains(withoutSettings, strings.Fields(path)[0]) {
-			got[useOf(c)] = append(got[useOf(c)], path)
+			got[config.UseOf(c)] = append(got[config.UseOf(c)], path)
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)
@@ -133,8 +134,8 @@ func TestSettingsUse(t *testing.T) {
 	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
 	root := newRoot(a)
 	walk(root)
-	want := map[settingsUse]string{
-		reads: "attach cp describe diff events exec get logs plan port-forward top wait image_ls rollout_history rollout_status runtime_logs runtime_status", diagnoses: "doctor", supervises: "serve",
+	want := map[config.Use]string{
+		config.Reads: "attach cp describe diff events exec get logs plan port-forward top wait image_ls rollout_history rollout_status runtime_logs runtime_status", config.Diagnoses: "doctor", config.Supervises: "serve",
 	}
 	for use, names := range want {
 		paths := strings.Fields(names)
@@ -145,7 +146,7 @@ func TestSettingsUse(t *testing.T) {
 			t.Errorf("class %d: %s", use, diff)
 		}
 	}
-	if node := newNode(&app{joiner: canceledJoiner{}, settings: a.settings}); useOf(node) != supervises {
+	if node := newNode(&app{joiner: canceledJoiner{}, settings: a.settings}); config.UseOf(node) != config.Supervises {
 		t.Error("podrun-node does not supervise")
 	}
 }
@@ -154,32 +155,32 @@ func TestSettingsUse(t *testing.T) {
 func TestSettingsKept(t *testing.T) {
 	ring.RequireRoot(t)
 	for name, tc := range map[string]struct {
-		use   settingsUse
+		use   config.Use
 		text  string // of the file; "" for none
 		named bool   // by --config
 		want  string
 	}{
-		"a change":                 {use: changes, text: valid, want: valid},
-		"a change, another file":   {use: changes, text: valid, named: true, want: "old"},
-		"a supervisor":             {use: supervises, text: valid, want: valid},
-		"a supervisor, --config":   {use: supervises, text: valid, named: true, want: valid},
-		"the file is deleted":      {use: changes},
-		"a supervisor, not usable": {use: supervises, text: broken, want: "old"},
+		"a change":                 {use: config.Changes, text: valid, want: valid},
+		"a change, another file":   {use: config.Changes, text: valid, named: true, want: "old"},
+		"a supervisor":             {use: config.Supervises, text: valid, want: valid},
+		"a supervisor, --config":   {use: config.Supervises, text: valid, named: true, want: valid},
+		"the file is deleted":      {use: config.Changes},
+		"a supervisor, not usable": {use: config.Supervises, text: broken, want: "old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newApp(Streams{}).newSettings(t, t.TempDir())
-			f.use, f.set.Lookup("config").Changed = tc.use, tc.named
+			f.For, f.Set.Lookup("config").Changed = tc.use, tc.named
 			if tc.text != "" {
-				writeFile(t, f.config, tc.text)
+				writeFile(t, f.Config, tc.text)
 			}
-			if err := os.Mkdir(f.copies, 0o700); err != nil {
+			if err := os.Mkdir(f.Copies, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c := nodeconfig.CopyOf(f.copies, f.config)
+			c := nodeconfig.CopyOf(f.Copies, f.Config)
 			writeFile(t, c.Path, "old")
-			_, _, err := f.reload()
+			_, _, err := f.Reload()
 			if err == nil {
-				err = f.keep()
+				err = f.Keep()
 			} else if tc.text == broken {
 				err = nil
 			}
@@ -210,7 +211,7 @@ func TestServeWithBrokenSettings(t *testing.T) {
 	execute := func(ctx context.Context, out io.Writer, args ...string) error {
 		a := newApp(Streams{Out: out, Err: out})
 		root := newRootFor(a, args)
-		a.settings.copies = copies
+		a.settings.Copies = copies
 		root.SetArgs(append(args, "--config="+file, "--container-runtime-endpoint=unix://"+dir+"/cri.sock", "--allow-kubelet"))
 		return root.ExecuteContext(ctx)
 	}

@@ -90,7 +90,7 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 func (a *app) podOfContainer(id string) string {
 	const list = "podrun commands take the names of pods; to list pods with the IDs of their containers, run " +
 		`'podrun get -A -o custom-columns="POD:.metadata.name,ID:.status.containerStatuses[*].containerID"'`
-	ctx, cancel := context.WithTimeout(a.settings.ctx, suggestLimit)
+	ctx, cancel := context.WithTimeout(a.settings.Ctx, suggestLimit)
 	defer cancel()
 	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, ownruntime.Reads)
 	if err != nil {

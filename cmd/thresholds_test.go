@@ -3,6 +3,8 @@ package cmd
 import (
 	"maps"
 	"testing"
+
+	"github.com/podrun/podrun/cmd/config"
 )
 
 func TestThresholds(t *testing.T) {
@@ -12,7 +14,7 @@ func TestThresholds(t *testing.T) {
 		"memory.available":                            nil,
 		"<1":                                          nil,
 	} {
-		got := thresholds{"stale": "1"}
+		got := config.Thresholds{"stale": "1"}
 		err := got.Set(text)
 		if (err != nil) != (want == nil) {
 			t.Errorf("%q: %v", text, err)

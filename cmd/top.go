@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
@@ -25,11 +26,11 @@ type topFlags struct {
 	allNamespaces, containers, noHeaders, sum bool
 	watch                                     bool
 	selector                                  string
-	sortBy                                    oneOf
+	sortBy                                    config.OneOf
 }
 
 func newTop(a *app) *cobra.Command {
-	f := &topFlags{sortBy: oneOf{"name", []string{"name", "cpu", "memory"}}}
+	f := &topFlags{sortBy: config.OneOf{Value: "name", Of: []string{"name", "cpu", "memory"}}}
 	c := &cobra.Command{
 		Use:     "top [pod|container] [NAME...]",
 		Aliases: []string{"stats"},
@@ -126,7 +127,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	view.SortUsage(pods, f.sortBy.value)
+	view.SortUsage(pods, f.sortBy.Value)
 	return a.printUsage(pods, limits, f, len(named) == 1)
 }
 

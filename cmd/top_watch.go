@@ -39,7 +39,7 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Node, messages
 		}
 	}
 	if a.canView() && !f.noHeaders {
-		return a.liveView(ctx, f.sortBy.value, messages, func(ctx context.Context, show func(viewData)) error {
+		return a.liveView(ctx, f.sortBy.Value, messages, func(ctx context.Context, show func(viewData)) error {
 			return repeat(ctx, func(usage []serve.PodUsage) error {
 				data, err := a.usageView(ctx, f, e, sel, usage)
 				if err == nil {
@@ -54,7 +54,7 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Node, messages
 		if len(usage) == 0 {
 			return nil
 		}
-		view.SortUsage(usage, f.sortBy.value)
+		view.SortUsage(usage, f.sortBy.Value)
 		// Each table is formatted with headings, so that the columns have the same widths in all measurements.
 		var table bytes.Buffer
 		limits, err := limitsOf(ctx, e, sel)

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"slices"
@@ -21,14 +21,14 @@ kind: KubeletConfiguration
 seccompDefault: true
 `
 
-// settingsCreated is the notice that the settings file was created.
-const settingsCreated = nodeconfig.DefaultFile + " written; all commands read it: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
+// SettingsCreated is the notice that the settings file was created.
+const SettingsCreated = nodeconfig.DefaultFile + " written; all commands read it: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
 
-func newSettings() *systemd.File {
+func NewSettings() *systemd.File {
 	return &systemd.File{Path: nodeconfig.DefaultFile, Text: []byte(settingsText)}
 }
 
-// anyGiven reports whether one of these flags was on the command line.
-func (f *settingsFlags) anyGiven(names ...string) bool {
-	return slices.ContainsFunc(f.given, func(flag *pflag.Flag) bool { return slices.Contains(names, flag.Name) })
+// AnyGiven reports whether one of these flags was on the command line.
+func (f *Flags) AnyGiven(names ...string) bool {
+	return slices.ContainsFunc(f.Given, func(flag *pflag.Flag) bool { return slices.Contains(names, flag.Name) })
 }

@@ -1,4 +1,6 @@
-package cmd
+// Package config reads the settings of a command: flags, environment variables and the settings file, or the last valid
+// content of the file.
+package config
 
 import (
 	"context"
@@ -20,39 +22,39 @@ import (
 
 // settingsFlags binds the node's settings to flags with the kubelet's names. A flag
 // overrides the settings file if it was set on the command line or by PODRUN_<FLAG>.
-type settingsFlags struct {
-	ctx    context.Context // the context of the command, once the command runs
-	config string
-	set    *pflag.FlagSet
-	into   map[string]func(*nodeconfig.Settings)
-	merged *mergedSettings // the last result of reload; nil before the first
-	given  []*pflag.Flag   // set on the command line
-	use    settingsUse
-	copies string // directory with the last valid settings
+type Flags struct {
+	Ctx    context.Context // the context of the command, once the command runs
+	Config string
+	Set    *pflag.FlagSet
+	Into   map[string]func(*nodeconfig.Settings)
+	Merged *Merged       // the last result of reload; nil before the first
+	Given  []*pflag.Flag // set on the command line
+	For    Use
+	Copies string // directory with the last valid settings
 	// content is what reload has read; nil if there is no file
 	content []byte
 	// fault describes the file if merged is not its content; else ""
-	fault string
+	Fault string
 	// set by an environment variable
-	fromEnv []*pflag.Flag
+	FromEnv []*pflag.Flag
 }
 
 // mergedSettings are settings and the warnings about their file.
-type mergedSettings struct {
+type Merged struct {
 	nodeconfig.Settings
 	notes problem.List
 }
 
-// envName returns the environment variable of a flag, such as PODRUN_ROOT_DIR for
+// EnvName returns the environment variable of a flag, such as PODRUN_ROOT_DIR for
 // --root-dir.
-func envName(flag string) string {
+func EnvName(flag string) string {
 	return "PODRUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
-	f := &settingsFlags{ctx: context.Background(), set: set, copies: nodeconfig.CopiesDir, into: map[string]func(*nodeconfig.Settings){}}
+func Add(set *pflag.FlagSet) *Flags {
+	f := &Flags{Ctx: context.Background(), Set: set, Copies: nodeconfig.CopiesDir, Into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
-	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
+	set.StringVar(&f.Config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (a reboot deletes them: apply pods with Secrets again after a reboot)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
@@ -127,41 +129,41 @@ func setDevices(s *nodeconfig.Settings, v []string) (err error) {
 	return err
 }
 
-func (f *settingsFlags) text(name, def, usage string, into func(*nodeconfig.Settings, string)) {
-	v := f.set.String(name, def, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) text(name, def, usage string, into func(*nodeconfig.Settings, string)) {
+	v := f.Set.String(name, def, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
 // choice adds a flag that accepts one of several words.
-func (f *settingsFlags) choice(name, def string, of []string, usage string, into func(*nodeconfig.Settings, string)) {
-	v := &oneOf{value: def, of: of}
-	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, v.value) }
+func (f *Flags) choice(name, def string, of []string, usage string, into func(*nodeconfig.Settings, string)) {
+	v := &OneOf{Value: def, Of: of}
+	f.Set.Var(v, name, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, v.Value) }
 }
 
-// oneOf is the value of a flag that accepts one of several words.
-type oneOf struct {
-	value string
-	of    []string
+// OneOf is the value of a flag that accepts one of several words.
+type OneOf struct {
+	Value string
+	Of    []string
 }
 
-func (o *oneOf) String() string { return o.value }
-func (o *oneOf) Type() string   { return "string" }
+func (o *OneOf) String() string { return o.Value }
+func (o *OneOf) Type() string   { return "string" }
 
 // Set stores the word if it is valid.
-func (o *oneOf) Set(v string) error {
-	if !slices.Contains(o.of, v) {
-		return fmt.Errorf("not %s", strings.Join(o.of, " or "))
+func (o *OneOf) Set(v string) error {
+	if !slices.Contains(o.Of, v) {
+		return fmt.Errorf("not %s", strings.Join(o.Of, " or "))
 	}
-	o.value = v
+	o.Value = v
 	return nil
 }
 
 // checkedText adds a text flag whose value is validated when it is set.
-func (f *settingsFlags) checkedText(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
+func (f *Flags) checkedText(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
 	v := &parsedText{text: def, check: func(text string) error { return into(&nodeconfig.Settings{}, text) }}
-	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // Set has already checked the value
+	f.Set.Var(v, name, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // Set has already checked the value
 }
 
 // parsedText is a flag's value that is validated when it is set.
@@ -177,17 +179,17 @@ func (v *parsedText) Set(text string) error {
 	return v.check(text)
 }
 
-func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings, []string)) {
-	v := f.set.StringSlice(name, nil, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) list(name, usage string, into func(*nodeconfig.Settings, []string)) {
+	v := f.Set.StringSlice(name, nil, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
 // checkedStrings adds a list flag whose values are validated when they are set.
-func (f *settingsFlags) checkedStrings(name, usage string, into func(*nodeconfig.Settings, []string) error) {
+func (f *Flags) checkedStrings(name, usage string, into func(*nodeconfig.Settings, []string) error) {
 	v := &checkedStrings{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
-	f.set.Var(v, name, usage)
+	f.Set.Var(v, name, usage)
 	// Set has already checked the values.
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) }
+	f.Into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) }
 }
 
 // checkedStrings is the value of a flag that may be repeated, or contain several values
@@ -206,24 +208,24 @@ func (v *checkedStrings) Set(text string) error {
 	return v.check(v.list)
 }
 
-func (f *settingsFlags) pairs(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
-	v := f.set.StringToString(name, nil, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) pairs(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
+	v := f.Set.StringToString(name, nil, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
 // thresholds adds a flag with signal<value pairs, as the kubelet's --eviction-hard.
-func (f *settingsFlags) thresholds(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
-	v := &thresholds{}
-	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) thresholds(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
+	v := &Thresholds{}
+	f.Set.Var(v, name, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// thresholds is the value of --eviction-hard.
-type thresholds map[string]string
+// Thresholds is the value of --eviction-hard.
+type Thresholds map[string]string
 
 // Set parses signal<value,…; each call replaces the previous value.
-func (t *thresholds) Set(text string) error {
-	*t = thresholds{}
+func (t *Thresholds) Set(text string) error {
+	*t = Thresholds{}
 	for _, pair := range strings.Split(text, ",") {
 		if pair == "" {
 			continue
@@ -239,7 +241,7 @@ func (t *thresholds) Set(text string) error {
 
 // String returns the sorted pairs, or "" if none are set, so that the help shows no
 // default.
-func (t *thresholds) String() string {
+func (t *Thresholds) String() string {
 	var pairs []string
 	for _, signal := range slices.Sorted(maps.Keys(*t)) {
 		pairs = append(pairs, signal+"<"+(*t)[signal])
@@ -248,41 +250,41 @@ func (t *thresholds) String() string {
 }
 
 // Type returns the name of the value in the help.
-func (t *thresholds) Type() string { return "thresholds" }
+func (t *Thresholds) Type() string { return "thresholds" }
 
-func (f *settingsFlags) boolean(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
-	v := f.set.Bool(name, def, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) boolean(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
+	v := f.Set.Bool(name, def, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-func (f *settingsFlags) number(name string, def int64, usage string, into func(*nodeconfig.Settings, int64)) {
-	v := f.set.Int64(name, def, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) number(name string, def int64, usage string, into func(*nodeconfig.Settings, int64)) {
+	v := f.Set.Int64(name, def, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-func (f *settingsFlags) duration(name string, def time.Duration, usage string, into func(*nodeconfig.Settings, time.Duration)) {
-	v := f.set.Duration(name, def, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+func (f *Flags) duration(name string, def time.Duration, usage string, into func(*nodeconfig.Settings, time.Duration)) {
+	v := f.Set.Duration(name, def, usage)
+	f.Into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// settings merges the defaults, the file, the environment and the flags, each of which
+// Settings merges the defaults, the file, the environment and the flags, each of which
 // overrides the previous ones. It also returns warnings about the file. A command reads the
 // file only once, because it may be a pipe. If the file cannot be used, settings returns what
 // f.use substitutes.
-func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
-	if f.merged != nil {
-		return f.merged.Settings, f.merged.notes, nil
+func (f *Flags) Settings() (nodeconfig.Settings, problem.List, error) {
+	if f.Merged != nil {
+		return f.Merged.Settings, f.Merged.notes, nil
 	}
-	s, notes, err := f.reload()
+	s, notes, err := f.Reload()
 	if err != nil {
 		return f.substituted(err)
 	}
 	return s, notes, nil
 }
 
-// reload is like settings, but reads the file again, for SIGHUP. After an error, the previous
+// Reload is like settings, but reads the file again, for SIGHUP. After an error, the previous
 // settings remain in effect.
-func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
+func (f *Flags) Reload() (nodeconfig.Settings, problem.List, error) {
 	data, err := f.read()
 	if err != nil {
 		return nodeconfig.Settings{}, nil, err
@@ -291,7 +293,7 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	if err != nil {
 		return s, nil, err
 	}
-	f.merged, f.content, f.fault = &mergedSettings{s, notes}, data, ""
+	f.Merged, f.content, f.Fault = &Merged{s, notes}, data, ""
 	return s, notes, nil
 }
 
@@ -305,7 +307,7 @@ func absoluteRoot(s *nodeconfig.Settings) {
 // oneRuntime combines --runtime and --container-runtime-endpoint, which specify the same thing.
 // If both are set, the one from the source with the higher precedence takes effect.
 // CONTAINER_RUNTIME_ENDPOINT, crictl's variable, is used only if neither is set.
-func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
+func (f *Flags) oneRuntime(s *nodeconfig.Settings) error {
 	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)
 	if byRuntime == byEndpoint && byRuntime > 0 && s.Runtime != s.ContainerRuntimeEndpoint {
 		return &problem.Error{Kind: problem.Usage, Object: "--runtime", Err: fmt.Errorf("%s and --container-runtime-endpoint=%s contradict each other", s.Runtime, s.ContainerRuntimeEndpoint), Hint: "set only one of them"}
@@ -326,11 +328,11 @@ func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 
 // precedence returns the source of a flag's value: 3 for the command line, 2 for the
 // environment, 1 for the file, 0 for none.
-func (f *settingsFlags) precedence(flag, value string) int {
-	switch g := f.set.Lookup(flag); {
+func (f *Flags) precedence(flag, value string) int {
+	switch g := f.Set.Lookup(flag); {
 	case value == "":
 		return 0
-	case slices.Contains(f.fromEnv, g):
+	case slices.Contains(f.FromEnv, g):
 		return 2
 	case g.Changed:
 		return 3
@@ -340,17 +342,17 @@ func (f *settingsFlags) precedence(flag, value string) int {
 
 // read returns the content of the settings file; nil if there is none. The default file is
 // optional; a file named by --config or PODRUN_CONFIG must exist.
-func (f *settingsFlags) read() ([]byte, error) {
-	if f.config == "" {
+func (f *Flags) read() ([]byte, error) {
+	if f.Config == "" {
 		return nil, nil
 	}
 	object, hint := "--config", "check the path; 'podrun help config' describes the file"
-	if !f.set.Changed("config") {
+	if !f.Set.Changed("config") {
 		object, hint = "settings", "run podrun as a user that can read the file, specify another file with --config FILE, or use no settings file with --config="
 	}
-	data, err := nodeconfig.ReadFile(f.ctx, f.config)
+	data, err := nodeconfig.ReadFile(f.Ctx, f.Config)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config"):
+	case errors.Is(err, fs.ErrNotExist) && !f.Set.Changed("config"):
 		return nil, nil
 	case err != nil:
 		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: hint}
@@ -361,36 +363,36 @@ func (f *settingsFlags) read() ([]byte, error) {
 }
 
 // parse applies the content of the settings file to the defaults; data is nil if there is none.
-func (f *settingsFlags) parse(data []byte) (nodeconfig.Settings, problem.List, error) {
+func (f *Flags) parse(data []byte) (nodeconfig.Settings, problem.List, error) {
 	s := nodeconfig.Default()
 	if data == nil {
 		return s, nil, nil
 	}
 	s, notes := nodeconfig.Parse(data, s)
-	s.File = f.config
+	s.File = f.Config
 	for i := range notes {
-		notes[i].File = f.config
+		notes[i].File = f.Config
 	}
 	return s, notes, problem.Refuse(problem.Usage, notes)
 }
 
-// setFromEnv sets each flag that is not on the command line from its PODRUN_<FLAG>
+// SetFromEnv sets each flag that is not on the command line from its PODRUN_<FLAG>
 // variable, and records the source of each flag.
-func (f *settingsFlags) setFromEnv() error {
+func (f *Flags) SetFromEnv() error {
 	var first error
-	f.set.VisitAll(func(flag *pflag.Flag) {
+	f.Set.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed {
-			f.given = append(f.given, flag)
+			f.Given = append(f.Given, flag)
 			return
 		}
-		value, ok := os.LookupEnv(envName(flag.Name))
+		value, ok := os.LookupEnv(EnvName(flag.Name))
 		if !ok || first != nil {
 			return
 		}
-		f.fromEnv = append(f.fromEnv, flag)
-		if err := f.set.Set(flag.Name, value); err != nil {
-			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: envError(flag, value, err),
-				Hint: "correct or unset " + envName(flag.Name) + ", which sets --" + flag.Name}
+		f.FromEnv = append(f.FromEnv, flag)
+		if err := f.Set.Set(flag.Name, value); err != nil {
+			first = &problem.Error{Kind: problem.Usage, Object: EnvName(flag.Name), Err: envError(flag, value, err),
+				Hint: "correct or unset " + EnvName(flag.Name) + ", which sets --" + flag.Name}
 		}
 	})
 	return first

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"os"
@@ -15,31 +15,31 @@ import (
 
 // settingsUse is what a command uses the settings for. It decides what the command does if the settings file cannot be
 // used.
-type settingsUse int
+type Use int
 
 const (
-	changes    settingsUse = iota // changes pods or this host: the default
-	reads                         // prints state, or connects to a running container
-	diagnoses                     // doctor
-	supervises                    // serve and podrun-node
+	Changes    Use = iota // changes pods or this host: the default
+	Reads                 // prints state, or connects to a running container
+	Diagnoses             // doctor
+	Supervises            // serve and podrun-node
 )
 
 // readingCommands are the commands whose settingsUse is reads.
 var readingCommands = []string{"get", "describe", "events", "logs", "top", "wait", "diff", "plan", "exec", "attach", "port-forward", "cp", "version",
 	"image ls", "rollout history", "rollout status", "runtime status", "runtime logs", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// useOf returns what a command uses the settings for.
-func useOf(c *cobra.Command) settingsUse {
+// UseOf returns what a command uses the settings for.
+func UseOf(c *cobra.Command) Use {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	switch {
 	case path == "doctor":
-		return diagnoses
+		return Diagnoses
 	case path == "serve", !c.HasParent(): // podrun-node has no other commands
-		return supervises
+		return Supervises
 	case slices.Contains(readingCommands, path):
-		return reads
+		return Reads
 	}
-	return changes
+	return Changes
 }
 
 // substitute is what a command uses if the settings file cannot be used.
@@ -54,27 +54,27 @@ const (
 // substitute returns what a command uses if the settings file cannot be used; stored is true if the last valid settings
 // are stored. Only doctor, which changes nothing, uses the defaults: they may select another root directory, or permit
 // pods that the file refuses.
-func (u settingsUse) substitute(stored bool) substitute {
+func (u Use) substitute(stored bool) substitute {
 	switch {
-	case u == changes:
+	case u == Changes:
 		return noSettings
 	case stored:
 		return lastValid
-	case u == diagnoses:
+	case u == Diagnoses:
 		return onlyDefault
 	}
 	return noSettings
 }
 
 // substituted returns settings after reading the file has failed with err, or err if there are none.
-func (f *settingsFlags) substituted(err error) (nodeconfig.Settings, problem.List, error) {
+func (f *Flags) substituted(err error) (nodeconfig.Settings, problem.List, error) {
 	if statefile.LacksResources(err) { // the file is not the cause
 		return nodeconfig.Settings{}, nil, err
 	}
-	file := nodeconfig.CopyOf(f.copies, f.config)
-	data := file.Read(f.ctx)
+	file := nodeconfig.CopyOf(f.Copies, f.Config)
+	data := file.Read(f.Ctx)
 	what := "podrun uses the last valid settings, which it has stored in " + file.Path
-	switch f.use.substitute(data != nil) {
+	switch f.For.substitute(data != nil) {
 	case noSettings:
 		return nodeconfig.Settings{}, nil, err
 	case onlyDefault:
@@ -88,38 +88,31 @@ func (f *settingsFlags) substituted(err error) (nodeconfig.Settings, problem.Lis
 	for i := range notes {
 		notes[i].Warning = true
 	}
-	f.fault = notes[0].String()
-	if f.use == diagnoses {
-		f.fault += "; commands that change pods fail; " + what
+	f.Fault = notes[0].String()
+	if f.For == Diagnoses {
+		f.Fault += "; commands that change pods fail; " + what
 	}
-	notes = append(notes, problem.Problem{Object: "settings", Message: what, Hint: "correct " + f.config, Warning: true})
-	f.merged = &mergedSettings{s, notes}
+	notes = append(notes, problem.Problem{Object: "settings", Message: what, Hint: "correct " + f.Config, Warning: true})
+	f.Merged = &Merged{s, notes}
 	return s, notes, nil
 }
 
-// keep stores the content of the settings file, for commands that find the file unusable later. Commands store only the
+// Keep stores the content of the settings file, for commands that find the file unusable later. Commands store only the
 // default file, because another one may be temporary; supervisors also store the file of --config.
-func (f *settingsFlags) keep() error {
-	if f.config == "" || f.fault != "" || f.use != supervises && f.set.Changed("config") || os.Geteuid() != 0 {
+func (f *Flags) Keep() error {
+	if f.Config == "" || f.Fault != "" || f.For != Supervises && f.Set.Changed("config") || os.Geteuid() != 0 {
 		return nil
 	}
-	return nodeconfig.CopyOf(f.copies, f.config).Keep(f.ctx, f.content)
-}
-
-// keepSettings is keep for a supervisor, whose next start may need the stored settings.
-func (a *app) keepSettings(r *renderer) {
-	if err := a.settings.keep(); err != nil {
-		r.warn(problem.List{problem.WarningOf(err)})
-	}
+	return nodeconfig.CopyOf(f.Copies, f.Config).Keep(f.Ctx, f.content)
 }
 
 // merge applies the environment and the flags to the settings of a file.
-func (f *settingsFlags) merge(s nodeconfig.Settings, notes problem.List, err error) (nodeconfig.Settings, problem.List, error) {
+func (f *Flags) merge(s nodeconfig.Settings, notes problem.List, err error) (nodeconfig.Settings, problem.List, error) {
 	if err != nil {
 		return s, nil, err
 	}
-	f.set.VisitAll(func(flag *pflag.Flag) {
-		if into := f.into[flag.Name]; into != nil && flag.Changed {
+	f.Set.VisitAll(func(flag *pflag.Flag) {
+		if into := f.Into[flag.Name]; into != nil && flag.Changed {
 			into(&s)
 		}
 	})
