@@ -64,18 +64,24 @@ type api struct {
 
 // newAPI returns the API of a supervisor. The caller sets the supervisor later, with
 // supervised.
-func newAPI(e *run.Node, o APIOptions) *api {
-	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
+func newAPI(e *run.Node, all Options, s *services, files *stateFiles) *api {
+	o := all.API
+	if all.Cluster != nil {
+		o.Authorize, o.LocalName = all.Cluster.Authorize, all.Cluster.LocalName
+	}
+	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{},
+		runtime: all.Runtime, settingsFault: all.SettingsFault, services: s.problem, servicesNote: s.note, files: files}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
 	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sourcesAndRemoved, Stats: a.usage.read,
 		Authorize: o.Authorize, LocalName: o.LocalName,
 		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics,
 		ReadOnly: e.Settings.ReadOnlyAPI})
+	e.Client.Observe(a.metrics.RuntimeCall)
 	return a
 }
 
-// tap makes a node report its events to the API.
-func (a *api) tap(n *node.Node) {
+// observe makes a node report its events, pulls and probes to the API.
+func (a *api) observe(n *node.Node) {
 	emit := n.Emit
 	n.Emit = func(e event.Event) {
 		a.metrics.Event(e)
@@ -99,15 +105,6 @@ func probeResult(outcome string) string {
 		return "failed"
 	}
 	return "unknown"
-}
-
-// observe adds to a supervisor's options the callbacks from which the API gets its data.
-func (a *api) observe(ctx context.Context, o *supervisor.Options) {
-	a.engine.Client.Observe(a.metrics.RuntimeCall)
-	a.tap(a.engine)
-	o.Starting = func(id identity.Pod) { a.metrics.PodBegun(id, time.Now()) }
-	o.Listed, o.Evicted = a.metrics.Relisted, a.metrics.Evicted
-	o.Locked = func() { a.listen(ctx) }
 }
 
 // supervised sets the supervisor whose pods the API reports.

@@ -46,25 +46,16 @@ type ClusterNode struct {
 	RuntimeDown func() string
 }
 
-// attach connects a cluster to a supervisor's node.
-func attach(c Cluster, e *run.Node, changed chan<- struct{}, a *api) {
-	if c == nil {
-		return
+// attach connects a cluster, which may be nil, to a supervisor's node, and returns it.
+func attach(c Cluster, e *run.Node, reread func(), a *api) Cluster {
+	if c != nil {
+		c.Attach(ClusterNode{Engine: e, RuntimeDown: a.runtimeDown, Changed: reread})
 	}
-	c.Attach(ClusterNode{Engine: e, RuntimeDown: a.runtimeDown, Changed: func() {
-		select {
-		case changed <- struct{}{}:
-		default: // a signal is already pending
-		}
-	}})
-	noteCluster(c, e)
+	return c
 }
 
 // noteCluster makes a node report events and statuses to a cluster.
 func noteCluster(c Cluster, n *node.Node) {
-	if c == nil {
-		return
-	}
 	emit := n.Emit
 	n.Emit = func(e event.Event) {
 		c.Note(e)

@@ -46,19 +46,14 @@ func (w *withJobs) Read(ctx context.Context) (*source.Snapshot, *source.Desired,
 	return snapshot, want, nil
 }
 
-// newJobs returns the controller of Jobs and CronJobs. changed receives a signal when the pods of
+// newJobs returns the controller of Jobs and CronJobs. It calls reread when the pods of
 // Jobs have changed.
-func newJobs(e *run.Node, changed chan<- struct{}) (*jobs.Controller, error) {
+func newJobs(e *run.Node, reread func()) (*jobs.Controller, error) {
 	return jobs.New(jobs.Options{Layout: e.Layout(), Holder: e.Holder(), Warn: e.SendWarnings,
 		States: func(ctx context.Context, namespace string, names []string) (map[string]schedule.PodState, error) {
 			return jobPods(ctx, e, namespace, names)
 		},
-		Changed: func() {
-			select {
-			case changed <- struct{}{}:
-			default: // a signal is already pending
-			}
-		}})
+		Changed: reread})
 }
 
 // noteJobs makes a node report its events, and changes of the state of pods, to the controller of Jobs.

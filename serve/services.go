@@ -39,6 +39,8 @@ const (
 type services struct {
 	engine  *run.Node
 	changed chan struct{}
+	// endWatch ends watchRecords
+	endWatch func()
 	// removed is called when a record was removed: if a file still defines the Service, the sources must be read
 	// again
 	removed func()
@@ -66,6 +68,12 @@ const unservedAfter = 30 * time.Second
 // record of a Service.
 func newServices(e *run.Node, removed func()) *services {
 	return &services{engine: e, removed: removed, changed: make(chan struct{}, 1)}
+}
+
+// observe makes a node report the pods whose state changes, and the Services without an endpoint.
+func (s *services) observe(n *run.Node) {
+	n.Observer.Changed = func(identity.Pod) { s.signal() }
+	n.Observer.Unserved = func(list []*corev1.Service) { s.noteUnserved(list, time.Now()) }
 }
 
 // signal requests a synchronization. It does not block.
@@ -171,12 +179,12 @@ func (s *services) note() string {
 func (s *services) problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.Concat(s.refused, s.omitted)
+	problems := slices.Concat(s.refused, s.omitted)
 	var parts []string
-	for _, p := range all[:min(len(all), maxServiceNotes)] {
+	for _, p := range problems[:min(len(problems), maxServiceNotes)] {
 		parts = append(parts, p.String())
 	}
-	if n := len(all) - len(parts); n > 0 {
+	if n := len(problems) - len(parts); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more Services", n))
 	}
 	if s.failed != nil && !observe.IsUnavailable(s.failed) {
@@ -188,9 +196,9 @@ func (s *services) problem() string {
 // maxServiceNotes is the maximum number of warnings for one read of the directories.
 const maxServiceNotes = 20
 
-// run synchronizes names and rules until ctx ends. The caller has called watch before it reads the sources, so
-// that no removal is missed.
+// run synchronizes names and rules until ctx ends. Then it ends the watch of watchRecords.
 func (s *services) run(ctx context.Context) {
+	defer s.endWatch()
 	for {
 		every := servicesEvery
 		omitted, err := servicesync.Sync(ctx, s.engine)
@@ -226,9 +234,9 @@ func (s *services) report(ctx context.Context, err error) {
 	s.engine.SendWarnings(problem.List{problem.WarningOf(err)})
 }
 
-// watch calls signal when a command changes the record of a Service. If podrun cannot watch the
+// watchRecords calls signal when a command changes the record of a Service. If podrun cannot watch the
 // directory, the next periodic check detects the change.
-func (s *services) watch(ctx context.Context) (end func()) {
+func (s *services) watchRecords() {
 	dir := s.engine.Layout().Services()
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -236,10 +244,10 @@ func (s *services) watch(ctx context.Context) (end func()) {
 	}
 	if err != nil {
 		s.engine.SendWarnings(problem.List{problem.WarningOf(err)})
-		if w == nil {
-			return func() {}
+		if s.endWatch = func() {}; w != nil {
+			_ = w.Close()
 		}
-		return func() { _ = w.Close() }
+		return
 	}
 	var loop sync.WaitGroup
 	loop.Go(func() {
@@ -248,8 +256,8 @@ func (s *services) watch(ctx context.Context) (end func()) {
 			case <-w.Errors: // events may have been lost
 				s.signal()
 				s.removed()
-			case ev, open := <-w.Events:
-				if !open {
+			case ev, ok := <-w.Events:
+				if !ok {
 					return
 				}
 				if _, record := identity.NamedPod(filepath.Base(ev.Name)); record {
@@ -261,7 +269,7 @@ func (s *services) watch(ctx context.Context) (end func()) {
 			}
 		}
 	})
-	return func() {
+	s.endWatch = func() {
 		_ = w.Close()
 		loop.Wait()
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
@@ -23,7 +22,7 @@ type sources struct {
 	node    *node.Node
 	engine  *run.Node
 	options Options
-	changed chan struct{} // receives a signal when the content may have changed
+	reread  func() // called when the content may have changed; it does not block
 
 	mu     sync.Mutex // serializes reading and replacing the sources
 	reader *source.Reader
@@ -38,10 +37,13 @@ type sources struct {
 	end    func() // ends the watch and the polls
 }
 
-// newSources starts to watch the sources. changed, which has a buffer, receives signals. The watch ends when ctx ends or close is called. close
-// returns when the watch has ended.
-func newSources(ctx context.Context, e *run.Node, o Options, changed chan struct{}) (*sources, error) {
-	s := &sources{ctx: ctx, node: e, engine: e, options: o, strict: e.Settings.StrictSources, changed: changed}
+// newSources starts to watch the sources, and calls reread when their content may have changed. The watch ends when ctx
+// ends or close is called. close returns when the watch has ended. newSources returns nil if there are no sources.
+func newSources(ctx context.Context, e *run.Node, o Options, reread func()) (*sources, error) {
+	if len(o.Dirs) == 0 {
+		return nil, nil
+	}
+	s := &sources{ctx: ctx, node: e, engine: e, options: o, strict: e.Settings.StrictSources, reread: reread}
 	found := identitiesFile.Examine(ctx, e.Layout().DirIdentities())
 	switch found.State {
 	case statefile.Intact, statefile.Newer:
@@ -52,7 +54,7 @@ func newSources(ctx context.Context, e *run.Node, o Options, changed chan struct
 		e.WarnOnce(found.Fault.Warning())
 	case statefile.Absent: // the first start
 	}
-	return s, s.open(o.Dirs)
+	return s, s.use(o.Dirs)
 }
 
 // identitiesFile contains the identities of the manifest directories, by which podrun detects that a directory
@@ -66,9 +68,9 @@ var identitiesFile = statefile.Declare(statefile.Kind[map[string]source.Identity
 // emptyUnreachable is the answer of identitiesFile.
 const emptyUnreachable statefile.Action = "counts as absent, with a warning; an empty directory is unreachable until it has a file, so that its pods keep running"
 
-// open starts to watch these sources instead of the previous ones. After an error, the
+// use starts to watch these sources instead of the previous ones. After an error, the
 // previous ones remain in use.
-func (s *sources) open(dirs []string) error {
+func (s *sources) use(dirs []string) error {
 	o := s.options
 	o.Dirs = dirs
 	remotes, err := newRemotes(s.engine, o)
@@ -93,7 +95,7 @@ func (s *sources) open(dirs []string) error {
 			case <-ctx.Done():
 				return
 			case <-signals:
-				s.signal()
+				s.reread()
 			}
 		}
 	})
@@ -106,21 +108,12 @@ func (s *sources) open(dirs []string) error {
 	return nil
 }
 
-func (s *sources) signal() {
-	select {
-	case s.changed <- struct{}{}:
-	default: // a signal is already pending
-	}
-}
-
 // reload triggers a read of all sources. If the sources come from the settings, it first replaces
 // them with the sources in the new settings. If podrun cannot use the new sources, reload reports
 // that and keeps the previous ones.
-func (s *sources) reload(settings nodeconfig.Settings) {
-	if s == nil {
-		return
-	}
-	defer s.signal()
+func (s *sources) reload(n *run.Node) {
+	settings := n.Settings
+	defer s.reread()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dirs, strict := settings.SourcesOrDefault(), s.strict
@@ -131,7 +124,7 @@ func (s *sources) reload(settings nodeconfig.Settings) {
 		return
 	}
 	s.strict = settings.StrictSources
-	if err := s.open(dirs); err != nil {
+	if err := s.use(dirs); err != nil {
 		s.strict = strict
 		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
 	}
