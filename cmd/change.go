@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -29,7 +30,7 @@ type changeFlags struct {
 	validate            string
 	// content is the content of the files of configMaps and secrets, once it has been read. A pipe can be
 	// read only once.
-	content []manifest.Source
+	content []input.Source
 }
 
 func (f *changeFlags) add(a *app, c *cobra.Command) {
@@ -192,7 +193,7 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 }
 
 // preview computes the change of a pod without a lock. It returns nil if nothing changes.
-func (a *app) preview(e *run.Node, k run.Known, f *changeFlags, d definitionChange, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
+func (a *app) preview(e *run.Node, k run.Known, f *changeFlags, d definitionChange, sources []input.Source) (*manifest.Objects, problem.List, error) {
 	c, err := lookup.StoredCheckpoint(e, k.ID)
 	if err == nil && c == nil {
 		err = errors.New("its checkpoint was not found")
@@ -217,24 +218,24 @@ func inPod(id identity.Pod, err error) error {
 }
 
 // sources returns the files of --configmap and --secret. It reads them only once.
-func (f *changeFlags) sources(ctx context.Context) (_ []manifest.Source, err error) {
+func (f *changeFlags) sources(ctx context.Context) (_ []input.Source, err error) {
 	files := append(append([]string(nil), f.configMaps...), f.secrets...)
 	if len(files) > 0 && f.content == nil {
-		f.content, err = manifest.Read(ctx, files, manifest.ReadOptions{})
+		f.content, err = input.Read(ctx, files, input.ReadOptions{})
 	}
 	return f.content, err
 }
 
 // redefine returns the objects of a changed pod, or nil if nothing changes, and new warnings.
-func (f *changeFlags) redefine(d definitionChange, c *manifest.Checkpoint, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
+func (f *changeFlags) redefine(d definitionChange, c *manifest.Checkpoint, sources []input.Source) (*manifest.Objects, problem.List, error) {
 	before := manifest.Editable(c.Pod)
 	changed, extra, err := d.change(before, c)
 	if err != nil || changed == nil {
 		return nil, nil, err
 	}
 	name := "pod/" + c.Pod.Name
-	load := func(data []byte, more []manifest.Source) (*manifest.Objects, problem.List) {
-		return manifest.Load(append([]manifest.Source{{Name: name, Data: data}}, more...),
+	load := func(data []byte, more []input.Source) (*manifest.Objects, problem.List) {
+		return manifest.Load(append([]input.Source{{Name: name, Data: data}}, more...),
 			manifest.Options{Namespace: c.Pod.Namespace, Validate: manifest.Validate(f.validate)})
 	}
 	objects, problems := load(changed, sources)

@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 )
@@ -124,10 +125,10 @@ func editedText(e *run.Node, k run.Known) ([]byte, error) {
 // editChange returns the change from one text to another.
 func editChange(original, edited []byte) (definitionChange, error) {
 	var was, is json.RawMessage
-	if err := manifest.Decode(manifest.Source{Name: "the original", Data: original}, &was); err != nil {
+	if err := manifest.Decode(input.Source{Name: "the original", Data: original}, &was); err != nil {
 		return definitionChange{}, err
 	}
-	if err := manifest.Decode(manifest.Source{Name: "the edited file", Data: edited}, &is); err != nil {
+	if err := manifest.Decode(input.Source{Name: "the edited file", Data: edited}, &is); err != nil {
 		return definitionChange{}, err
 	}
 	patch, err := change.Edited(was, is)

@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 )
 
@@ -42,7 +43,7 @@ type inputFlags struct {
 	continueOnError, allowEmpty bool
 	invalid                     error
 	// generated is the object that the command line defines instead of files.
-	generated *manifest.Source
+	generated *input.Source
 	// newHint is the hint of the error for a pod that exists already. If it is empty, pods may exist.
 	newHint string
 	// notes are warnings about the command line.
@@ -162,19 +163,19 @@ func expandFiles(names []string) (out []string) {
 
 // read reads the named files and the kustomization. If it returns an error, it also
 // returns the sources that could be read.
-func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manifest.Source, error) {
-	var sources []manifest.Source
+func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]input.Source, error) {
+	var sources []input.Source
 	var failed error
 	if f.generated != nil {
 		sources = append(sources, *f.generated)
 	}
 	if len(names) > 0 {
-		var files []manifest.Source
-		files, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.allowEmpty})
+		var files []input.Source
+		files, failed = input.Read(ctx, names, input.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.allowEmpty})
 		sources = append(sources, files...)
 	}
 	if f.kustomize != "" {
-		built, err := manifest.ReadKustomization(ctx, f.kustomize)
+		built, err := input.ReadKustomization(ctx, f.kustomize)
 		if err == nil {
 			sources = append(sources, built)
 		}
@@ -185,7 +186,7 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 
 // parse validates the sources. With continueOnError it omits files with errors; only if no file
 // remains does it return their errors.
-func (f *inputFlags) parse(a *app, settings nodeconfig.Settings, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
+func (f *inputFlags) parse(a *app, settings nodeconfig.Settings, sources []input.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
 	for {
 		objects, problems := manifest.Load(sources, manifest.Options{
 			Namespace:           a.namespace,
@@ -237,8 +238,8 @@ func longestGrace(objects *manifest.Objects) (longest time.Duration) {
 }
 
 // withoutFiles returns the sources whose files have no problems.
-func withoutFiles(sources []manifest.Source, problems problem.List) []manifest.Source {
-	var left []manifest.Source
+func withoutFiles(sources []input.Source, problems problem.List) []input.Source {
+	var left []input.Source
 	for _, s := range sources {
 		if !slices.ContainsFunc(problems, func(p problem.Problem) bool { return p.File == s.Name }) {
 			left = append(left, s)

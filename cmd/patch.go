@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // maxPatch is the maximum size of a patch, in bytes.
@@ -82,7 +83,7 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 // podPatch returns a patch as JSON, with paths that begin at the pod.
 func podPatch(kind change.PatchType, data []byte) ([]byte, error) {
 	var raw json.RawMessage
-	if err := manifest.Decode(manifest.Source{Name: "the patch", Data: data}, &raw); err != nil {
+	if err := manifest.Decode(input.Source{Name: "the patch", Data: data}, &raw); err != nil {
 		return nil, problem.UsageError(fmt.Errorf("unable to parse %w", err), "write the patch in JSON or YAML, in single quotes")
 	}
 	patch, rest, err := change.OfTemplate(kind, raw)

@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
@@ -161,7 +162,7 @@ func readFacts(ctx context.Context, path string) (*host.Facts, error) {
 		return nil, bad(err)
 	}
 	facts := &host.Facts{}
-	if err := manifest.Decode(manifest.Source{Name: path, Data: data}, facts); err != nil {
+	if err := manifest.Decode(input.Source{Name: path, Data: data}, facts); err != nil {
 		return nil, bad(err)
 	}
 	return facts, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
-	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 )
 
@@ -267,12 +267,12 @@ func namesManifestFile(word string) bool {
 }
 
 // generatedSource returns an object as the input of a command.
-func generatedSource(object any) (*manifest.Source, error) {
+func generatedSource(object any) (*input.Source, error) {
 	data, err := generate.Manifest(object)
 	if err != nil {
 		return nil, fmt.Errorf("generate the manifest: %w", err)
 	}
-	return &manifest.Source{Name: "generated manifest", Data: data}, nil
+	return &input.Source{Name: "generated manifest", Data: data}, nil
 }
 
 // restartPolicy converts a restart policy of docker or Kubernetes.

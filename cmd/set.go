@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // changeNote is the part of the help that all commands that change pods have in common.
@@ -163,7 +164,7 @@ func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) (
 		if text != "-" {
 			continue
 		}
-		input, err := manifest.Read(c.Context(), []string{"-"}, manifest.ReadOptions{Stdin: a.streams.In})
+		input, err := input.Read(c.Context(), []string{"-"}, input.ReadOptions{Stdin: a.streams.In})
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +189,7 @@ func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) (
 
 // withObject returns the changes, including those of --from. Sources are the files of --configmap
 // and --secret.
-func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []manifest.Source) (change.Env, error) {
+func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []input.Source) (change.Env, error) {
 	env := f.Env
 	if f.from == "" {
 		return env, nil

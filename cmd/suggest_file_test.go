@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 func TestSuggestFile(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSuggestFile(t *testing.T) {
 		a.line.Typed = strings.Fields(line)
 		file := a.line.Typed[len(a.line.Typed)-1]
 		file = strings.TrimPrefix(file[strings.LastIndex(file, ",")+1:], "--filename=")
-		p := problem.Problem{File: file, Reason: manifest.ReasonUnreadable, Message: "no such file or directory", Hint: unchanged}
+		p := problem.Problem{File: file, Reason: input.ReasonUnreadable, Message: "no such file or directory", Hint: unchanged}
 		if a.line.SuggestFile(&p); p.Hint != want {
 			t.Errorf("%s: %q, want %q", line, p.Hint, want)
 		}

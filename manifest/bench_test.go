@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 const onePod = `apiVersion: v1
@@ -25,7 +27,7 @@ spec:
 `
 
 func BenchmarkLoad(b *testing.B) {
-	source := []Source{{Name: "pod.yaml", Data: []byte(onePod)}}
+	source := []input.Source{{Name: "pod.yaml", Data: []byte(onePod)}}
 	for b.Loop() {
 		if objects, problems := Load(source, Options{}); len(objects.Pods) != 1 || len(problems) != 0 {
 			b.Fatal(problems)
@@ -35,7 +37,7 @@ func BenchmarkLoad(b *testing.B) {
 
 // BenchmarkLoadBroken includes the time to search for lines.
 func BenchmarkLoadBroken(b *testing.B) {
-	source := []Source{{Name: "pod.yaml", Data: []byte(onePod + "        cpus: 1\n")}}
+	source := []input.Source{{Name: "pod.yaml", Data: []byte(onePod + "        cpus: 1\n")}}
 	for b.Loop() {
 		if _, problems := Load(source, Options{}); len(problems.Errors()) == 0 {
 			b.Fatal("no problem")
@@ -44,7 +46,7 @@ func BenchmarkLoadBroken(b *testing.B) {
 }
 
 func BenchmarkStaticUID(b *testing.B) {
-	objects, _ := Load([]Source{{Name: "pod.yaml", Data: []byte(onePod)}}, Options{})
+	objects, _ := Load([]input.Source{{Name: "pod.yaml", Data: []byte(onePod)}}, Options{})
 	for b.Loop() {
 		StaticUID(objects.Pods[0].Object, "node1", "")
 	}
@@ -60,7 +62,7 @@ func BenchmarkLoadObjects(b *testing.B) {
 			fmt.Fprintf(&text, "  key%d: dmFsdWU=\n", k)
 		}
 	}
-	source := []Source{{Name: "pod.yaml", Data: []byte(text.String())}}
+	source := []input.Source{{Name: "pod.yaml", Data: []byte(text.String())}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if objects, problems := Load(source, Options{}); len(objects.Secrets) != 25 || len(problems) != 0 {

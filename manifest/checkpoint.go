@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // Checkpoint contains a pod and the objects that the pod uses. With it, podrun can create the
@@ -103,7 +104,7 @@ func stream(objects []any) ([]byte, error) {
 // Default). It accepts unknown fields, because a later version may have written them.
 func Unmarshal(data []byte) (Checkpoint, error) {
 	var c Checkpoint
-	docs, err := split(Source{Name: "checkpoint", Data: data})
+	docs, err := split(input.Source{Name: "checkpoint", Data: data})
 	if err != nil {
 		return c, fmt.Errorf("read the checkpoint: %w", err)
 	}

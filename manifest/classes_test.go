@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 const classes = `
@@ -67,7 +68,7 @@ func TestWithClasses(t *testing.T) {
 			if tc.spec != "" {
 				spec += ", " + tc.spec
 			}
-			o, problems := Load([]Source{{Name: "f", Data: []byte("{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {" + spec + "}}" + classes + tc.more)}}, Options{})
+			o, problems := Load([]input.Source{{Name: "f", Data: []byte("{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {" + spec + "}}" + classes + tc.more)}}, Options{})
 			if errs := problems.Errors(); len(errs) > 0 {
 				t.Fatal(errs)
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // exported is a pod as printed by kubectl get pod -o yaml.
@@ -93,7 +95,7 @@ func TestExported(t *testing.T) {
 }
 
 func TestStrictClusterFields(t *testing.T) {
-	_, problems := Load([]Source{{"f", []byte(exported)}}, Options{StrictClusterFields: true})
+	_, problems := Load([]input.Source{{Name: "f", Data: []byte(exported)}}, Options{StrictClusterFields: true})
 	want := `f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" is for a service account token, which requires a cluster (remove the volume and its mounts, or run without --strict-cluster-fields)`
 	if got := problems.Errors().String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // verdicts lists the files of the corpus for which podrun's result differs from the corpus and
@@ -76,7 +77,7 @@ func TestCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, problems := verdict(Source{Name: file, Data: data})
+		got, problems := verdict(input.Source{Name: file, Data: data})
 		if got != want {
 			t.Errorf("%s: %s, want %s (%s)\n%s", file, got, want, reason, problems)
 			continue
@@ -90,7 +91,7 @@ func TestCorpus(t *testing.T) {
 }
 
 // verdict returns podrun's result in the terms of the corpus.
-func verdict(s Source) (string, problem.List) {
+func verdict(s input.Source) (string, problem.List) {
 	reasons := func(l problem.List) map[string]bool {
 		out := map[string]bool{}
 		for _, p := range l {
@@ -98,7 +99,7 @@ func verdict(s Source) (string, problem.List) {
 		}
 		return out
 	}
-	objects, problems := Load([]Source{s}, Options{IgnoreUnknownKinds: true})
+	objects, problems := Load([]input.Source{s}, Options{IgnoreUnknownKinds: true})
 	// Load accepts ephemeral containers, but the plan of a new pod refuses them.
 	for _, p := range objects.Pods {
 		if len(p.Object.Spec.EphemeralContainers) > 0 {
@@ -115,7 +116,7 @@ func verdict(s Source) (string, problem.List) {
 	case len(problems.Errors()) == 0:
 		return "accept", problems
 	}
-	_, loose := Load([]Source{s}, Options{IgnoreUnknownKinds: true, Validate: Warn})
+	_, loose := Load([]input.Source{s}, Options{IgnoreUnknownKinds: true, Validate: Warn})
 	if len(loose.Errors()) == 0 {
 		return "reject-strict", problems
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -37,7 +38,7 @@ func (l *loader) decode(it item, object string, into any) bool {
 
 // Decode decodes a YAML or JSON document that is not a manifest, and stores it in the value to
 // which into points. It applies the limits for manifests.
-func Decode(s Source, into any) error {
+func Decode(s input.Source, into any) error {
 	doc := &document{file: s.Name, first: 1, text: s.Data}
 	bad := doc.textBounds()
 	var raw []byte

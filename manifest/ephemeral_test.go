@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 const debuggable = `apiVersion: v1
@@ -91,7 +93,7 @@ func TestEphemeralInvalid(t *testing.T) {
 		strings.NewReplacer("v1", "apps/v1", "kind: Pod", "kind: Deployment", "spec:\n", "spec:\n  selector: {matchLabels: {a: b}}\n  template:\n   metadata: {labels: {a: b}}\n   spec:\n").Replace(
 			strings.ReplaceAll(debuggable, "  containers:\n  -", "    containers:\n    -")) + "    ephemeralContainers: [{name: d, image: i}]\n": "ephemeral containers not allowed in pod template",
 	} {
-		_, problems := Load([]Source{{Name: "pod.yaml", Data: []byte(text)}}, Options{})
+		_, problems := Load([]input.Source{{Name: "pod.yaml", Data: []byte(text)}}, Options{})
 		if got := problems.Errors().String(); !strings.Contains(got, want) {
 			t.Errorf("%s\ngot %s; want %s", text, got, want)
 		}

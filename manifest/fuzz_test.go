@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // FuzzLoad checks that for any input, Load returns without a panic, and either reports problems
@@ -20,7 +21,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		objects, problems := Load([]Source{{"f", data}}, Options{Suffix: func() string { return "abcde" }})
+		objects, problems := Load([]input.Source{{Name: "f", Data: data}}, Options{Suffix: func() string { return "abcde" }})
 		if len(problems.Errors()) > 0 {
 			return
 		}

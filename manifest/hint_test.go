@@ -3,6 +3,8 @@ package manifest
 import (
 	"fmt"
 	"testing"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 func TestQuantityHint(t *testing.T) {
@@ -36,7 +38,7 @@ func TestHintsOfMistakes(t *testing.T) {
 		"case of a value":      {"f", fmt.Sprintf(pod, "m1", "  restartPolicy: never\n"), `f:8: Pod default/m1: spec.restartPolicy: Unsupported value: "never": supported values: "Always", "OnFailure", "Never" (did you mean Never?)`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problems := Load([]Source{{Name: tc.file, Data: []byte(tc.text)}}, Options{})
+			_, problems := Load([]input.Source{{Name: tc.file, Data: []byte(tc.text)}}, Options{})
 			if len(problems) != 1 || problems[0].String() != tc.want {
 				t.Errorf("got %q\nwant %q", problems, tc.want)
 			}

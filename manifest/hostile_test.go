@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // hostile loads a stream and returns the errors.
 func hostile(text string) problem.List {
-	_, problems := Load([]Source{{Name: "in.yaml", Data: []byte(text)}}, Options{})
+	_, problems := Load([]input.Source{{Name: "in.yaml", Data: []byte(text)}}, Options{})
 	return problems.Errors()
 }
 

@@ -3,6 +3,8 @@ package manifest
 import (
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 func TestRelativeHostPaths(t *testing.T) {
@@ -18,7 +20,7 @@ func TestRelativeHostPaths(t *testing.T) {
 		{file: "pod.yaml", path: "/a/../b", dir: "/work", err: "must not contain '..'"},
 	} {
 		text := head + "  volumes: [{name: v, hostPath: {path: '" + test.path + "'}}]\n"
-		objects, problems := Load([]Source{{Name: test.file, Data: []byte(text)}}, Options{WorkingDir: test.dir})
+		objects, problems := Load([]input.Source{{Name: test.file, Data: []byte(text)}}, Options{WorkingDir: test.dir})
 		errs := problems.Errors().String()
 		switch {
 		case test.err != "":
@@ -37,7 +39,7 @@ func TestRelativeHostPaths(t *testing.T) {
 
 func TestWroteDNSPolicy(t *testing.T) {
 	for text, want := range map[string]bool{head: false, head + "  dnsPolicy: ClusterFirst\n": true} {
-		objects, problems := Load([]Source{{Name: "f", Data: []byte(text)}}, Options{})
+		objects, problems := Load([]input.Source{{Name: "f", Data: []byte(text)}}, Options{})
 		if len(problems.Errors()) > 0 || objects.Pods[0].WroteDNSPolicy != want {
 			t.Errorf("%s: %v, %v", text, objects.Pods, problems)
 		}

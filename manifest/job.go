@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // ReasonTemplate is the reason of the notice that podrun runs one pod from a template.
@@ -190,7 +191,7 @@ func PodOfJob(j *batchv1.Job, name string) (Pod, problem.List) {
 	}
 	o := podsOf
 	o.Namespace = j.Namespace
-	objects, problems := Load([]Source{{Name: "Job " + j.Namespace + "/" + j.Name, Data: data}}, o)
+	objects, problems := Load([]input.Source{{Name: "Job " + j.Namespace + "/" + j.Name, Data: data}}, o)
 	problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == ReasonTemplate })
 	if len(problems.Errors()) > 0 || len(objects.Pods) != 1 {
 		return Pod{}, problems

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // TestReadKustomization checks that the source is the output of kustomize. If that is not
@@ -37,7 +38,7 @@ func TestReadKustomization(t *testing.T) {
 	}
 	fails := func(kind problem.Kind, want string) {
 		t.Helper()
-		_, err := ReadKustomization(t.Context(), "prod")
+		_, err := input.ReadKustomization(t.Context(), "prod")
 		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != kind || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -53,11 +54,11 @@ func TestReadKustomization(t *testing.T) {
 `+head+`
 EOF
 `)
-		source, err := ReadKustomization(t.Context(), "prod")
+		source, err := input.ReadKustomization(t.Context(), "prod")
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, problems := Load([]Source{source}, Options{})
+		objects, problems := Load([]input.Source{source}, Options{})
 		if len(problems.Errors()) > 0 || len(objects.Pods) != 1 || source.Name != "prod/(kustomization)" {
 			t.Errorf("%s: %v, %v", name, objects, problems)
 		}
@@ -74,7 +75,7 @@ EOF
 	stopped, stop := context.WithCancelCause(t.Context())
 	ended := errors.New("ended by SIGINT")
 	stop(ended)
-	if _, err := ReadKustomization(stopped, "prod"); !errors.Is(err, ended) {
+	if _, err := input.ReadKustomization(stopped, "prod"); !errors.Is(err, ended) {
 		t.Errorf("%v", err)
 	}
 }
@@ -102,7 +103,7 @@ func TestCheckKustomizationDir(t *testing.T) {
 		"github.com/example/web": {},
 		"git@example.com:web":    {},
 	} {
-		err := checkKustomizationDir("kustomization "+dir, dir)
+		err := input.CheckKustomizationDir("kustomization "+dir, dir)
 		e, _ := errors.AsType[*problem.Error](err)
 		switch {
 		case want[0] == "" && err != nil, want[0] != "" && (e == nil || e.Error() != want[0] || e.Hint != want[1]):

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/test/patience"
 )
 
@@ -63,7 +64,7 @@ func TestHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var problems problem.List
-			patience.Within(t, bound, "Load", func() { _, problems = Load([]Source{{"f", []byte(tc.text)}}, Options{}) })
+			patience.Within(t, bound, "Load", func() { _, problems = Load([]input.Source{{Name: "f", Data: []byte(tc.text)}}, Options{}) })
 			if text := problems.Errors().String(); tc.want == "" && text != "" || !strings.Contains(text, tc.want) {
 				t.Errorf("problems %.300s, want %q", text, tc.want)
 			}

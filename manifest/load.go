@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // loader collects the objects and the problems of one call of Load.
@@ -28,7 +29,7 @@ type loader struct {
 // order of the input. It includes warnings about changes that podrun makes to an object. The
 // caller must use the objects only if there are no errors. Load is pure. It quickly refuses
 // hostile input.
-func Load(sources []Source, opts Options) (*Objects, problem.List) {
+func Load(sources []input.Source, opts Options) (*Objects, problem.List) {
 	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}, imagesUsed: map[string]bool{}}
 	if l.opts.Namespace == "" {
 		l.opts.Namespace = "default"
@@ -73,7 +74,7 @@ func bounded(all problem.List) problem.List {
 
 func (l *loader) add(p problem.Problem) { l.problems = append(l.problems, p) }
 
-func (l *loader) source(s Source) {
+func (l *loader) source(s input.Source) {
 	if isBinary(s.Data) {
 		l.add(problem.Problem{File: s.Name, Reason: "InvalidYAML", Message: "this is a binary file, not a manifest", Hint: binaryHint(s.Name, s.Data)})
 		return
@@ -139,7 +140,7 @@ func (l *loader) document(doc *document) {
 const ReasonNoPod = "NoPod"
 
 // noPod returns the problem of an input without a pod.
-func noPod(sources []Source, objects *Objects) problem.Problem {
+func noPod(sources []input.Source, objects *Objects) problem.Problem {
 	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "add a Pod, or a workload with a pod template such as a Deployment or a Job"}
 	if len(sources) == 1 {
 		p.File = sources[0].Name

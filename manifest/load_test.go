@@ -8,17 +8,19 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/podrun/podrun/internal/problem"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // load calls Load with one source, which must have no errors.
 func load(t *testing.T, text string, opts Options) (*Objects, []string) {
 	t.Helper()
-	objects, problems := Load([]Source{{Name: "f", Data: []byte(text)}}, opts)
+	objects, problems := Load([]input.Source{{Name: "f", Data: []byte(text)}}, opts)
 	if errs := problems.Errors(); len(errs) > 0 {
 		t.Fatalf("problems:\n%s", errs)
 	}
@@ -103,10 +105,10 @@ func TestMergeKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: &c {name: a, image: i}\n  labels: " + tc.labels + "\nspec: {containers: [{name: c, image: i}]}\n"
-			if _, problems := Load([]Source{{"f", []byte(text)}}, Options{}); problems.String() != tc.err {
+			if _, problems := Load([]input.Source{{Name: "f", Data: []byte(text)}}, Options{}); problems.String() != tc.err {
 				t.Errorf("problems %q, want %q", problems, tc.err)
 			}
-			objects, _ := Load([]Source{{"f", []byte(text)}}, Options{Validate: Ignore})
+			objects, _ := Load([]input.Source{{Name: "f", Data: []byte(text)}}, Options{Validate: Ignore})
 			var kubectl corev1.Pod
 			if err := sigsyaml.Unmarshal([]byte(text), &kubectl); err != nil {
 				t.Fatal(err)
@@ -203,7 +205,7 @@ func TestGenerateNameOfWorkloads(t *testing.T) {
 					t.Errorf("warning %q", warning)
 				}
 			}
-			_, problems := Load([]Source{{"f", data}}, Options{Namespace: "default"})
+			_, problems := Load([]input.Source{{Name: "f", Data: data}}, Options{Namespace: "default"})
 			if got, want := problems.Errors().String(), "f:1: "+kind+": metadata.generateName: this command requires metadata.name: it does not generate names"; got != want {
 				t.Errorf("without generated names: %s, want %s", got, want)
 			}
@@ -295,7 +297,7 @@ func TestDecodeBounded(t *testing.T) {
 		"a: [":        "not valid YAML",
 		"capacity: 1": "f: json: cannot unmarshal",
 	} {
-		err := Decode(Source{"f", []byte(text)}, &into)
+		err := Decode(input.Source{Name: "f", Data: []byte(text)}, &into)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.40s: %v, want %q", text, err, want)
 		}

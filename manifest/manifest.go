@@ -16,13 +16,6 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Source is the content of one file, of standard input or of a URL. Name is the source's name
-// in problems; "-" is standard input.
-type Source struct {
-	Name string
-	Data []byte
-}
-
 // Validate specifies how Load handles unknown and duplicate fields. Its values are those of
 // kubectl's --validate.
 type Validate string

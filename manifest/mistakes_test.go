@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // TestMistakes covers values that the API accepts, but that cannot have the effect that the
@@ -40,7 +42,7 @@ func TestMistakes(t *testing.T) {
 			"f:8: Pod default/a: spec.resources.limits[memory]: 100m is less than 1Mi: no container can start with this limit (did you mean 100Mi?)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problems := Load([]Source{{"f", []byte(head + tc.container)}}, Options{})
+			_, problems := Load([]input.Source{{Name: "f", Data: []byte(head + tc.container)}}, Options{})
 			var got []string
 			for _, p := range problems {
 				got = append(got, p.String())

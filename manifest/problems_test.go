@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // head is a valid pod, up to the image of its only container, which is on line 7.
@@ -131,7 +133,7 @@ func TestProblems(t *testing.T) {
 		"UTF-16 cut short":           {text: "\xff\xfea", want: []string{"f: the text is marked as UTF-16 but has an odd number of bytes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problems := Load([]Source{{Name: "f", Data: []byte(tc.text)}}, tc.opts)
+			_, problems := Load([]input.Source{{Name: "f", Data: []byte(tc.text)}}, tc.opts)
 			var got []string
 			for _, p := range problems {
 				got = append(got, p.String())
@@ -146,7 +148,7 @@ func TestProblems(t *testing.T) {
 // TestProblemsOfSeveralFiles checks that if a name occurs in two files, the problem names both
 // files.
 func TestProblemsOfSeveralFiles(t *testing.T) {
-	_, problems := Load([]Source{{"a.yaml", []byte(head)}, {"b.yaml", []byte("\n" + head)}}, Options{})
+	_, problems := Load([]input.Source{{Name: "a.yaml", Data: []byte(head)}, {Name: "b.yaml", Data: []byte("\n" + head)}}, Options{})
 	want := "b.yaml:4: Pod default/a: metadata.name: defined twice (first at a.yaml:3) (rename one of them)"
 	if problems.String() != want {
 		t.Errorf("got  %s\nwant %s", problems, want)
@@ -155,7 +157,7 @@ func TestProblemsOfSeveralFiles(t *testing.T) {
 
 // TestManyProblems checks that hostile input does not cause an endless report.
 func TestManyProblems(t *testing.T) {
-	_, problems := Load([]Source{{"f", []byte(head + strings.Repeat("  - {}\n", 900))}}, Options{})
+	_, problems := Load([]input.Source{{Name: "f", Data: []byte(head + strings.Repeat("  - {}\n", 900))}}, Options{})
 	if len(problems) != maxProblems+1 {
 		t.Fatalf("%d problems, want %d", len(problems), maxProblems+1)
 	}

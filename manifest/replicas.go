@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // Workload is a workload of the input for which podrun runs the requested number of pods (docs/design/replicas.md).
@@ -335,7 +336,7 @@ func Scale(c Checkpoint, n int32) (*Objects, problem.List) {
 	if err != nil {
 		return nil, problem.List{{Object: kind + " " + name, Message: err.Error()}}
 	}
-	objects, problems := Load([]Source{{Name: strings.ToLower(kind) + "/" + name, Data: data}}, Options{Namespace: c.Pod.Namespace, HonourReplicas: true})
+	objects, problems := Load([]input.Source{{Name: strings.ToLower(kind) + "/" + name, Data: data}}, Options{Namespace: c.Pod.Namespace, HonourReplicas: true})
 	if len(problems.Errors()) > 0 || len(objects.Workloads) != 1 {
 		return nil, problems
 	}

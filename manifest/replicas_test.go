@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // replicated returns a workload of this kind. The spec has a selector and a template.
@@ -90,7 +91,7 @@ func TestReplicaProblems(t *testing.T) {
 		"ordinals of a set":      {replicatedText("StatefulSet", honour, "serviceName: s, ordinals: {start: 1},", ""), "spec.ordinals.start: the ordinals of podrun's replicas begin with 0"},
 		"a Deployment named so ": {two + "---\n" + strings.Replace(two, "name: web,", "name: web-1,", 1), "defined twice"},
 	} {
-		_, problems := Load([]Source{{Name: "f", Data: []byte(c.text)}}, Options{})
+		_, problems := Load([]input.Source{{Name: "f", Data: []byte(c.text)}}, Options{})
 		if got := problems.Errors().String(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: problems\n%s\nwant %s", name, got, c.want)
 		}

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"testing"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // TestServedClaimsApart covers two claims such as a-b/c and a/b-c: if their namespaces and
@@ -12,8 +14,8 @@ func TestServedClaimsApart(t *testing.T) {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: " + namespace + "}\nspec:\n" +
 			"  containers: [{name: web, image: web}]\n  volumes: [{name: data, persistentVolumeClaim: {claimName: " + claim + "}}]\n---\n"
 	}
-	const input = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pvc-a-b-c}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /input}}\n"
-	o, problems := Load([]Source{{Name: "test.yaml", Data: []byte(pod("a-b", "c") + pod("a", "b-c") + input)}}, Options{})
+	const volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pvc-a-b-c}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /input}}\n"
+	o, problems := Load([]input.Source{{Name: "test.yaml", Data: []byte(pod("a-b", "c") + pod("a", "b-c") + volume)}}, Options{})
 	if errs := problems.Errors(); len(errs) > 0 {
 		t.Fatal(errs)
 	}

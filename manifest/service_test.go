@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // TestServicesOfTheAPI checks that podrun refuses a Service that an API server refuses, and no other: the
@@ -32,7 +34,7 @@ func TestServicesOfTheAPI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}], " + tc.spec + "}\n"
-			_, problems := Load([]Source{{"f", []byte(text)}}, Options{Services: true})
+			_, problems := Load([]input.Source{{Name: "f", Data: []byte(text)}}, Options{Services: true})
 			var got []string
 			for _, p := range problems.Errors() {
 				got = append(got, p.String())

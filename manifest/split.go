@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // split splits a source into its documents, with the line at which each begins. It omits empty
 // documents. It splits only where YAML does: at a line of "---" or "...", which cannot be part of a
 // block scalar. JSON objects may also follow each other without a separator, as in the output of
 // jq.
-func split(source Source) ([]*document, error) {
+func split(source input.Source) ([]*document, error) {
 	text, err := utf8Text(source.Data)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 const updatable = `apiVersion: v1
@@ -19,7 +21,7 @@ spec:
 
 func updatablePod(t *testing.T, text string) *corev1.Pod {
 	t.Helper()
-	objects, problems := Load([]Source{{Name: "pod.yaml", Data: []byte(text)}}, Options{})
+	objects, problems := Load([]input.Source{{Name: "pod.yaml", Data: []byte(text)}}, Options{})
 	if errs := problems.Errors(); len(errs) > 0 {
 		t.Fatal(errs)
 	}

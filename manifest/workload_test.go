@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // TestWorkloads checks that each kind with a pod template results in one pod, with the object's
@@ -54,7 +56,7 @@ func TestTemplateNote(t *testing.T) {
 		"metadata: {name: web, annotations: {podrun.dev/replicas: honour}}\nspec: {replicas: 3, ": "",
 	} {
 		text := "apiVersion: apps/v1\nkind: Deployment\n" + spec + "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n"
-		_, problems := Load([]Source{{"f", []byte(text)}}, Options{})
+		_, problems := Load([]input.Source{{Name: "f", Data: []byte(text)}}, Options{})
 		got := ""
 		for _, p := range problems {
 			got += p.Message + " " + p.Hint
@@ -76,7 +78,7 @@ func TestPodTemplate(t *testing.T) {
 // that podrun reports the API's errors about the template.
 func TestWorkloadProblems(t *testing.T) {
 	job := "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: web\nspec:\n  jobTemplate:\n    spec:\n      template:\n        metadata: {labels: {a: 'b c'}}\n        spec:\n          containers:\n          - name: c\n            foo: 1\n"
-	_, problems := Load([]Source{{"f", []byte(job)}}, Options{})
+	_, problems := Load([]input.Source{{Name: "f", Data: []byte(job)}}, Options{})
 	var got []string
 	for _, p := range problems.Errors() {
 		text, _, _ := strings.Cut(p.String(), ": a valid label")
@@ -92,7 +94,7 @@ func TestWorkloadProblems(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	_, problems = Load([]Source{{"f", []byte("apiVersion: v1\nkind: ReplicationController\nmetadata: {name: web}\nspec: {}\n")}}, Options{})
+	_, problems = Load([]input.Source{{Name: "f", Data: []byte("apiVersion: v1\nkind: ReplicationController\nmetadata: {name: web}\nspec: {}\n")}}, Options{})
 	if got, want := problems.String(), "f:4: ReplicationController default/web: spec.template: a pod template is required"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -124,7 +126,7 @@ spec:
 	if objects.Claims["n/data-web-0"] == nil {
 		t.Errorf("claims: %v", objects.Claims)
 	}
-	_, problems := Load([]Source{{"f", []byte(strings.Replace(text, "storage: 1Gi", "storage: -1Gi", 1))}}, Options{})
+	_, problems := Load([]input.Source{{Name: "f", Data: []byte(strings.Replace(text, "storage: 1Gi", "storage: -1Gi", 1))}}, Options{})
 	if got, want := problems.Errors().String(), "f:14: PersistentVolumeClaim default/data-web-0: spec.resources[storage]: Invalid value: \"-1Gi\": must be greater than zero"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -174,7 +176,7 @@ func TestWorkloadsOfTheAPI(t *testing.T) {
 			if strings.Contains(text, "# LONG") {
 				text = strings.Replace(text, "{name: web}", "{name: "+longName+"}", 1)
 			}
-			objects, problems := Load([]Source{{"f", []byte(text)}}, Options{})
+			objects, problems := Load([]input.Source{{Name: "f", Data: []byte(text)}}, Options{})
 			if tc.want == nil && strings.Contains(text, "hostname:") && (objects.Pods[0].Object.Spec.Hostname != "" || objects.Pods[0].Object.Spec.Subdomain != "web") {
 				t.Errorf("the pod is %q of %q", objects.Pods[0].Object.Spec.Hostname, objects.Pods[0].Object.Spec.Subdomain)
 			}
@@ -214,7 +216,7 @@ func TestJobNames(t *testing.T) {
 		strings.Repeat(job, 2): nil,
 		strings.ReplaceAll(pod, "NAME", "web-job") + pod + job: nil,
 	} {
-		objects, problems := Load([]Source{{"f", []byte(strings.ReplaceAll(text, "NAME", "web"))}}, Options{})
+		objects, problems := Load([]input.Source{{Name: "f", Data: []byte(strings.ReplaceAll(text, "NAME", "web"))}}, Options{})
 		var got []string
 		for _, p := range objects.Pods {
 			got = append(got, p.Object.Name)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // maxNames is the number of names in a directory that suggestFile compares with the typed name.
@@ -22,7 +22,7 @@ const maxNames = 10000
 // SuggestFile completes the hint for a manifest that does not exist. The hint names a file with a
 // similar name, or the first directory of the path that does not exist.
 func (a *Line) SuggestFile(p *problem.Problem) {
-	if p.Reason != manifest.ReasonUnreadable || p.Message != unix.ENOENT.Error() {
+	if p.Reason != input.ReasonUnreadable || p.Message != unix.ENOENT.Error() {
 		return
 	}
 	missing := filepath.Clean(p.File)

@@ -13,11 +13,11 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/statefile"
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // maxCopy limits the size of a copy of a remote source, in bytes: its content in base64, and metadata.
-const maxCopy = manifest.MaxSource/3*4 + 64<<10
+const maxCopy = input.MaxSource/3*4 + 64<<10
 
 // remoteCopies are the last valid contents of remote sources (source.Remotes, which decodes them).
 var remoteCopies = statefile.Declare(statefile.Kind[[]byte]{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/serve/source"
 )
 
@@ -278,7 +279,7 @@ func TestMirror(t *testing.T) {
 	clusterTest(t, func(t *testing.T, r *rig) {
 		const dir = "/etc/podrun/manifests"
 		define := func(metadata string) {
-			objects, problems := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(
+			objects, problems := manifest.Load([]input.Source{{Name: "web.yaml", Data: []byte(
 				"{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop" + metadata + "}, spec: {containers: [{name: web, image: 'registry.example/app:1'}]}}")}}, manifest.Options{})
 			if len(problems.Errors()) > 0 {
 				t.Fatal(problems)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/serve/source"
 )
 
@@ -29,7 +30,7 @@ func filesOf(t *testing.T, names []string) *source.Snapshot {
 	d := source.Dir{Path: dir, State: source.Present}
 	for _, name := range names {
 		text := fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: shop}, spec: {containers: [{name: %[1]s, image: 'registry.example/app:1'}]}}", name)
-		objects, problems := manifest.Load([]manifest.Source{{Name: name + ".yaml", Data: []byte(text)}}, manifest.Options{})
+		objects, problems := manifest.Load([]input.Source{{Name: name + ".yaml", Data: []byte(text)}}, manifest.Options{})
 		if len(problems.Errors()) > 0 {
 			t.Fatal(problems)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/schedule"
@@ -56,7 +57,7 @@ func (h *host) define(manifests string) {
 	if manifests == "" {
 		return
 	}
-	objects, problems := manifest.Load([]manifest.Source{{Name: "f", Data: []byte(manifests)}}, manifest.Options{Controllers: true})
+	objects, problems := manifest.Load([]input.Source{{Name: "f", Data: []byte(manifests)}}, manifest.Options{Controllers: true})
 	if len(problems.Errors()) > 0 {
 		h.t.Fatal(problems)
 	}

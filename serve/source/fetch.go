@@ -14,7 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // maxResponseHeader limits the header of a response, in bytes.
@@ -84,14 +84,14 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 		return answer{retryAfter: after}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	case resp.ContentLength > manifest.MaxSource:
+	case resp.ContentLength > input.MaxSource:
 		return answer{}, errLarge
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, manifest.MaxSource+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, input.MaxSource+1))
 	switch {
 	case err != nil:
 		return answer{}, fmt.Errorf("read the answer: %w", withoutURL(err))
-	case len(data) > manifest.MaxSource:
+	case len(data) > input.MaxSource:
 		return answer{}, errLarge
 	}
 	out := answer{data: data, etag: resp.Header.Get("ETag")}
@@ -101,7 +101,7 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 	return out, nil
 }
 
-var errLarge = fmt.Errorf("larger than the limit of %d MiB", manifest.MaxSource>>20)
+var errLarge = fmt.Errorf("larger than the limit of %d MiB", input.MaxSource>>20)
 
 // redirect accepts only https, and sends no header of the header file to another host.
 func redirect(next *http.Request, via []*http.Request, headers []header) error {

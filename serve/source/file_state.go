@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 const (
@@ -91,7 +92,7 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	objects, problems := r.load(printable(join(dir, o.name)), o)
 	if objects != nil && in.exceeds(&f, o, objects) {
 		problems = problem.List{{File: printable(path), Reason: "TooLarge",
-			Message: fmt.Sprintf("with this file, the directory exceeds the limit of %d MiB or %d objects", manifest.MaxInput>>20, maxObjects),
+			Message: fmt.Sprintf("with this file, the directory exceeds the limit of %d MiB or %d objects", input.MaxInput>>20, maxObjects),
 			Hint:    "move manifests to another directory"}}
 		objects = nil
 	}
@@ -151,7 +152,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	// A pod from a directory keeps its name and its restartPolicy, whatever the options of other
 	// commands are.
 	opts.Suffix, opts.RestartPolicy, opts.ToEnd, opts.Controllers = nil, "", false, true
-	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
+	objects, problems := manifest.Load([]input.Source{{Name: name, Data: o.data}}, opts)
 	hint := "remove the file to remove its pods"
 	if o.remote {
 		hint = "to remove its pods, serve {apiVersion: v1, kind: List, items: []} at the URL"
@@ -192,7 +193,7 @@ func cut(problems problem.List) problem.List {
 
 // exceeds reports whether the directory would exceed its limits with the new content of a file.
 func (u *usage) exceeds(f *File, o observation, objects *manifest.Objects) bool {
-	return u.bytes-f.bytes+int64(len(o.data)) > manifest.MaxInput || u.objects-count(f.Objects)+count(objects) > maxObjects
+	return u.bytes-f.bytes+int64(len(o.data)) > input.MaxInput || u.objects-count(f.Objects)+count(objects) > maxObjects
 }
 
 func (u *usage) replace(f *File, o observation, objects *manifest.Objects) {

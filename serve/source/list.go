@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/hostfile"
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 	maxIgnored = 100    // how many names are reported as ignored
 )
 
-var errTooMuch = fmt.Errorf("files with more than %d MiB changed in the directory at once", manifest.MaxInput>>20)
+var errTooMuch = fmt.Errorf("files with more than %d MiB changed in the directory at once", input.MaxInput>>20)
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
@@ -58,7 +58,7 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 		}
 	}
 	base := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
-	left := int64(manifest.MaxInput)
+	left := int64(input.MaxInput)
 	for _, name := range names {
 		if ctx.Err() != nil {
 			l.err = context.Cause(ctx)
@@ -115,8 +115,8 @@ func (l *listing) names(ctx context.Context, d *os.File, progress *atomic.Int64)
 		}
 		entries += len(more)
 		switch {
-		case len(names) > manifest.MaxFiles:
-			return nil, fmt.Errorf("the directory has more than %d manifests", manifest.MaxFiles)
+		case len(names) > input.MaxFiles:
+			return nil, fmt.Errorf("the directory has more than %d manifests", input.MaxFiles)
 		case entries > maxEntries:
 			return nil, fmt.Errorf("the directory has more than %d entries", maxEntries)
 		case errors.Is(err, io.EOF):
@@ -156,12 +156,12 @@ func observe(base, name string, known print, strict bool, left int64) (o observa
 		o.err = refused
 	case known == o.print:
 		o.kept = true
-	case st.Size > manifest.MaxSource:
-		o.err = fmt.Errorf("larger than the limit of %d MiB", manifest.MaxSource>>20)
+	case st.Size > input.MaxSource:
+		o.err = fmt.Errorf("larger than the limit of %d MiB", input.MaxSource>>20)
 	case st.Size > left:
 		o.err = errTooMuch
 	default:
-		o.read(path, strict, min(left, manifest.MaxSource))
+		o.read(path, strict, min(left, input.MaxSource))
 	}
 	return o, false
 }

@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 )
 
 // IsRemote reports whether a source is a URL, and not a directory.
@@ -110,7 +110,7 @@ type remoteCopy struct {
 // decodeCopy decodes a copy; it returns false if the copy is corrupt, or of another URL.
 func decodeCopy(data []byte, of string) (remoteCopy, bool) {
 	var c remoteCopy
-	ok := json.Unmarshal(data, &c) == nil && c.URL == of && len(c.Data) > 0 && len(c.Data) <= manifest.MaxSource
+	ok := json.Unmarshal(data, &c) == nil && c.URL == of && len(c.Data) > 0 && len(c.Data) <= input.MaxSource
 	return c, ok
 }
 

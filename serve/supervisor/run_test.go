@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
@@ -35,7 +36,7 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 		settings.RootDir = t.TempDir()
 		rt := critest.ForTest(t)
 		newNode := func() *node.Node { return &node.Node{Client: rt.Client(), Settings: settings} }
-		objects, problems := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(
+		objects, problems := manifest.Load([]input.Source{{Name: "web.yaml", Data: []byte(
 			"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: web}]}}")}}, manifest.Options{})
 		if len(problems.Errors()) > 0 {
 			t.Fatal(problems)

@@ -15,7 +15,7 @@ var programs = map[string]string{
 	"embedded.spawnProcess":               "containerd of the bundle, and its configuration file",
 	"imagepull/auth.runHelper":            "programs that docker's configuration of the host and the CredentialProviderConfig name; imagePullSecrets do not",
 	"internal/cniplugin.Exec":             "a plugin of the host's CNI configuration",
-	"manifest.ReadKustomization":          "the directory of --kustomize, after \"--\"",
+	"manifest/input.ReadKustomization":    "the directory of --kustomize, after \"--\"",
 	"sandbox/cni.nftOutput":               "nft of PATH, and names of the host's tables, which nft has printed",
 	"sandbox/cni.removeFromTable":         "nft of PATH",
 	"sandbox/cni.removeRules":             "iptables-save and iptables-restore of PATH",

@@ -28,7 +28,7 @@ var realTime = map[string]string{
 	"test/engine.start":                                "runs in a bubble; another function has the same name",
 	"test/engine.try":                                  "runs in a bubble; another function has the same name",
 	"imagepull.PullImage":                              "waits only in bubbles",
-	"manifest.TestF9ReadEndsWithContext":               "a server that sends slowly, without end",
+	"manifest/input.TestF9ReadEndsWithContext":         "a server that sends slowly, without end",
 	"run/node.TestNodeLockIsHandedOn":                  "widens a race",
 	"serve/cluster.TestManyPods":                       "runs in a bubble, in a variable",
 	"serve/cluster.file":                               "runs in a bubble; a variable has the same name",

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
@@ -49,7 +50,7 @@ func isWeb(labels map[string]string) bool { return labels["app"] == "web" }
 // withServices parses manifests with Services.
 func withServices(t *testing.T, texts ...string) *manifest.Objects {
 	t.Helper()
-	objects, problems := manifest.Load([]manifest.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{Services: true})
+	objects, problems := manifest.Load([]input.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{Services: true})
 	if errs := problems.Errors(); len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
@@ -170,7 +171,7 @@ func (r *rig) engine() *run.Node {
 // load parses manifests.
 func load(t testing.TB, texts ...string) *manifest.Objects {
 	t.Helper()
-	objects, problems := manifest.Load([]manifest.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{})
+	objects, problems := manifest.Load([]input.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{})
 	if errs := problems.Errors(); len(errs) > 0 {
 		t.Fatalf("the test's manifest: %v", errs)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/serve"
@@ -75,7 +76,7 @@ func (m *manifests) change(path string, f func(d *source.Dir, i int)) {
 // load parses a file. The file need not contain a pod.
 func (m *manifests) load(path, text string) *manifest.Objects {
 	m.t.Helper()
-	objects, problems := manifest.Load([]manifest.Source{{Name: path, Data: []byte(text)}}, manifest.Options{})
+	objects, problems := manifest.Load([]input.Source{{Name: path, Data: []byte(text)}}, manifest.Options{})
 	for _, p := range problems.Errors() {
 		if p.Reason != "NoPod" {
 			m.t.Fatalf("the test's manifest: %v", p)

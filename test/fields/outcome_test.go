@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 )
@@ -72,7 +73,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: text}, {Name: "objects.yaml", Data: objects}},
+	loaded, problems := manifest.Load([]input.Source{{Name: "pod.yaml", Data: text}, {Name: "objects.yaml", Data: objects}},
 		manifest.Options{Suffix: func() string { return "abcde" }})
 	if errs := problems.Errors(); len(errs) > 0 {
 		return outcome{invalid: errs, problems: problems}

@@ -23,6 +23,7 @@ import (
 	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -291,7 +292,7 @@ var cutShort = map[string]int{"41-liveness-fails": 2}
 // sentOf runs the pod in a manifest.
 func sentOf(t *testing.T, pod *corev1.Pod, text []byte, w world) (sent tracks, words *strings.Replacer, refused error) {
 	t.Helper()
-	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: text}}, manifest.Options{Validate: manifest.Ignore})
+	objects, problems := manifest.Load([]input.Source{{Name: "pod.yaml", Data: text}}, manifest.Options{Validate: manifest.Ignore})
 	if errs := problems.Errors(); len(errs) > 0 {
 		return nil, nil, &problem.Error{Kind: problem.Manifest, Problems: errs}
 	}

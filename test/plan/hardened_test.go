@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -84,7 +85,7 @@ func outcomes(data []byte, f host.Facts, hardened nodeconfig.Settings) []string 
 		return "registry.example/app:1"
 	})
 	load := func() (*manifest.Objects, problem.List) {
-		return manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: []byte(text)}}, manifest.Options{})
+		return manifest.Load([]input.Source{{Name: "pod.yaml", Data: []byte(text)}}, manifest.Options{})
 	}
 	objects, problems := load()
 	if len(problems.Errors()) > 0 {

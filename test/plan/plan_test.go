@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -56,7 +57,7 @@ func TestGolden(t *testing.T) {
 // plan returns the output of `podrun plan`.
 func plan(t *testing.T, golden *txtar.Archive) []byte {
 	t.Helper()
-	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: []byte(section(golden, "pod.yaml"))}}, manifest.Options{})
+	objects, problems := manifest.Load([]input.Source{{Name: "pod.yaml", Data: []byte(section(golden, "pod.yaml"))}}, manifest.Options{})
 	if errs := problems.Errors(); len(errs) > 0 {
 		t.Fatal(errs)
 	}

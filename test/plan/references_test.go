@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -81,7 +82,7 @@ volumes: [{name: all, projected: {defaultMode: 0440, sources: [{downwardAPI: {it
 func TestReferences(t *testing.T) {
 	for name, test := range references {
 		t.Run(name, func(t *testing.T) {
-			objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: []byte(test.manifest)}}, manifest.Options{})
+			objects, problems := manifest.Load([]input.Source{{Name: "pod.yaml", Data: []byte(test.manifest)}}, manifest.Options{})
 			if errs := problems.Errors(); len(errs) > 0 {
 				t.Fatal(errs)
 			}

@@ -1,4 +1,4 @@
-package manifest
+package input
 
 import (
 	"context"
@@ -44,7 +44,7 @@ const maxComplaint = 10 << 10
 // Manifest. If ctx ends, the error wraps the cause.
 func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	object := "kustomization " + problem.ShownURL(dir)
-	if err := checkKustomizationDir(object, dir); err != nil {
+	if err := CheckKustomizationDir(object, dir); err != nil {
 		return Source{}, err
 	}
 	words := kustomizer()
@@ -80,7 +80,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 // path that does not exist. kustomize's messages for these do not contain a fix. It accepts the address
 // of a repository: this does not exist as a path, but kustomize can read it. If the address is invalid,
 // kustomize reports that.
-func checkKustomizationDir(object, dir string) error {
+func CheckKustomizationDir(object, dir string) error {
 	e := &problem.Error{Kind: problem.Manifest, Object: object}
 	info, err := os.Stat(dir)
 	switch {

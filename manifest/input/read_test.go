@@ -1,4 +1,4 @@
-package manifest
+package input
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/test/patience"
 )
