@@ -211,7 +211,7 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)
 	bad.Kind = problem.Manifest
-	if m, ok := err.(missing); ok {
+	if m, ok := err.(missingObject); ok {
 		bad.Hint = fmt.Sprintf("add the %s to the input, or name its file with --%s", m.kind, strings.ToLower(m.kind))
 	}
 	return bad

@@ -207,11 +207,11 @@ func (p Plan) addFrom(env *environ, field string, from corev1.EnvFromSource, dat
 	return append(problems, w), true
 }
 
-// missing is the error for a ConfigMap or Secret that the input does not contain.
-type missing struct{ kind, name string }
+// missingObject is the error for a ConfigMap or Secret that the input does not contain.
+type missingObject struct{ kind, name string }
 
 // Error returns the API server's message.
-func (m missing) Error() string {
+func (m missingObject) Error() string {
 	return fmt.Sprintf("%s %q not found", strings.ToLower(m.kind), m.name)
 }
 
@@ -224,7 +224,7 @@ func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) 
 	if optional != nil && *optional {
 		return nil, nil
 	}
-	return nil, missing{"ConfigMap", name}
+	return nil, missingObject{"ConfigMap", name}
 }
 
 func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
@@ -234,7 +234,7 @@ func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
 	if optional != nil && *optional {
 		return nil, nil
 	}
-	return nil, missing{"Secret", name}
+	return nil, missingObject{"Secret", name}
 }
 
 // secretText returns the Secret's data as text. As in an API server, which merges stringData into

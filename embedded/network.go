@@ -79,8 +79,9 @@ type SubnetInput struct {
 	Wanted []netip.Prefix // --pod-cidr; nil to choose the subnets
 	Have   []netip.Prefix // the subnets that the network has now
 	Used   []netip.Prefix // networks of the host's routes and addresses, except the bridge's
-	Bridge bool           // the bridge exists: running pods may have addresses
-	IPv6   IPv6State
+	// BridgeExists is true if the bridge exists: running pods may have addresses.
+	BridgeExists bool
+	IPv6         IPv6State
 }
 
 // IPv6State describes IPv6 on a host.
@@ -100,7 +101,7 @@ const (
 func Subnets(in SubnetInput) ([]netip.Prefix, error) {
 	if len(in.Wanted) > 0 {
 		for _, p := range in.Have {
-			if in.Bridge && !slices.Contains(in.Wanted, p) {
+			if in.BridgeExists && !slices.Contains(in.Wanted, p) {
 				return nil, &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: fmt.Errorf("the pod subnet %s is in use: --pod-cidr (podCIDR) must contain it", p),
 					Hint: "delete all pods, run 'podrun runtime down', and then start the runtime with the other subnet"}
 			}
@@ -109,7 +110,7 @@ func Subnets(in SubnetInput) ([]netip.Prefix, error) {
 	}
 	keep := func(v4 bool) netip.Prefix {
 		for _, p := range in.Have {
-			if p.Addr().Is4() == v4 && (in.Bridge || len(overlapping(p, in.Used)) == 0) {
+			if p.Addr().Is4() == v4 && (in.BridgeExists || len(overlapping(p, in.Used)) == 0) {
 				return p
 			}
 		}
@@ -117,7 +118,7 @@ func Subnets(in SubnetInput) ([]netip.Prefix, error) {
 	}
 	p4, p6 := keep(true), keep(false)
 	var err error
-	if !p4.IsValid() && !(in.Bridge && p6.IsValid()) {
+	if !p4.IsValid() && !(in.BridgeExists && p6.IsValid()) {
 		if p4, err = Subnet(in.ID, in.Used); err != nil {
 			return nil, err
 		}

@@ -191,7 +191,7 @@ func TestSubnets(t *testing.T) {
 		"wanted, another one while pods run":     {wanted: "10.1.0.0/16", have: "10.70.3.0/24", bridge: true, problem: "the pod subnet 10.70.3.0/24 is in use"},
 		"wanted, one family less while pods run": {wanted: "10.70.3.0/24", have: "10.70.3.0/24 fd01::/64", bridge: true, problem: "the pod subnet fd01::/64 is in use"},
 	} {
-		got, err := Subnets(SubnetInput{ID: id, Wanted: prefixes(c.wanted), Have: prefixes(c.have), Used: prefixes(c.used), Bridge: c.bridge, IPv6: c.ipv6})
+		got, err := Subnets(SubnetInput{ID: id, Wanted: prefixes(c.wanted), Have: prefixes(c.have), Used: prefixes(c.used), BridgeExists: c.bridge, IPv6: c.ipv6})
 		if c.problem != "" {
 			if err == nil || !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("%s: %v, %v: want %q", name, got, err, c.problem)

@@ -32,7 +32,7 @@ func writeNetwork(ctx context.Context, l Layout, o StartOptions) error {
 	if in.Used, err = readUsed(l.Bridge()); err != nil {
 		return err
 	}
-	in.Bridge = linkIndex(l.Bridge()) >= 0
+	in.BridgeExists = linkIndex(l.Bridge()) >= 0
 	if chained { // that release's plugin would disable the host's IPv6 routes
 		in.IPv6 = min(in.IPv6, IPv6Unused)
 	}

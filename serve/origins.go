@@ -14,14 +14,14 @@ import (
 func Origins(layout identity.Layout) func(kind, key string) string {
 	records := sync.OnceValue(func() map[string]string {
 		out := map[string]string{}
-		all, err := store.ReadRecords(layout)
+		stored, err := store.ReadRecords(layout)
 		if err != nil {
 			return out
 		}
-		for _, r := range all.Jobs {
+		for _, r := range stored.Jobs {
 			out["Job "+r.Job.Namespace+"/"+r.Job.Name] = r.Path
 		}
-		for _, r := range all.CronJobs {
+		for _, r := range stored.CronJobs {
 			out["CronJob "+r.CronJob.Namespace+"/"+r.CronJob.Name] = r.Path
 		}
 		return out

@@ -76,7 +76,7 @@ func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List)
 		if r.Stdin == nil {
 			return nil, unreadable(name, "there is no standard input", "")
 		}
-		return one(r.all(ctx, name, func() (io.ReadCloser, error) { return io.NopCloser(r.Stdin), nil }))
+		return one(r.readSource(ctx, name, func() (io.ReadCloser, error) { return io.NopCloser(r.Stdin), nil }))
 	case strings.Contains(name, "://"):
 		return one(r.url(ctx, name))
 	}
@@ -151,12 +151,12 @@ func manifestNames(ctx context.Context, dir string) ([]string, error) {
 }
 
 func (r *reader) file(ctx context.Context, path string) (Source, *problem.Problem) {
-	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
+	return r.readSource(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// all opens and reads a source of limited size. Opening or reading a pipe may block forever.
-// Therefore, all returns when ctx ends, and the read continues in the background.
-func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
+// readSource opens and reads a source of limited size. Opening or reading a pipe may block forever.
+// Therefore, readSource returns when ctx ends, and the read continues in the background.
+func (r *reader) readSource(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte
 		err  error

@@ -41,7 +41,7 @@ func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem
 		defer resp.Body.Close()
 		return Source{}, &unreadable(name, fmt.Sprintf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)), statusHint(resp.StatusCode))[0]
 	}
-	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
+	return r.readSource(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
 
 // checked returns a copy of the client. It has a timeout, and checks every redirect.

@@ -32,17 +32,17 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	return err
 }
 
-// missing describes why the pod has not reached a goal, and which containers have exited.
-func (l *loop) missing(goal lifecycle.Goal) string {
-	why := l.missingState(goal)
+// unreached describes why the pod has not reached a goal, and which containers have exited.
+func (l *loop) unreached(goal lifecycle.Goal) string {
+	why := l.unmetConditions(goal)
 	if exits := lifecycle.Exits(l.pod.Status()); why != "" && exits != "" {
 		why += "; " + exits
 	}
 	return why
 }
 
-// missingState describes the conditions of a goal that the pod does not meet.
-func (l *loop) missingState(goal lifecycle.Goal) string {
+// unmetConditions describes the conditions of a goal that the pod does not meet.
+func (l *loop) unmetConditions(goal lifecycle.Goal) string {
 	if name := goal.Debugs(); name != "" {
 		return fmt.Sprintf("ephemeral container %s has not started", name)
 	}

@@ -25,9 +25,9 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	// starts of containers that podrun can execute in parallel
 	var parallel []lifecycle.Action
 	flush := func() error {
-		all := parallel
+		batch := parallel
 		parallel = nil
-		return l.startParallel(ctx, all)
+		return l.startParallel(ctx, batch)
 	}
 	// Drop removes a container that was created before its turn if its turn does not come.
 	defer l.start.Ahead.Drop(ctx)

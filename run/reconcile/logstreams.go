@@ -21,16 +21,16 @@ type Log struct {
 // logStreams announces started and exited containers to the reader of their logs. The zero value
 // does nothing.
 type logStreams struct {
-	// open is called for each started container, with a channel that is closed when the container has
-	// exited. The function that open returns waits until the log has been read.
-	open   func(Log, <-chan struct{}) (drained func())
-	exits  map[string]chan struct{}
-	drains []func()
+	// startReading is called for each started container, with a channel that is closed when the container has
+	// exited. The function that startReading returns waits until the log has been read.
+	startReading func(Log, <-chan struct{}) (drained func())
+	exits        map[string]chan struct{}
+	drains       []func()
 }
 
 // started announces a container that has started.
 func (l *logStreams) started(log Log) {
-	if l.open == nil {
+	if l.startReading == nil {
 		return
 	}
 	exited := make(chan struct{})
@@ -38,7 +38,7 @@ func (l *logStreams) started(log Log) {
 		l.exits = map[string]chan struct{}{}
 	}
 	l.exits[log.ID] = exited
-	l.drains = append(l.drains, l.open(log, exited))
+	l.drains = append(l.drains, l.startReading(log, exited))
 }
 
 // exited announces the containers that have exited.

@@ -83,7 +83,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 		}
 		if owns && l.lease.RuntimeUnavailable() {
 			if err := l.awaitRuntime(ctx); err != nil {
-				return false, l.waitError(ctx, err, l.missing(goal))
+				return false, l.waitError(ctx, err, l.unreached(goal))
 			}
 			continue
 		}
@@ -104,7 +104,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 		holds, err := l.holds(ctx, goal, owns, &d)
 		switch {
 		case err != nil:
-			return false, l.waitError(ctx, err, l.missing(goal))
+			return false, l.waitError(ctx, err, l.unreached(goal))
 		case holds:
 			return false, nil
 		case d.Ended:
@@ -113,7 +113,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 			continue
 		}
 		if err := l.await(ctx, d, owns); err != nil {
-			return false, l.waitError(ctx, err, l.missing(goal))
+			return false, l.waitError(ctx, err, l.unreached(goal))
 		}
 	}
 }

@@ -39,7 +39,11 @@ var ErrRunOver = errors.New("the run has ended")
 // Run runs an admitted pod to completion and removes it, unless o.Keep is set. The error of the result
 // joins the pod's error and the error of the removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) Result {
-	w.loop.logs.open, w.loop.policy, w.stop.Hurry, w.loop.endsWith, w.pod.RemovedAtEnd = o.Started, runPolicy(w.objects), o.Hurry, o.ExitFrom, !o.Keep
+	w.loop.logs.startReading = o.Started
+	w.loop.policy = runPolicy(w.objects)
+	w.loop.endsWith = o.ExitFrom
+	w.stop.Hurry = o.Hurry
+	w.pod.RemovedAtEnd = !o.Keep
 	result := w.Apply(ctx, t, o.ApplyOptions)
 	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
 		result.Outcome, result.Err = OutcomeStopped, nil

@@ -61,8 +61,9 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 
 // supervised makes the worker supervise its pod until the returned function is called.
 func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
-	watch := s.Hub.Watch(l.pod.Plan.ID.UID)
-	l.policy, l.waiter = servePolicy(l.pod.Spec), watching{l.pod, s.Hub, watch}
+	changes := s.Hub.Watch(l.pod.Plan.ID.UID)
+	l.policy = servePolicy(l.pod.Spec)
+	l.waiter = watching{pod: l.pod, hub: s.Hub, changes: changes}
 	l.corrupt = s.Corrupt
 	l.lease.Pace = s.pace()
 	l.lease.Undo.Disable()
@@ -73,7 +74,7 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	l.trim()
 	return func() {
 		background.Close()
-		watch.Close()
+		changes.Close()
 	}
 }
 

@@ -47,13 +47,13 @@ func (p poll) runtime(ctx context.Context) error { return wait.Sleep(ctx, observ
 
 // watching is the waiter of a supervisor's worker.
 type watching struct {
-	pod   *pod.Pod
-	hub   *observe.Hub
-	watch *observe.Watch
+	pod     *pod.Pod
+	hub     *observe.Hub
+	changes *observe.Watch
 }
 
 func (h watching) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
-	relist, err = h.watch.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
+	relist, err = h.changes.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
 	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
 		// the next observation reports the error
 		return true, nil

@@ -40,7 +40,7 @@ func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepu
 	}
 	late, err := c.late(a, image)
 	if err == nil {
-		err = c.lateVolumes(ctx, plan, spec, mounted, &late)
+		err = c.addVolumeValues(ctx, plan, spec, mounted, &late)
 	}
 	if err == nil {
 		late.SubpathPaths, err = c.bindSubpaths(ctx, plan, spec, late)

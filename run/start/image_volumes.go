@@ -17,9 +17,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// lateVolumes adds the values from volumes that are not known before podrun creates the container:
+// addVolumeValues adds the values from volumes that are not known before podrun creates the container:
 // the images that the container mounts, and the variables that init containers wrote to files.
-func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
+func (c configs) addVolumeValues(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]
 		source.Image = proto.CloneOf(source.Image)

@@ -129,7 +129,7 @@ func (r *references) begin(ref reference) *entry {
 		case claimKind, volumeKind:
 			r.poll(ctx, ref, e)
 		default:
-			r.watch(ctx, ref, e)
+			r.follow(ctx, ref, e)
 		}
 	})
 	return e
@@ -146,8 +146,8 @@ func (r *references) set(e *entry, object runtime.Object) {
 	}
 }
 
-// watch reads an object until ctx ends.
-func (r *references) watch(ctx context.Context, ref reference, e *entry) {
+// follow reads an object until ctx ends.
+func (r *references) follow(ctx context.Context, ref reference, e *entry) {
 	one := fields.OneTermEqualSelector(metav1.ObjectNameField, ref.name).String()
 	var lw *cache.ListWatch
 	var kind runtime.Object

@@ -247,8 +247,8 @@ func (c *Controller) Sync(ctx context.Context) (time.Time, error) {
 func (c *Controller) states(ctx context.Context, records *store.Records) (out map[string]map[string]schedule.PodState, late bool) {
 	now := c.options.Now()
 	since := now.Sub(c.polled)
-	all := since < 0 || since >= pollActive // the clock may have been set back
-	names := map[string][]string{}          // to read, by namespace
+	readAll := since < 0 || since >= pollActive // the clock may have been set back
+	names := map[string][]string{}              // to read, by namespace
 	needed := map[identity.Pod]bool{}
 	c.mu.Lock()
 	for _, r := range records.Jobs {
@@ -258,7 +258,7 @@ func (c *Controller) states(ctx context.Context, records *store.Records) (out ma
 			}
 			id := identity.Pod{Namespace: r.Job.Namespace, Name: p.Name}
 			needed[id] = true
-			if _, read := c.read[id]; all || !read || c.unread[id] || p.State == store.JobPodStopping || r.Deleting() {
+			if _, read := c.read[id]; readAll || !read || c.unread[id] || p.State == store.JobPodStopping || r.Deleting() {
 				names[id.Namespace] = append(names[id.Namespace], p.Name)
 				if c.unread[id] {
 					c.unread[id] = false
@@ -281,7 +281,7 @@ func (c *Controller) states(ctx context.Context, records *store.Records) (out ma
 		// The supervisor reports a runtime that does not answer.
 		late = late || err != nil
 	}
-	if all && !late {
+	if readAll && !late {
 		c.polled = now
 	}
 	return c.byJob(records), late

@@ -105,17 +105,17 @@ func (s Source) Reason() string { return s.unready(s.Ignored) }
 // unready returns the first problem because of which the source's content is not in effect, and the number of the
 // others. The argument also has further problems.
 func (s Source) unready(also []string) string {
-	all := slices.Concat(s.Problems, s.Pending, also)
+	problems := slices.Concat(s.Problems, s.Pending, also)
 	if s.Why != "" {
-		all = slices.Insert(all, 0, s.Why)
+		problems = slices.Insert(problems, 0, s.Why)
 	}
-	switch len(all) {
+	switch len(problems) {
 	case 0:
 		return ""
 	case 1:
-		return all[0]
+		return problems[0]
 	}
-	return fmt.Sprintf("%s (and %d more)", all[0], len(all)-1)
+	return fmt.Sprintf("%s (and %d more)", problems[0], len(problems)-1)
 }
 
 // LogRequest is a request for the log of one container, with the parameters of the

@@ -96,8 +96,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case e, open := <-watcher.C:
-			if !open {
+		case e, ok := <-watcher.C:
+			if !ok {
 				// some events were lost
 				abort()
 			}

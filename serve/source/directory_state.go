@@ -86,7 +86,7 @@ func (r rules) files(ctx context.Context, dir string, prev []File, found []obser
 	for (len(prev) > 0 || len(found) > 0) && ctx.Err() == nil {
 		switch {
 		case len(found) == 0 || len(prev) > 0 && prev[0].name < found[0].name:
-			if f, ok := r.missing(prev[0]); ok {
+			if f, ok := r.removed(prev[0]); ok {
 				out = append(out, f)
 			}
 			prev = prev[1:]
@@ -101,9 +101,9 @@ func (r rules) files(ctx context.Context, dir string, prev []File, found []obser
 	return out
 }
 
-// missing determines the state of a removed file. It returns false if the file must be
+// removed determines the state of a removed file. It returns false if the file must be
 // discarded.
-func (r rules) missing(f File) (File, bool) {
+func (r rules) removed(f File) (File, bool) {
 	if f.State != Missing {
 		f.State, f.since = Missing, r.now
 	}

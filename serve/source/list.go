@@ -142,7 +142,7 @@ func observe(base, name string, known print, strict bool, left int64) (o observa
 	path := filepath.Join(base, name)
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		o.err = missing(path, err)
+		o.err = danglingOr(path, err)
 		return o, false
 	}
 	o.print, o.permissions = printOf(&st), permissionsOf(&st)
@@ -166,8 +166,8 @@ func observe(base, name string, known print, strict bool, left int64) (o observa
 	return o, false
 }
 
-// missing returns an error that distinguishes a dangling symbolic link from a removed file.
-func missing(path string, err error) error {
+// danglingOr returns errDangling if the path is a dangling symbolic link, and otherwise err.
+func danglingOr(path string, err error) error {
 	if _, gone := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
 		return errDangling
 	}
@@ -178,7 +178,7 @@ func missing(path string, err error) error {
 func (o *observation) read(path string, strict bool, limit int64) {
 	f, err := hostfile.Open(path)
 	if err != nil {
-		o.err = missing(path, cause(err))
+		o.err = danglingOr(path, cause(err))
 		return
 	}
 	defer f.Close()

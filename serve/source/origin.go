@@ -65,15 +65,15 @@ func definitions(f *File) (out []definition) {
 // of returns the place of the definition that has precedence over that of f, because the object on this host came
 // from there. It returns "" if f has precedence.
 func (o *origins) of(f *File, kind, key string) string {
-	all := o.definitions[kind+" "+key]
-	if len(all) == 0 || f.State == Missing || len(all) < 2 && !o.incomplete {
+	defined := o.definitions[kind+" "+key]
+	if len(defined) == 0 || f.State == Missing || len(defined) < 2 && !o.incomplete {
 		return ""
 	}
 	origin := o.origin(kind, key)
 	if origin == "" || origin == f.Path {
 		return ""
 	}
-	for _, other := range all {
+	for _, other := range defined {
 		if other.path == origin {
 			return place(other.at)
 		}

@@ -51,20 +51,20 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan struct{}, 1)
 	events := make(chan struct{}, 1)
-	var all sync.WaitGroup
+	var followers sync.WaitGroup
 	var reporting sync.Mutex
 	for _, dir := range o.Dirs {
-		f := &follower{dir: dir, retry: o.Relist, events: events, open: fsnotify.NewWatcher, report: func(p problem.Problem) {
+		f := &follower{dir: dir, retry: o.Relist, events: events, newWatcher: fsnotify.NewWatcher, report: func(p problem.Problem) {
 			reporting.Lock()
 			defer reporting.Unlock()
 			if o.Report != nil {
 				o.Report(p)
 			}
 		}}
-		all.Go(func() { f.run(ctx) })
+		followers.Go(func() { f.run(ctx) })
 	}
 	if o.Also != nil {
-		all.Go(func() {
+		followers.Go(func() {
 			for {
 				select {
 				case <-ctx.Done():
@@ -75,10 +75,10 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 			}
 		})
 	}
-	all.Go(func() { debounce(ctx, events, signals, o.Relist) })
+	followers.Go(func() { debounce(ctx, events, signals, o.Relist) })
 	ended := make(chan struct{})
 	go func() {
-		all.Wait()
+		followers.Wait()
 		close(ended)
 	}()
 	return signals, func() {
@@ -141,11 +141,11 @@ func notify(ch chan<- struct{}) {
 // follower watches one directory. Each follower has its own inotify instance, so that a
 // directory that hangs in the kernel does not block the others.
 type follower struct {
-	dir    string
-	retry  time.Duration
-	events chan<- struct{}
-	report func(problem.Problem)
-	open   func() (*fsnotify.Watcher, error)
+	dir        string
+	retry      time.Duration
+	events     chan<- struct{}
+	report     func(problem.Problem)
+	newWatcher func() (*fsnotify.Watcher, error)
 	// the failure to watch the directory has been reported
 	failed bool
 }
@@ -155,7 +155,7 @@ type follower struct {
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		delay := rearmDelay
-		if err := f.watch(ctx); err != nil {
+		if err := f.watchUntilReplaced(ctx); err != nil {
 			delay = f.retry
 			if !f.failed {
 				f.report(problem.Problem{File: printable(f.dir), Reason: "WatchFailed", Warning: true,
@@ -171,9 +171,9 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// watch returns nil when another directory has replaced the watched one, or when ctx ends.
-func (f *follower) watch(ctx context.Context) error {
-	w, err := f.open()
+// watchUntilReplaced returns nil when another directory has replaced the watched one, or when ctx ends.
+func (f *follower) watchUntilReplaced(ctx context.Context) error {
+	w, err := f.newWatcher()
 	if err != nil {
 		return err
 	}
@@ -199,16 +199,16 @@ func (f *follower) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, open := <-w.Events:
-			if !open {
+		case e, ok := <-w.Events:
+			if !ok {
 				return nil
 			}
 			if target == f.dir {
 				notify(f.events)
 			}
 			check = e.Name == target || target != f.dir && strings.HasPrefix(f.dir+"/", e.Name+"/")
-		case _, open := <-w.Errors:
-			if !open {
+		case _, ok := <-w.Errors:
+			if !ok {
 				return nil
 			}
 			notify(f.events) // events were lost

@@ -99,7 +99,7 @@ func TestWatchWithoutInotify(t *testing.T) {
 	calls := 0
 	f := &follower{dir: t.TempDir(), retry: 10 * time.Millisecond, events: make(chan struct{}, 1),
 		report: func(p problem.Problem) { mu.Lock(); reports = append(reports, p.String()); mu.Unlock() },
-		open: func() (*fsnotify.Watcher, error) {
+		newWatcher: func() (*fsnotify.Watcher, error) {
 			if calls++; calls < 4 {
 				return nil, errors.New("no space left on device")
 			}

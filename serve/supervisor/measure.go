@@ -16,11 +16,11 @@ const rankWithin = time.Second
 // rounds coordinates the rounds in which podrun measures volumes with the pressure loop, which does not wait
 // for them.
 type rounds struct {
-	mu     sync.Mutex
-	wake   chan struct{}
-	all    chan struct{} // closed at the end of the next round that includes all pods; nil if none is requested
-	cancel func()        // ends the current round
-	fresh  bool          // whether a round has ended since the limits of pods were last enforced
+	mu      sync.Mutex
+	wake    chan struct{}
+	allPods chan struct{} // closed at the end of the next round that includes all pods; nil if none is requested
+	cancel  func()        // ends the current round
+	fresh   bool          // whether a round has ended since the limits of pods were last enforced
 }
 
 func newRounds() *rounds { return &rounds{wake: make(chan struct{}, 1), cancel: func() {}} }
@@ -30,19 +30,19 @@ func newRounds() *rounds { return &rounds{wake: make(chan struct{}, 1), cancel: 
 func (r *rounds) requestAll() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = make(chan struct{})
+	if r.allPods == nil {
+		r.allPods = make(chan struct{})
 	}
 	r.cancel()
 	select {
 	case r.wake <- struct{}{}:
 	default: // the loop has not begun the round of an earlier request
 	}
-	return r.all
+	return r.allPods
 }
 
-// begin begins a round. all is not nil if the round must include all pods.
-func (r *rounds) begin(ctx context.Context) (round context.Context, all chan struct{}) {
+// begin begins a round. allPods is not nil if the round must include all pods.
+func (r *rounds) begin(ctx context.Context) (round context.Context, allPods chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -50,18 +50,18 @@ func (r *rounds) begin(ctx context.Context) (round context.Context, all chan str
 	default:
 	}
 	round, cancel := context.WithCancel(ctx)
-	all, r.all, r.cancel = r.all, nil, cancel
-	return round, all
+	allPods, r.allPods, r.cancel = r.allPods, nil, cancel
+	return round, allPods
 }
 
 // end ends a round.
-func (r *rounds) end(all chan struct{}) {
+func (r *rounds) end(allPods chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cancel()
 	r.fresh = true
-	if all != nil {
-		close(all)
+	if allPods != nil {
+		close(allPods)
 	}
 }
 
@@ -79,13 +79,13 @@ func (r *rounds) takeFresh() bool {
 func (s *Supervisor) measureVolumes(ctx context.Context) {
 	var limited limits
 	for {
-		round, all := s.rounds.begin(ctx)
+		round, allPods := s.rounds.begin(ctx)
 		wanted := limited.candidates(s)
-		if all != nil {
+		if allPods != nil {
 			wanted = s.candidates(func(string) bool { return true })
 		}
 		s.options.Stats.Measure(round, objectsOf(wanted))
-		s.rounds.end(all)
+		s.rounds.end(allPods)
 		select {
 		case <-ctx.Done():
 			return

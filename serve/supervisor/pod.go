@@ -190,8 +190,8 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 		p.waitsForOwner.Store(false)
 		return
 	}
-	var watch sync.WaitGroup
-	watch.Go(func() {
+	var checks sync.WaitGroup
+	checks.Go(func() {
 		// The worker itself observes changes of the owner.
 		for p.await(inner, nil, step.checkAt()) == nil {
 			if p.outdated(step, in) {
@@ -211,7 +211,7 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 		err = p.evict(inner, in)
 	}
 	cancel(nil)
-	watch.Wait()
+	checks.Wait()
 	p.progress.Wait()
 	if ctx.Err() == nil {
 		p.conclude(step, in, err)

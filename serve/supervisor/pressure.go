@@ -81,7 +81,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 // examine executes one pass, and reports whether it evicted a pod.
 func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	settings := s.current().Settings
-	all, bad := evictions.Thresholds(settings)
+	thresholds, bad := evictions.Thresholds(settings)
 	for _, p := range bad {
 		s.current().WarnOnce(p)
 	}
@@ -91,7 +91,7 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	}
 	seen, now := evictions.Observe(facts), time.Now()
 	var d evictions.Decision
-	s.pressure.state, d = evictions.Next(s.pressure.state, all, seen, settings.EvictionPressureTransitionPeriod, now)
+	s.pressure.state, d = evictions.Next(s.pressure.state, thresholds, seen, settings.EvictionPressureTransitionPeriod, now)
 	s.setConditions(d)
 	if !s.hub.Down().IsZero() {
 		// The runtime is unavailable, so podrun cannot stop a pod, and does not know the usage of
@@ -110,7 +110,7 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 		s.pressure.reported = short
 		s.warnNode(evictions.ReasonThresholdMet, "Attempting to reclaim "+short)
 	}
-	if s.reclaim(ctx, evictions.ReclaimFor(d.Met[0].Signal, dedicated), all) {
+	if s.reclaim(ctx, evictions.ReclaimFor(d.Met[0].Signal, dedicated), thresholds) {
 		return false, nil
 	}
 	return s.evictOne(ctx, d, seen, dedicated), nil
@@ -168,7 +168,7 @@ func conditionsText(before, now []corev1.NodeConditionType) string {
 }
 
 // reclaim frees resources that no pod uses, and reports whether it freed enough.
-func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, all []evictions.Threshold) bool {
+func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, thresholds []evictions.Threshold) bool {
 	if !r.Containers && !r.Images {
 		return false
 	}
@@ -176,7 +176,7 @@ func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, all []evi
 		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 	facts, err := s.options.Stats.Node(ctx)
-	return err == nil && evictions.Resolved(all, evictions.Observe(facts))
+	return err == nil && evictions.Resolved(thresholds, evictions.Observe(facts))
 }
 
 // free removes dead containers and unused images.
