@@ -89,13 +89,8 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use ownruntime.Use) (
 // pod: its preStop hook and grace period may take long. A supervisor does this itself. The returned
 // function ends the work.
 func (a *app) syncWhileStopping(ctx context.Context, e *run.Node) (end func()) {
-	signals := make(chan struct{}, 1)
-	e.Observer.Stopping = func(identity.Pod) {
-		select {
-		case signals <- struct{}{}:
-		default: // a synchronization is already pending
-		}
-	}
+	signals := wait.NewSignal()
+	e.Observer.Stopping = func(identity.Pod) { signals.Send() }
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // watch sends to changed when a log changes or is rotated. It returns the interval for additional
@@ -21,7 +23,7 @@ func watch(path string) (changed <-chan struct{}, look time.Duration, stop func(
 		w.Close()
 		return nil, lookUnwatched, func() {}
 	}
-	ch := make(chan struct{}, 1)
+	ch := wait.NewSignal()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -35,7 +37,7 @@ func watch(path string) (changed <-chan struct{}, look time.Duration, stop func(
 
 // wakeup forwards events until the watcher is closed. An error of the watcher means that events
 // were lost, so wakeup treats the error as an event.
-func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
+func wakeup(w *fsnotify.Watcher, path string, ch wait.Signal) {
 	for {
 		select {
 		case e, ok := <-w.Events:
@@ -51,10 +53,6 @@ func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 				return
 			}
 		}
-		select {
-		case ch <- struct{}{}:
-		// A notification is already pending.
-		default:
-		}
+		ch.Send()
 	}
 }

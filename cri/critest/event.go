@@ -5,25 +5,20 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // listener is one reader of the event stream. The runtime's lock protects it.
 type listener struct {
 	waiting []*runtimeapi.ContainerEventResponse
-	wake    chan struct{} // channel with capacity 1
+	wake    wait.Signal
 	ended   bool
 }
 
 func (l *listener) close() {
 	l.ended = true
-	l.rouse()
-}
-
-func (l *listener) rouse() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Send()
 }
 
 // announce sends an event to every listener. The caller must hold rt.mu.
@@ -37,7 +32,7 @@ func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEven
 	}
 	for l := range rt.listeners {
 		l.waiting = append(l.waiting, e)
-		l.rouse()
+		l.wake.Send()
 	}
 }
 
@@ -49,7 +44,7 @@ func (rt *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grp
 	if rt.options.profile.NoEvents {
 		return nil // This is CRI-O without enable_pod_events.
 	}
-	l := &listener{wake: make(chan struct{}, 1)}
+	l := &listener{wake: wait.NewSignal()}
 	rt.mu.Lock()
 	if rt.closed {
 		rt.mu.Unlock()

@@ -120,7 +120,7 @@ func (f *fault) before(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	if err := wait(ctx, f.Delay); err != nil {
+	if err := delay(ctx, f.Delay); err != nil {
 		return err
 	}
 	switch f.When {
@@ -153,7 +153,7 @@ func (rt *Runtime) play(ctx context.Context, f *fault, req proto.Message, do fun
 	if f.When == Late {
 		return rt.late(ctx, f, do)
 	}
-	if err := wait(ctx, f.Delay); err != nil {
+	if err := delay(ctx, f.Delay); err != nil {
 		return nil, err
 	}
 	switch f.When {
@@ -234,10 +234,10 @@ func (f *fault) await(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	return wait(ctx, f.Delay)
+	return delay(ctx, f.Delay)
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+func delay(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

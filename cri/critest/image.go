@@ -230,7 +230,7 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 
 // arrive waits until a pull of the image is complete, or ctx ends.
 func (i *Image) arrive(ctx context.Context) error {
-	if err := wait(ctx, i.PullDelay); err != nil || i.PullUntil == nil {
+	if err := delay(ctx, i.PullDelay); err != nil || i.PullUntil == nil {
 		return err
 	}
 	select {

@@ -13,13 +13,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest/ash"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // process is the running program of a container.
 type process struct {
 	ctx    context.Context // context that ends when the process exits
 	cancel context.CancelCauseFunc
-	term   chan struct{}
+	term   wait.Signal
 	done   chan struct{} // closed when the runtime has recorded the exit
 	// input of the process; it is only read if the container's config requests stdin
 	stdin  *io.PipeWriter
@@ -73,11 +74,7 @@ func (p *process) end(e exit) { p.cancel(e) }
 
 // signal sends TERM.
 func (p *process) signal() {
-	select {
-	case p.term <- struct{}{}:
-	// A signal is already pending.
-	default:
-	}
+	p.term.Send()
 }
 
 func (e exit) Error() string { return fmt.Sprintf("%s (%d)", e.reason, e.code) }
@@ -100,7 +97,7 @@ func (rt *Runtime) launch(c *container) error {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	in, stdin := io.Pipe()
-	p := &process{ctx: ctx, cancel: cancel, term: make(chan struct{}, 1), done: make(chan struct{}), stdin: stdin}
+	p := &process{ctx: ctx, cancel: cancel, term: wait.NewSignal(), done: make(chan struct{}), stdin: stdin}
 	c.process = p
 	stdout, stderr := c.log.stream("stdout"), c.log.stream("stderr")
 	rt.busy.Go(func() {

@@ -1,5 +1,5 @@
-// Package wait provides pauses that a context can interrupt, the pauses of periodic tasks, and contexts
-// with a time limit for cleanup.
+// Package wait provides pauses that a context can interrupt, the pauses of periodic tasks, contexts with
+// a time limit for cleanup, and signals that wake a goroutine.
 package wait
 
 import (

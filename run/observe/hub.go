@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -37,7 +38,7 @@ type Hub struct {
 	Turned func()
 
 	client *cri.Client
-	kick   chan struct{}
+	kick   wait.Signal
 
 	mu      sync.Mutex
 	watches map[*Watch]bool
@@ -58,7 +59,7 @@ type Running struct {
 
 // NewHub returns a hub for a runtime. It does nothing until Run is called.
 func NewHub(client *cri.Client) *Hub {
-	h := &Hub{client: client, kick: make(chan struct{}, 1), watches: map[*Watch]bool{}, up: make(chan struct{})}
+	h := &Hub{client: client, kick: wait.NewSignal(), watches: map[*Watch]bool{}, up: make(chan struct{})}
 	close(h.up)
 	return h
 }

@@ -36,18 +36,13 @@ func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 	for w := range h.watches {
 		if w.uid == uid && w.known != nil {
 			w.known, w.stale = nil, true
-			w.signal()
+			w.news.Send()
 		}
 	}
 }
 
 // Relist makes the hub list the runtime's pods now.
-func (h *Hub) Relist() {
-	select {
-	case h.kick <- struct{}{}:
-	default: // a list is already pending
-	}
-}
+func (h *Hub) Relist() { h.kick.Send() }
 
 // list reads the states of all sandboxes and containers, by pod UID.
 func (h *Hub) list(ctx context.Context) (map[string]states, error) {
@@ -115,7 +110,7 @@ func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 		}
 		if back || !w.known.equal(listed[w.uid]) {
 			w.known, w.stale, soon = nil, true, true
-			w.signal()
+			w.news.Send()
 		}
 	}
 	return soon || back, down

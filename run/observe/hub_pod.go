@@ -14,7 +14,7 @@ import (
 type Watch struct {
 	hub  *Hub
 	uid  string
-	news chan struct{}       // receives a value when one of the fields below is set
+	news wait.Signal         // receives a value when one of the fields below is set
 	pids map[string]pidWatch // the watched processes, by container ID
 
 	// Guarded by hub.mu. The states that the worker observed before it began to wait; nil if it is
@@ -28,7 +28,7 @@ type Watch struct {
 
 // Watch adds a pod to the hub. The caller must call Close.
 func (h *Hub) Watch(uid string) *Watch {
-	w := &Watch{hub: h, uid: uid, news: make(chan struct{}, 1), pids: map[string]pidWatch{}}
+	w := &Watch{hub: h, uid: uid, news: wait.NewSignal(), pids: map[string]pidWatch{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watches[w] = true
@@ -48,14 +48,6 @@ func (w *Watch) Close() {
 
 // Hub returns the hub of the watch.
 func (w *Watch) Hub() *Hub { return w.hub }
-
-// signal wakes the worker.
-func (w *Watch) signal() {
-	select {
-	case w.news <- struct{}{}:
-	default: // a wake-up is already pending
-	}
-}
 
 // Await waits until a container of d.Watch exits, d.Until has passed, a value arrives on wake, or the
 // runtime's list differs from obs. It updates obs with the state of an exited container. If the list
@@ -165,7 +157,7 @@ func (w *Watch) noteExit(id string) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	w.exited = append(w.exited, id)
-	w.signal()
+	w.news.Send()
 }
 
 // disarm returns the changes that the watch has received, and resets the watch.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/container/probe"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
@@ -27,7 +28,7 @@ type probes struct {
 	owned    ownedAt                          // the last check of ownsProbes that succeeded
 	reported sync.Map                         // IDs of the containers whose probes have returned a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
-	wake     chan struct{}                    // ends the worker's wait when a probe returns a result
+	wake     wait.Signal                      // ends the worker's wait when a probe returns a result
 }
 
 // startProbing starts probing the pod's containers. Probes run only while the operation works on the
@@ -49,13 +50,13 @@ func (ps *probes) startProbing() {
 				// Only a different answer can change the result of confirmed. A wake-up is expensive,
 				// because the worker then observes the pod again.
 				if before, had := ps.answered.Swap(p.Container, succeeded); !had || before != succeeded {
-					ps.wakeUp()
+					ps.wake.Send()
 				}
 			}
 		},
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {
 			ps.reported.Store(id, true)
-			ps.wakeUp()
+			ps.wake.Send()
 		},
 	})
 }
@@ -89,14 +90,6 @@ func (ps *probes) ownsProbes() bool {
 	}
 	ps.owned = ownedAt{at, now}
 	return true
-}
-
-// wakeUp ends the worker's wait because there is a probe result.
-func (ps *probes) wakeUp() {
-	select {
-	case ps.wake <- struct{}{}:
-	default: // a wake-up is already pending
-	}
 }
 
 // stopProbing stops the probes and records their results and the resulting status, for `get` and

@@ -68,7 +68,7 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	l.lease.Pace = s.pace()
 	l.lease.Undo.Disable()
 	l.retries.steps = map[string]retry{}
-	background := start.NewBackgroundImages(ctx, l.start, l.probing.wakeUp)
+	background := start.NewBackgroundImages(ctx, l.start, l.probing.wake.Send)
 	l.start.Images.Waiter = background
 	l.pod.WatchesGroup = true
 	l.trim()

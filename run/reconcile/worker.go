@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -50,7 +51,7 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 	w.stop = stop.NewStopper(w.lease)
 	w.remove = stop.RemoverWith(w.stop)
 	l := &loop{pod: w.pod, lease: w.lease, stop: w.stop, mine: map[string]bool{}, policy: waitPolicy(), waiter: poll{w.pod, observe.RelistAfter}}
-	l.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
+	l.probing = &probes{pod: w.pod, lease: w.lease, wake: wait.NewSignal()}
 	l.start = start.New(w.lease, w.stop, w.remove, puller, l.started)
 	w.loop = l
 	if puller != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/container/probe"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -21,19 +22,14 @@ func (s *Stopper) probeReadiness(ctx context.Context, list []*stop) (end func())
 	if !hooks || s.pod.Prober != nil || len(containers) == 0 {
 		return func() {}
 	}
-	changed := make(chan struct{}, 1)
+	changed := wait.NewSignal()
 	prober := probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
 			resp, err := s.pod.Node.Client.ExecSync(ctx, id, command, timeout)
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
-		Emit: s.pod.Journal.Emit,
-		Report: func(string, probe.Kind, bool, string) {
-			select {
-			case changed <- struct{}{}:
-			default: // the results will be recorded anyway
-			}
-		},
+		Emit:   s.pod.Journal.Emit,
+		Report: func(string, probe.Kind, bool, string) { changed.Send() },
 	})
 	prober.Set(containers)
 	ctx, cancel := context.WithCancel(ctx)
