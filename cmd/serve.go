@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/heap"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
@@ -120,7 +121,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	f.shutdown.override(&settings)
 	a.warnAbout(r, notes)
 	a.keepSettings(r)
-	spareMemory(c.Context())
+	heap.Supervise()
 	r.severalPods = true
 	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown, runtime: a.runtime(r, settings)}
 	s.runtime.Replaces = true

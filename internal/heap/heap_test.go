@@ -2,6 +2,7 @@ package heap
 
 import (
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -73,6 +74,19 @@ func ofAllocate(stack []uintptr) bool {
 		}
 		if !more {
 			return false
+		}
+	}
+}
+
+func TestSupervise(t *testing.T) {
+	before := debug.SetGCPercent(percent)
+	defer debug.SetGCPercent(before)
+	for gogc, want := range map[string]int{"": supervisorPercent, "70": 70} {
+		t.Setenv("GOGC", gogc)
+		debug.SetGCPercent(70)
+		Supervise()
+		if got := debug.SetGCPercent(percent); got != want {
+			t.Errorf("with GOGC=%q, the percentage is %d, want %d", gogc, got, want)
 		}
 	}
 }

@@ -14,16 +14,14 @@ import (
 // The targets of `podrun serve`, and the values of a standalone kubelet 1.36 with the same pods.
 const (
 	// from the addition of a file until the pod runs, compared with podrun apply
-	maxServeRatio    = 1.15
-	maxRestart       = 50  // ms from an exit to the decision about it
-	maxProbeAction   = 100 // ms from a probe's threshold to the action
-	maxRealRSS       = 50  // MB at 100 running pods
-	maxFakeRSS       = 150 // MB at 500 pods
-	maxIdle          = 1   // percent of a processor
-	kubeletStart     = "236 ms"
-	kubeletTenInits  = "10.1 s"
-	kubeletRSS       = "84 MB"
-	kubeletRSSAtPods = 37
+	maxServeRatio   = 1.15
+	maxRestart      = 50  // ms from an exit to the decision about it
+	maxProbeAction  = 100 // ms from a probe's threshold to the action
+	maxRealMemory   = 24  // MB of private memory at 100 running pods
+	maxFakeMemory   = 124 // MB of private memory at 500 pods
+	maxIdle         = 1   // percent of a processor
+	kubeletStart    = "236 ms"
+	kubeletTenInits = "10.1 s"
 )
 
 // serveRow is a line of the report.
@@ -125,28 +123,28 @@ func (b *serveBench) measureReal(ctx context.Context) (rows []serveRow, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.remove(ctx)) }()
-	measured := func(pods int, kubelet string, target float64) (usage, error) {
+	measured := func(pods int, target float64) (usage, error) {
 		if err := s.await(ctx, b.client, pods); err != nil {
 			return usage{}, err
 		}
 		u, err := s.watchIdle(ctx, b.serveOptions.idle)
-		rows = append(rows, greatestOf(fmt.Sprintf("memory, %d pods on containerd", pods), "MB", u.memory, target, kubelet),
+		rows = append(rows, greatestOf(fmt.Sprintf("private memory, %d pods on containerd", pods), "MB", u.memory, target, ""),
 			serveRow{Name: fmt.Sprintf("CPU time, idle, %d pods", pods), Unit: "%", Value: u.processor, Target: maxIdle})
 		return u, err
 	}
 	n := b.serveOptions.pods
-	few := min(kubeletRSSAtPods, n/2)
+	few := min(37, n/2)
 	if err := s.drop(0, few, b.image); err != nil {
 		return nil, err
 	}
-	first, err := measured(few, kubeletRSS, 0)
+	first, err := measured(few, 0)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.drop(few, n, b.image); err != nil {
 		return nil, err
 	}
-	last, err := measured(n, "", maxRealRSS)
+	last, err := measured(n, maxRealMemory)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +154,7 @@ func (b *serveBench) measureReal(ctx context.Context) (rows []serveRow, err erro
 	}
 	more := float64(n - few)
 	return append(rows,
-		serveRow{Name: "memory a pod", Unit: "KB", Value: 1000 * (last.memory.median() - first.memory.median()) / more},
+		serveRow{Name: "private memory a pod", Unit: "KB", Value: 1000 * (last.memory.median() - first.memory.median()) / more},
 		serveRow{Name: "file descriptors a pod", Unit: "", Value: float64(last.files-first.files) / more},
 		serveRow{Name: fmt.Sprintf("goroutines, %d pods", n), Unit: "", Value: float64(goroutines)}), nil
 }

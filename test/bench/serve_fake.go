@@ -104,9 +104,9 @@ func (b *serveBench) measureFake(ctx context.Context) (rows []serveRow, err erro
 		}
 		target := 0.0
 		if n == 500 {
-			target = maxFakeRSS
+			target = maxFakeMemory
 		}
-		rows = append(rows, greatestOf("memory, "+strconv.Itoa(n)+" pods on the fake", "MB", u.memory, target, ""))
+		rows = append(rows, greatestOf("private memory, "+strconv.Itoa(n)+" pods on the fake", "MB", u.memory, target, ""))
 		if before > 0 {
 			rows = append(rows, serveRow{Name: fmt.Sprintf("… a pod, from %d to %d", before, n), Unit: "KB",
 				Value: 1000 * (u.memory.median() - last) / float64(n-before)})

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +16,7 @@ import (
 const probedPods = 50
 
 // measureIdle runs pods with HTTP probes, which have the default period of 10 s, on the real runtime.
-// When serve is idle, it measures its CPU time, its system calls and its memory. The server that the
+// When serve is idle, it measures its CPU time, its system calls and its private memory. The server that the
 // probes connect to runs in this process.
 func (b *serveBench) measureIdle(ctx context.Context) (rows []serveRow, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,17 +44,11 @@ func (b *serveBench) measureIdle(ctx context.Context) (rows []serveRow, err erro
 	if err != nil {
 		return nil, err
 	}
-	anonymous, file, err := s.resident()
-	if err != nil {
-		return nil, err
-	}
 	goal := func(name string) float64 { return result.Find(name, "").Goal }
 	return []serveRow{
 		{Name: "idle: CPU time", Unit: "s", Value: u.processor / 100 * 60, Target: goal("idle: CPU time")}, // a minute
 		{Name: "idle: system calls", Value: calls, Target: goal("idle: system calls")},                     // a second
-		greatestOf("idle: memory", "MB", u.memory, goal("idle: memory"), ""),
-		{Name: "idle: memory, anonymous", Unit: "MB", Value: anonymous},
-		{Name: "idle: memory, pages of files", Unit: "MB", Value: file},
+		greatestOf("idle: private memory", "MB", u.memory, goal("idle: private memory"), ""),
 	}, nil
 }
 
@@ -86,28 +78,4 @@ func (s *served) watchCalls(ctx context.Context, while time.Duration) (u usage, 
 	}
 	calls, err := counter.count()
 	return u, float64(calls) / time.Since(begun).Seconds(), err
-}
-
-// resident returns the parts of the resident memory, in MB: anonymous pages and pages of files.
-func (s *served) resident() (anonymous, file float64, err error) {
-	data, err := os.ReadFile(s.proc("status"))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(data)) {
-		name, value, _ := strings.Cut(line, ":")
-		if name != "RssAnon" && name != "RssFile" {
-			continue
-		}
-		kilobytes, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-		if err != nil {
-			return 0, 0, err
-		}
-		if name == "RssAnon" {
-			anonymous = kilobytes * 1024 / 1e6
-		} else {
-			file = kilobytes * 1024 / 1e6
-		}
-	}
-	return anonymous, file, nil
 }

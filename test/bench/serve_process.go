@@ -155,13 +155,13 @@ func until(ctx context.Context, limit, every time.Duration, what string, ask fun
 
 // usage is the resource usage of an idle process.
 type usage struct {
-	memory    numbers // resident memory in MB, once a second
+	memory    numbers // private memory in MB, once a second
 	processor float64 // CPU time, in percent of one processor
 	files     int     // open descriptors
 }
 
-// settle is the time after which serve counts as idle. It is long enough for serve to return
-// unused memory, which it does every 10 s.
+// settle is the time after which serve counts as idle: the starts of the pods and their first probes
+// have ended.
 const settle = 35 * time.Second
 
 // watchIdle measures serve for a while after it has settled.
@@ -179,11 +179,11 @@ func (s *served) watchSettled(ctx context.Context, while time.Duration) (u usage
 		return u, err
 	}
 	for time.Since(begun) < while {
-		rss, err := s.memory()
+		private, err := s.memory()
 		if err != nil {
 			return u, err
 		}
-		u.memory = append(u.memory, rss)
+		u.memory = append(u.memory, private)
 		if err := sleep(ctx, time.Second); err != nil {
 			return u, err
 		}
@@ -209,14 +209,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func (s *served) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", s.cmd.Process.Pid, name) }
 
-// memory returns the resident memory, in MB.
+// memory returns the private memory, in MB: the anonymous pages, which the kernel cannot reclaim
+// without swap. The pages of the binary do not count, because the kernel can reclaim them.
 func (s *served) memory() (float64, error) {
-	data, err := os.ReadFile(s.proc("statm"))
+	data, err := os.ReadFile(s.proc("status"))
 	if err != nil {
 		return 0, errors.New("podrun serve has ended:\n" + s.tail())
 	}
-	pages, err := strconv.ParseFloat(strings.Fields(string(data))[1], 64)
-	return pages * float64(os.Getpagesize()) / 1e6, err
+	_, value, found := strings.Cut(string(data), "\nRssAnon:")
+	if !found {
+		return 0, errors.New("podrun serve has ended:\n" + s.tail()) // a zombie has no memory
+	}
+	kilobytes, err := strconv.ParseFloat(strings.Fields(value)[0], 64) // in KiB (proc_pid_status(5))
+	return kilobytes * 1024 / 1e6, err
 }
 
 // processor returns the CPU time used so far, and the current time.
