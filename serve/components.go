@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve/jobs"
 	"github.com/podrun/podrun/serve/supervisor"
@@ -13,7 +14,7 @@ import (
 
 // components are the parts of podrun serve, except the supervisor of the pods.
 type components struct {
-	changed  chan struct{}       // receives a signal when the sources must be read again
+	changed  wait.Signal         // receives a signal when the sources must be read again
 	services *services           // the names and rules of Services
 	states   <-chan identity.Pod // see stateChanges
 	files    *stateFiles         // the state files that podrun cannot use
@@ -25,13 +26,8 @@ type components struct {
 
 // newComponents makes the components, each from those above it. After an error, only goroutines that end with ctx run.
 func newComponents(ctx context.Context, e *run.Node, o Options) (c components, err error) {
-	c.changed = make(chan struct{}, 1)
-	reread := func() {
-		select {
-		case c.changed <- struct{}{}:
-		default: // a signal is already pending
-		}
-	}
+	c.changed = wait.NewSignal()
+	reread := c.changed.Send
 	c.services = newServices(e, reread)
 	c.states = stateChanges(ctx, e, c.services.signal, reread)
 	c.files = &stateFiles{engine: e}

@@ -38,7 +38,7 @@ const (
 // to date.
 type services struct {
 	engine  *run.Node
-	changed chan struct{}
+	changed wait.Signal
 	// endWatch ends watchRecords
 	endWatch func()
 	// removed is called when a record was removed: if a file still defines the Service, the sources must be read
@@ -67,7 +67,7 @@ const unservedAfter = 30 * time.Second
 // newServices returns the Services of an engine. The argument removed is called when a command has removed the
 // record of a Service.
 func newServices(e *run.Node, removed func()) *services {
-	return &services{engine: e, removed: removed, changed: make(chan struct{}, 1)}
+	return &services{engine: e, removed: removed, changed: wait.NewSignal()}
 }
 
 // observe makes a node report the pods whose state changes, and the Services without an endpoint.
@@ -76,13 +76,8 @@ func (s *services) observe(n *run.Node) {
 	n.Observer.Unserved = func(list []*corev1.Service) { s.noteUnserved(list, time.Now()) }
 }
 
-// signal requests a synchronization. It does not block.
-func (s *services) signal() {
-	select {
-	case s.changed <- struct{}{}:
-	default: // a signal is already pending
-	}
-}
+// signal requests a synchronization.
+func (s *services) signal() { s.changed.Send() }
 
 // apply records the Services that the manifest directories define, and removes those that their file
 // no longer defines. The pods that need the Services start afterwards.

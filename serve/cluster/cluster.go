@@ -17,6 +17,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/cluster/certificate"
@@ -56,7 +57,7 @@ type Cluster struct {
 	graces map[types.UID]int64
 	files  []source.Pod // the pods of manifest directories
 	// filesChanged receives a signal when files has changed.
-	filesChanged chan struct{}
+	filesChanged wait.Signal
 	// joined is closed when the node has been registered.
 	joined   chan struct{}
 	joinOnce sync.Once
@@ -67,7 +68,7 @@ func New(o Options) *Cluster {
 	if o.Warn == nil {
 		o.Warn = func(problem.List) {}
 	}
-	c := &Cluster{options: o, graces: map[types.UID]int64{}, filesChanged: make(chan struct{}, 1), joined: make(chan struct{})}
+	c := &Cluster{options: o, graces: map[types.UID]int64{}, filesChanged: wait.NewSignal(), joined: make(chan struct{})}
 	c.link = &link{server: o.Server, warn: o.Warn}
 	c.access = newAccess(o.Client, o.NodeName)
 	onNode := fields.OneTermEqualSelector("spec.nodeName", o.NodeName).String()

@@ -54,10 +54,7 @@ func (c *Cluster) setFiles(pods []source.Pod) {
 	c.mu.Lock()
 	c.files = pods
 	c.mu.Unlock()
-	select {
-	case c.filesChanged <- struct{}{}:
-	default: // a signal is already pending
-	}
+	c.filesChanged.Send()
 }
 
 // mirrorFiles keeps the mirrors of files' pods until ctx ends.

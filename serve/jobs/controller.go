@@ -34,7 +34,7 @@ type Options struct {
 // Controller runs the Jobs and CronJobs of one root directory.
 type Controller struct {
 	options Options
-	wake    chan struct{} // receives a signal when a decision may be necessary
+	wake    wait.Signal // receives a signal when a decision may be necessary
 
 	mu sync.Mutex // guards the fields below
 	// the content of the manifest directories; nil before the first read
@@ -64,7 +64,7 @@ func New(o Options) (*Controller, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controller{options: o, wake: make(chan struct{}, 1), built: map[string]source.Pod{}, warned: map[string]string{}, mentioned: map[string]bool{}, read: map[identity.Pod]schedule.PodState{}}
+	c := &Controller{options: o, wake: wait.NewSignal(), built: map[string]source.Pod{}, warned: map[string]string{}, mentioned: map[string]bool{}, read: map[identity.Pod]schedule.PodState{}}
 	records, err := store.ReadRecords(o.Layout)
 	if err != nil {
 		return nil, err
@@ -101,12 +101,7 @@ func (c *Controller) Merge(snapshot *source.Snapshot, want *source.Desired) (*so
 }
 
 // Wake makes the controller decide again.
-func (c *Controller) Wake() {
-	select {
-	case c.wake <- struct{}{}:
-	default: // a signal is already pending
-	}
-}
+func (c *Controller) Wake() { c.wake.Send() }
 
 // NoteChange makes the controller decide again if a pod is a pod of a Job, after it has read the state of this
 // pod. It ignores the UID.

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"sync"
 	"time"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // RemoteOptions are the inputs of NewRemotes.
@@ -30,7 +32,7 @@ type RemoteOptions struct {
 // Remotes polls URLs for a Reader.
 type Remotes struct {
 	options RemoteOptions
-	changed chan struct{}
+	changed wait.Signal
 	client  *fetcher
 
 	mu   sync.Mutex
@@ -45,7 +47,7 @@ func NewRemotes(o RemoteOptions) (*Remotes, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
 	}
-	r := &Remotes{options: o, changed: make(chan struct{}, 1), urls: map[string]*content{}, client: newFetcher(o)}
+	r := &Remotes{options: o, changed: wait.NewSignal(), urls: map[string]*content{}, client: newFetcher(o)}
 	hosts := map[string]bool{}
 	for _, name := range o.URLs {
 		if err := CheckRemote(name); err != nil {
@@ -128,7 +130,7 @@ func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 		}
 	}
 	if before.serial != c.serial || before.fetched != c.fetched || reason(before.err) != reason(c.err) {
-		notify(r.changed)
+		r.changed.Send()
 	}
 	return got.retryAfter
 }

@@ -49,8 +49,8 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 		o.Relist = defaultRelist
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan struct{}, 1)
-	events := make(chan struct{}, 1)
+	signals := wait.NewSignal()
+	events := wait.NewSignal()
 	var followers sync.WaitGroup
 	var reporting sync.Mutex
 	for _, dir := range o.Dirs {
@@ -70,7 +70,7 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 				case <-ctx.Done():
 					return
 				case <-o.Also:
-					notify(events)
+					events.Send()
 				}
 			}
 		})
@@ -91,7 +91,7 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 }
 
 // debounce turns bursts of events into single signals.
-func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct{}, relist time.Duration) {
+func debounce(ctx context.Context, events <-chan struct{}, signals wait.Signal, relist time.Duration) {
 	ticker := time.NewTicker(wait.Period(relist))
 	defer ticker.Stop()
 	timer := time.NewTimer(relist)
@@ -119,7 +119,7 @@ func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct
 		}
 		first, sent = time.Time{}, time.Now()
 		timer.Stop()
-		notify(signals)
+		signals.Send()
 	}
 }
 
@@ -130,20 +130,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// notify sends a signal to a channel of capacity 1 without blocking.
-func notify(ch chan<- struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default: // a signal is already pending
-	}
-}
-
 // follower watches one directory. Each follower has its own inotify instance, so that a
 // directory that hangs in the kernel does not block the others.
 type follower struct {
 	dir        string
 	retry      time.Duration
-	events     chan<- struct{}
+	events     wait.Signal
 	report     func(problem.Problem)
 	newWatcher func() (*fsnotify.Watcher, error)
 	// the failure to watch the directory has been reported
@@ -191,7 +183,7 @@ func (f *follower) watchUntilReplaced(ctx context.Context) error {
 		f.report(problem.Problem{File: printable(f.dir), Reason: "WatchResumed", Message: "is watched again", Warning: true})
 	}
 	// Changes may have happened while nothing was watched.
-	notify(f.events)
+	f.events.Send()
 	ticker := time.NewTicker(wait.Period(identityCheck))
 	defer ticker.Stop()
 	for {
@@ -204,14 +196,14 @@ func (f *follower) watchUntilReplaced(ctx context.Context) error {
 				return nil
 			}
 			if target == f.dir {
-				notify(f.events)
+				f.events.Send()
 			}
 			check = e.Name == target || target != f.dir && strings.HasPrefix(f.dir+"/", e.Name+"/")
 		case _, ok := <-w.Errors:
 			if !ok {
 				return nil
 			}
-			notify(f.events) // events were lost
+			f.events.Send() // events were lost
 			check = true
 		case <-ticker.C:
 			ticker.Reset(wait.Period(identityCheck))
@@ -221,7 +213,7 @@ func (f *follower) watchUntilReplaced(ctx context.Context) error {
 			continue
 		}
 		if path, now := nearest(f.dir); path != target || now != id {
-			notify(f.events)
+			f.events.Send()
 			return nil
 		}
 	}

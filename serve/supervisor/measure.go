@@ -17,13 +17,13 @@ const rankWithin = time.Second
 // for them.
 type rounds struct {
 	mu      sync.Mutex
-	wake    chan struct{}
+	wake    wait.Signal
 	allPods chan struct{} // closed at the end of the next round that includes all pods; nil if none is requested
 	cancel  func()        // ends the current round
 	fresh   bool          // whether a round has ended since the limits of pods were last enforced
 }
 
-func newRounds() *rounds { return &rounds{wake: make(chan struct{}, 1), cancel: func() {}} }
+func newRounds() *rounds { return &rounds{wake: wait.NewSignal(), cancel: func() {}} }
 
 // requestAll requests a round that includes pods without limits, which begins now. The result is closed at
 // its end.
@@ -34,10 +34,7 @@ func (r *rounds) requestAll() <-chan struct{} {
 		r.allPods = make(chan struct{})
 	}
 	r.cancel()
-	select {
-	case r.wake <- struct{}{}:
-	default: // the loop has not begun the round of an earlier request
-	}
+	r.wake.Send()
 	return r.allPods
 }
 
