@@ -160,7 +160,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	r.severalPods = len(objects.Pods) > 1
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout)
 	report, err := run.Apply(c.Context(), engine, in)
-	if err != nil && len(report.Pods()) == 0 {
+	if err != nil && !report.Started {
 		a.printLines(report.Entries)
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 func (f *applyFlags) explainInterrupt(entries []run.Entry, objects *manifest.Objects, named []string) {
 	var kept []identity.Pod
 	for _, e := range entries {
-		if isInterrupted(e.Err) && e.Remains {
+		if !e.Unrequested && isInterrupted(e.Err) && e.Remains {
 			kept = append(kept, e.ID)
 		}
 	}
@@ -34,10 +34,11 @@ func isInterrupted(err error) bool {
 	return interrupted
 }
 
-// hintInterrupted adds a hint to the last error that a signal caused, so that it is printed once for all objects.
+// hintInterrupted adds a hint to the last error that a signal caused, so that it is printed once for all objects that
+// the user requested.
 func hintInterrupted(entries []run.Entry, hint string) {
 	for i, e := range slices.Backward(entries) {
-		if isInterrupted(e.Err) {
+		if !e.Unrequested && isInterrupted(e.Err) {
 			entries[i].Err = &problem.Error{Kind: problem.Failed, Err: e.Err, Hint: hint}
 			return
 		}

@@ -193,6 +193,11 @@ func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Node, f *del
 	for _, ref := range report.Missing {
 		fmt.Fprintf(a.streams.Err, "%s not found\n", ref)
 	}
+	for _, e := range report.Entries {
+		if e.Outcome == run.OutcomeMarked {
+			fmt.Fprintf(a.streams.Err, "%s/%s is %s\n", resourceOf(e.Kind), e.ID.Name, e.Outcome)
+		}
+	}
 	if len(report.Entries) == 0 {
 		if in.Every != nil && err == nil {
 			r.note("no pods found")

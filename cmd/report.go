@@ -65,13 +65,7 @@ func (a *app) summarizeFailure(err error) {
 	if !a.summaryDue || a.output != "json" && a.output != "yaml" {
 		return
 	}
-	code := exit.Code(err)
-	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exit.Reason(code), Error: view.ShownText(err.Error())}
-	problem.Each(err, func(each error) {
-		if e, ok := errors.AsType[*problem.Error](each); ok {
-			sum.Problems = append(sum.Problems, view.ShownProblems(e.Problems)...)
-		}
-	})
+	sum := summaryOf(run.Report{}, err)
 	// A failed write is not reported: the error of the command is more important, and is already
 	// on stderr.
 	_ = view.PrintData(a.raw.Out, a.output, sum)
@@ -114,6 +108,14 @@ func summaryOf(r run.Report, err error) summary {
 		sum.Pods = append(sum.Pods, resultOf(e.Result))
 	}
 	sum.Reason = exit.Reason(sum.ExitCode)
+	if err != nil && len(sum.Pods) == 0 {
+		sum.Error = view.ShownText(err.Error())
+		problem.Each(err, func(each error) {
+			if e, ok := errors.AsType[*problem.Error](each); ok {
+				sum.Problems = append(sum.Problems, view.ShownProblems(e.Problems)...)
+			}
+		})
+	}
 	return sum
 }
 
@@ -154,13 +156,15 @@ func order(e run.Entry) int {
 	return 0
 }
 
-// lineOf returns the line of an entry, or "" for a failed pod whose error says all that the line would say.
+// lineOf returns the line of an entry, or "" for an object whose error says all that the line would say.
 func (a *app) lineOf(e run.Entry) string {
 	name := resourceOf(e.Kind) + "/" + e.ID.Name
-	if e.Kind != apikind.Pod {
-		if a.output == "name" {
-			return name
-		}
+	switch {
+	case e.Outcome == run.OutcomeMarked: // a failure, which reportDelete explains
+		return ""
+	case e.Kind != apikind.Pod && a.output == "name":
+		return name
+	case e.Kind != apikind.Pod:
 		return name + " " + string(e.Outcome)
 	}
 	p := resultOf(e.Result)

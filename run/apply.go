@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -34,8 +35,8 @@ type ApplyInput struct {
 	Prune *Prune
 }
 
-// Prune selects objects of podrun. Like kubectl, Apply considers only the namespaces of the input, or Namespace if
-// the input is empty.
+// Prune selects objects of podrun. Like kubectl, Apply considers only the namespaces of the input's pods and
+// workloads, or Namespace if there are none; for Services, also those of the input's Services.
 type Prune struct {
 	Namespace string
 	Match     func(labels map[string]string) bool
@@ -51,8 +52,8 @@ type application struct {
 }
 
 // Apply passes CronJobs to `podrun serve`, records Services, starts pods and removes those that the input no longer
-// requests. If the error is not nil and the report has no pods, Apply has started no pod, and has undone its
-// changes of Services; it has also done so if all pods have failed and were removed. The errors of pods are in
+// requests. Unless the report says Started, Apply has started no pod, and has undone its changes of Services; it has
+// also undone them if all pods have failed and were removed. The errors of pods are in
 // their entries; the error is that of a step which concerns no single pod.
 func Apply(ctx context.Context, n *node.Node, in ApplyInput) (Report, error) {
 	a := &application{engine: n, ApplyInput: in, undo: func() error { return nil }}
@@ -60,6 +61,7 @@ func Apply(ctx context.Context, n *node.Node, in ApplyInput) (Report, error) {
 		a.report.drop(kindService)
 		return a.report, errors.Join(err, a.undo())
 	}
+	a.report.Started = true
 	err := a.complete(ctx)
 	a.note()
 	return a.report, err
@@ -130,7 +132,10 @@ func (a *application) idleWorkloads() (out []Entry) {
 		case was == nil || was.Deleted || was.Kind != w.Kind:
 			outcome = OutcomeCreated
 		case was.Replicas == 0:
-			outcome = OutcomeUnchanged
+			is, err := newRecord(a.engine, w, a.Objects)
+			if err == nil && is.Template == was.Template && ptr.Equal(is.Written, was.Written) {
+				outcome = OutcomeUnchanged
+			}
 		}
 		out = append(out, Entry{Kind: w.Kind, Result: Result{ID: w.ID(), Outcome: outcome}})
 	}
@@ -190,6 +195,9 @@ func (a *application) prune(ctx context.Context) error {
 		return err
 	}
 	namespaces := a.namespaces()
+	for _, s := range a.Objects.Services {
+		namespaces[s.Namespace] = true
+	}
 	deleted, err := DeleteServices(ctx, a.engine, func(s *corev1.Service, _ string) bool {
 		return namespaces[s.Namespace] && a.Objects.Services[s.Namespace+"/"+s.Name] == nil && a.Prune.Match(s.Labels)
 	})
@@ -197,7 +205,7 @@ func (a *application) prune(ctx context.Context) error {
 	return err
 }
 
-// namespaces returns the namespaces of the input's pods, workloads and Services, or that of Prune if there are none.
+// namespaces returns the namespaces of the input's pods and workloads, or that of Prune if there are none.
 func (a *application) namespaces() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range a.Objects.Pods {
@@ -205,9 +213,6 @@ func (a *application) namespaces() map[string]bool {
 	}
 	for _, w := range a.Objects.Workloads {
 		out[w.ID().Namespace] = true
-	}
-	for _, s := range a.Objects.Services {
-		out[s.Namespace] = true
 	}
 	if len(out) == 0 {
 		out[a.Prune.Namespace] = true

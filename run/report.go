@@ -18,6 +18,8 @@ import (
 type Report struct {
 	// Entries has one record for each object, in the order in which the operation acted on them.
 	Entries []Entry
+	// Started means that Apply has passed the steps that it undoes if they fail.
+	Started bool
 	// Missing are named objects that do not exist, if the input ignores them.
 	Missing []lookup.Ref
 	// Notes are warnings that depend on the whole report.

@@ -108,6 +108,28 @@ func TestApplyReports(t *testing.T) {
 				t.Errorf("Services after a failed apply: %v, %v", left, err)
 			}
 		},
+		"prune stays in the namespaces of the pods": func(t *testing.T, r *rig) {
+			r.mustApply(strings.Replace(pod("old"), "name: old", "name: old, namespace: other", 1), run.OutcomeCreated)
+			in := applyInput(t, pod("new"), strings.Replace(webService, "name: web", "name: web, namespace: other", 1))
+			in.Prune = &run.Prune{Namespace: "default", Match: isWeb}
+			report, err := run.Apply(t.Context(), r.engine(), in)
+			if err != nil || !report.Started {
+				t.Error(err)
+			}
+			wantReport(t, report, "Service web created", "Pod new created")
+		},
+		"a workload without pods": func(t *testing.T, r *rig) {
+			for _, want := range []struct{ text, outcome string }{
+				{fmt.Sprintf(honouredText, 0), "created"}, {fmt.Sprintf(honouredText, 0), "unchanged"},
+				{strings.Replace(fmt.Sprintf(honouredText, 0), "app:1", "app:2", 1), "configured"},
+			} {
+				report, err := run.Apply(t.Context(), r.engine(), applyInput(t, want.text))
+				if err != nil {
+					t.Error(err)
+				}
+				wantReport(t, report, "Deployment api "+want.outcome)
+			}
+		},
 		"an input of which a file is missing prunes nothing": func(t *testing.T, r *rig) {
 			r.mustApply(pod("old"), run.OutcomeCreated)
 			in := applyInput(t, pod("new"))
