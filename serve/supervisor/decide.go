@@ -18,62 +18,112 @@ const (
 	Unreachable Presence = "unreachable"
 )
 
+// Controller is what decides whether a pod that has ended is replaced.
+type Controller string
+
+// The values of Controller.
+const (
+	// ControllerNone means that podrun decides.
+	ControllerNone Controller = ""
+	// ControllerJob means that the pod's Job decides: podrun applies the pod only once (source.Pod.Once).
+	ControllerJob Controller = "job"
+	// ControllerCluster means that an API server defines the pod: podrun never starts it again after it has ended
+	// (source.Pod.Final).
+	ControllerCluster Controller = "cluster"
+)
+
+// Checkpoint is the state of a pod's checkpoint.
+type Checkpoint string
+
+// The values of Checkpoint.
+const (
+	// CheckpointNone means that the pod is not on this host.
+	CheckpointNone   Checkpoint = ""
+	CheckpointIntact Checkpoint = "intact"
+	// CheckpointWithoutSecrets means that the pod's Secrets were only in memory, and podrun has lost them.
+	CheckpointWithoutSecrets Checkpoint = "without secrets"
+	// CheckpointCorrupt means that podrun cannot read the checkpoint: only the source can then define the pod.
+	CheckpointCorrupt Checkpoint = "corrupt"
+)
+
+// Origin is what last applied a pod.
+type Origin string
+
+// The values of Origin.
+const (
+	// OriginCommand means that a command applied the pod, or that its origin is unknown and it is not
+	// OriginUnclaimed.
+	OriginCommand Origin = ""
+	// OriginSource means that the pod came from its source, and no command has applied it since. podrun
+	// then deletes the pod when its source is removed.
+	OriginSource Origin = "source"
+	// OriginUnclaimed means that the pod's origin is unknown and either the pod equals its source's definition, or
+	// its checkpoint is corrupt.
+	OriginUnclaimed Origin = "unclaimed"
+	// OriginRun means that `podrun run` created the pod.
+	OriginRun Origin = "run"
+)
+
+// Halt is the reason for which podrun stopped a pod that may start again.
+type Halt string
+
+// The values of Halt.
+const (
+	HaltNone Halt = ""
+	// HaltStopped means that a command has stopped the pod, and no command has started it since.
+	HaltStopped Halt = "stopped"
+	// HaltShutDown means that podrun stopped the pod for a shutdown of the node, and the shutdown is still in
+	// progress.
+	HaltShutDown Halt = "shutdown"
+)
+
+// Phase is the part of a pod's life that podrun knows before it observes the pod.
+type Phase string
+
+// The values of Phase.
+const (
+	// PhaseActive means that the pod has not ended, or that podrun does not know yet whether it has.
+	PhaseActive Phase = ""
+	// PhaseEvictionDue means that podrun must evict the pod now.
+	PhaseEvictionDue Phase = "eviction due"
+	// PhaseEnded means that the pod has terminated permanently. Either this process observed the termination, or the
+	// status of a pod with a corrupt checkpoint records it.
+	PhaseEnded Phase = "ended"
+	// PhaseEvicted means that the pod has terminated because podrun evicted it.
+	PhaseEvicted Phase = "evicted"
+)
+
 // Situation is the input of Decide for one pod.
 type Situation struct {
 	Source Presence
 	// Hash is the hash of the source's definition; it is "" if the source is not Present.
-	Hash string
-	// Once is true if podrun applies the pod only once, because the pod's Job decides whether to
-	// replace it.
-	Once bool
-	// Final is true if podrun never starts the pod again after it has ended (source.Pod.Final).
-	Final bool
+	Hash       string
+	Controller Controller
 	// Restart is true if the pod has AnnotationRestart and is unchanged, but an object to which it
 	// refers has changed.
 	Restart bool
-
-	// Exists is true if the pod is on this host, which means that it has a checkpoint. If Exists
-	// is false, the fields below are not set.
-	Exists bool
 	// Applied is the hash of the source when a supervisor last applied it. It is "" if no
 	// supervisor has applied it.
 	Applied string
-	// Run is true if `podrun run` created the pod.
-	Run bool
-	// FromSource is true if the pod came from its source, and no command has applied it since.
-	// podrun then deletes the pod when its source is removed. Unclaimed is true if the pod's
-	// origin is unknown and either the pod equals its source's definition, or its checkpoint is
-	// corrupt.
-	FromSource, Unclaimed bool
-	// Stopped is true if a command has stopped the pod, and no command has started it since.
-	Stopped bool
+	// Owned is true if another command is working on the pod.
+	Owned bool
+
+	// Checkpoint is CheckpointNone if the pod is not on this host. Decide then ignores the fields up to
+	// Pressure.
+	Checkpoint Checkpoint
+	Origin     Origin
+	Halt       Halt
+	Phase      Phase
 	// Doomed is true if a command has begun to remove the pod permanently.
 	Doomed bool
 	// Surplus is true if the pod is a replica of a workload that must have fewer pods.
 	Surplus bool
-	// Ended is true if the pod has terminated permanently. Either this process observed the
-	// termination, or the status of a pod with a corrupt checkpoint records it.
-	Ended bool
-	// Broken is true if podrun cannot read the checkpoint: only the source can then define the
-	// pod.
-	Broken bool
-	// SecretsLost is true if the pod's Secrets were only in memory, and podrun has lost them.
-	SecretsLost bool
-	// Evict is true if podrun must evict the pod now.
-	Evict bool
-	// Evicted is true if podrun evicted the pod. RetryEvicted is the end of the transition period
-	// after the eviction, and Pressure means that the node is under pressure. podrun starts the pod
-	// again when the period is over and the node is no longer under pressure.
-	Evicted      bool
+	// RetryEvicted is the end of the transition period after the eviction of an evicted pod, and Pressure
+	// means that the node is under pressure. podrun starts the pod again when the period is over and the node
+	// is no longer under pressure.
 	RetryEvicted time.Time
 	Pressure     bool
 
-	// ShutDown is true if podrun stopped the pod for a shutdown of the node, and the shutdown is
-	// still in progress.
-	ShutDown bool
-
-	// Owned is true if another command is working on the pod.
-	Owned bool
 	// Failed is the hash of the last definition that podrun could not apply. RetryApply is the
 	// time of the next attempt.
 	Failed     string
@@ -84,6 +134,12 @@ type Situation struct {
 	RetryAttend, RetryDelete time.Time
 	Now                      time.Time
 }
+
+// exists reports whether the pod is on this host.
+func (s Situation) exists() bool { return s.Checkpoint != CheckpointNone }
+
+// ended reports whether the pod has terminated permanently.
+func (s Situation) ended() bool { return s.Phase == PhaseEnded || s.Phase == PhaseEvicted }
 
 // Verb is an action of the supervisor on a pod.
 type Verb string
@@ -135,40 +191,40 @@ func Decide(s Situation) Step {
 	switch {
 	case s.Owned:
 		return Step{Do: Wait, Why: "another command is working on the pod"}
-	case !s.Exists && s.Source == Present && s.Once && s.Applied != "":
+	case !s.exists() && s.Source == Present && s.Controller == ControllerJob && s.Applied != "":
 		return Step{Do: Wait, Why: whyReplaced}
-	case !s.Exists && s.Source == Present && s.applyHeld():
+	case !s.exists() && s.Source == Present && s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
-	case !s.Exists && s.Source == Present:
+	case !s.exists() && s.Source == Present:
 		return Step{Do: Apply}
-	case !s.Exists && s.Source == Unreachable:
+	case !s.exists() && s.Source == Unreachable:
 		return Step{Do: Wait, Why: "its source is unreachable"}
-	case !s.Exists:
+	case !s.exists():
 		return Step{Do: Forget}
-	case s.Run:
+	case s.Origin == OriginRun:
 		return Step{Do: Wait, Why: "podrun run created the pod"}
-	case s.Source == Gone && !s.FromSource && !s.Doomed && !s.Surplus:
+	case s.Source == Gone && s.Origin != OriginSource && !s.Doomed && !s.Surplus:
 		return Step{Do: Release}
 	case s.Doomed, s.Surplus, s.Source == Gone:
 		if s.Now.Before(s.RetryDelete) {
 			return Step{Do: Wait, Until: s.RetryDelete, Why: whyNotRemoved}
 		}
 		return Step{Do: Delete}
-	case s.Broken:
+	case s.Checkpoint == CheckpointCorrupt:
 		return s.withoutCheckpoint()
-	case s.Stopped:
+	case s.Halt == HaltStopped:
 		return Step{Do: Wait, Why: whyStopped}
-	case s.Evict && !s.Ended:
+	case s.Phase == PhaseEvictionDue:
 		return Step{Do: Evict}
-	case s.ShutDown:
+	case s.Halt == HaltShutDown:
 		return Step{Do: Wait, Why: whyShutDown}
-	case s.Final && s.Ended:
+	case s.Controller == ControllerCluster && s.ended():
 		return Step{Do: Wait, Why: whyEnded}
 	case s.changed() && !s.applyHeld():
-		return Step{Do: Apply, Force: s.Restart && !s.Ended}
-	case s.Ended && s.Evicted && s.asked():
+		return Step{Do: Apply, Force: s.Restart && !s.ended()}
+	case s.Phase == PhaseEvicted && s.asked():
 		return s.afterEviction()
-	case s.Ended:
+	case s.ended():
 		return Step{Do: Wait, Until: s.until(), Why: whyEnded}
 	case s.Now.Before(s.RetryAttend):
 		return Step{Do: Wait, Until: s.sooner(s.RetryAttend), Why: whyNotSupervised}
@@ -182,10 +238,10 @@ func Decide(s Situation) Step {
 // would delete their volumes, and pods that have terminated without being evicted, because a
 // replacement would run again.
 func (s Situation) replacesCorrupt() bool {
-	if s.Source != Present || s.Stopped || s.ShutDown || s.Once {
+	if s.Source != Present || s.Halt != HaltNone || s.Controller == ControllerJob {
 		return false
 	}
-	return s.Hash != s.Applied || (s.FromSource || s.Unclaimed) && (!s.Ended || s.Evicted)
+	return s.Hash != s.Applied || (s.Origin == OriginSource || s.Origin == OriginUnclaimed) && s.Phase != PhaseEnded
 }
 
 // withoutCheckpoint returns the step for a pod whose checkpoint is corrupt.
@@ -193,7 +249,7 @@ func (s Situation) withoutCheckpoint() Step {
 	switch {
 	case !s.replacesCorrupt():
 		return Step{Do: Wait, Why: whyCorrupt}
-	case s.Ended && s.Evicted && s.Hash == s.Applied:
+	case s.Phase == PhaseEvicted && s.Hash == s.Applied:
 		return s.afterEviction()
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyCorrupt}
@@ -205,7 +261,7 @@ func (s Situation) withoutCheckpoint() Step {
 // only if this is the case. Evicted pods of a Job or a cluster are replaced by the Job or the cluster's
 // controllers.
 func (s Situation) asked() bool {
-	return !s.Once && !s.Final && (s.Source == Present || s.Source == Unreachable)
+	return s.Controller == ControllerNone && (s.Source == Present || s.Source == Unreachable)
 }
 
 // afterEviction returns the step for an evicted pod: podrun applies the pod again when the node is
@@ -220,14 +276,14 @@ func (s Situation) afterEviction() Step {
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	}
 	// podrun always replaces a corrupt pod.
-	return Step{Do: Apply, Force: !s.Broken}
+	return Step{Do: Apply, Force: s.Checkpoint != CheckpointCorrupt}
 }
 
 // changed reports whether podrun must apply the source's definition. It must if the definition
 // differs from the applied one, contains Secrets that the pod has lost, or equals the definition of
 // a pod whose origin is unknown.
 func (s Situation) changed() bool {
-	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
+	return s.Source == Present && (s.Hash != s.Applied || s.Checkpoint == CheckpointWithoutSecrets || s.Origin == OriginUnclaimed)
 }
 
 // applyHeld reports whether podrun must still wait before it applies the source's definition.

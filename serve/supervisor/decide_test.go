@@ -53,10 +53,10 @@ var (
 	forget  = cell{do: Forget}
 )
 
-func exists(s *Situation) { s.Exists, s.FromSource, s.Applied = true, true, "h1" }
+func exists(s *Situation) { s.Checkpoint, s.Origin, s.Applied = CheckpointIntact, OriginSource, "h1" }
 
 // applied changes s to a pod that a command applied after the supervisor had applied the source.
-func applied(s *Situation) { exists(s); s.FromSource = false }
+func applied(s *Situation) { exists(s); s.Origin = OriginCommand }
 
 // stateTable is the table of docs/serve.md. If a source is Present, its definition is h1.
 var stateTable = []row{
@@ -64,7 +64,7 @@ var stateTable = []row{
 	{"running", "", exists, [4]cell{attend, remove, attend, attend}},
 	{"is a surplus replica", "", func(s *Situation) { exists(s); s.Surplus = true }, [4]cell{remove, remove, remove, remove}},
 	{"is a surplus replica", "which a command applied", func(s *Situation) { applied(s); s.Surplus = true }, [4]cell{remove, remove, remove, remove}},
-	{"ended", "found by this process", func(s *Situation) { exists(s); s.Ended = true }, [4]cell{waits, remove, waits, waits}},
+	{"ended", "found by this process", func(s *Situation) { exists(s); s.Phase = PhaseEnded }, [4]cell{waits, remove, waits, waits}},
 	{"ended", "not known yet: attending it finds that", exists, [4]cell{attend, remove, attend, attend}},
 	{"failed", "could not be made", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
 		[4]cell{{do: Wait, until: later}, forget, waits, forget}},
@@ -80,66 +80,66 @@ var stateTable = []row{
 		[4]cell{attend, {do: Wait, until: later}, attend, attend}},
 	{"failed", "could not be removed, its time has come", func(s *Situation) { exists(s); s.RetryDelete = since },
 		[4]cell{attend, remove, attend, attend}},
-	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{apply, remove, waits, waits}},
-	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Broken, s.Failed, s.RetryApply = true, "h1", later },
+	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Checkpoint = CheckpointCorrupt }, [4]cell{apply, remove, waits, waits}},
+	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Checkpoint, s.Failed, s.RetryApply = CheckpointCorrupt, "h1", later },
 		[4]cell{{do: Wait, until: later}, remove, waits, waits}},
-	{"its checkpoint is corrupt", "and a command applied it since", func(s *Situation) { applied(s); s.Broken = true }, [4]cell{waits, release, waits, waits}},
-	{"its checkpoint is corrupt", "a command applied it since, and the file changed then", func(s *Situation) { applied(s); s.Broken, s.Applied = true, "h0" },
+	{"its checkpoint is corrupt", "and a command applied it since", func(s *Situation) { applied(s); s.Checkpoint = CheckpointCorrupt }, [4]cell{waits, release, waits, waits}},
+	{"its checkpoint is corrupt", "a command applied it since, and the file changed then", func(s *Situation) { applied(s); s.Checkpoint, s.Applied = CheckpointCorrupt, "h0" },
 		[4]cell{apply, release, waits, waits}},
-	{"its checkpoint is corrupt", "and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Unclaimed = true, true }, [4]cell{apply, release, waits, waits}},
-	{"its checkpoint is corrupt", "and it has ended", func(s *Situation) { exists(s); s.Broken, s.Ended = true, true }, [4]cell{waits, remove, waits, waits}},
-	{"its checkpoint is corrupt", "it has ended, and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Ended, s.Unclaimed = true, true, true },
+	{"its checkpoint is corrupt", "and its origin is unknown", func(s *Situation) { applied(s); s.Checkpoint, s.Origin = CheckpointCorrupt, OriginUnclaimed }, [4]cell{apply, release, waits, waits}},
+	{"its checkpoint is corrupt", "and it has ended", func(s *Situation) { exists(s); s.Checkpoint, s.Phase = CheckpointCorrupt, PhaseEnded }, [4]cell{waits, remove, waits, waits}},
+	{"its checkpoint is corrupt", "it has ended, and its origin is unknown", func(s *Situation) {
+		applied(s)
+		s.Checkpoint, s.Phase, s.Origin = CheckpointCorrupt, PhaseEnded, OriginUnclaimed
+	},
 		[4]cell{waits, release, waits, waits}},
-	{"its checkpoint is corrupt", "it has ended, and the file has changed", func(s *Situation) { exists(s); s.Broken, s.Ended, s.Applied = true, true, "h0" },
+	{"its checkpoint is corrupt", "it has ended, and the file has changed", func(s *Situation) { exists(s); s.Checkpoint, s.Phase, s.Applied = CheckpointCorrupt, PhaseEnded, "h0" },
 		[4]cell{apply, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it was evicted, and the transition period is not over", func(s *Situation) {
 		exists(s)
-		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, later
+		s.Checkpoint, s.Phase, s.RetryEvicted = CheckpointCorrupt, PhaseEvicted, later
 	}, [4]cell{{do: Wait, until: later}, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it was evicted, and the node is under pressure", func(s *Situation) {
 		exists(s)
-		s.Broken, s.Ended, s.Evicted, s.RetryEvicted, s.Pressure = true, true, true, since, true
+		s.Checkpoint, s.Phase, s.RetryEvicted, s.Pressure = CheckpointCorrupt, PhaseEvicted, since, true
 	}, [4]cell{waits, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it was evicted, and the transition period is over", func(s *Situation) {
 		exists(s)
-		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, since
+		s.Checkpoint, s.Phase, s.RetryEvicted = CheckpointCorrupt, PhaseEvicted, since
 	}, [4]cell{apply, remove, waits, waits}},
-	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Broken, s.Stopped = true, true }, [4]cell{waits, remove, waits, waits}},
+	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Checkpoint, s.Halt = CheckpointCorrupt, HaltStopped }, [4]cell{waits, remove, waits, waits}},
 	{"refused", "", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
 		[4]cell{{do: Wait, until: later}, forget, waits, forget}},
-	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
-	{"stopped by podrun stop", "and the file has changed", func(s *Situation) { exists(s); s.Stopped, s.Applied = true, "h0" },
+	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Halt = HaltStopped }, [4]cell{waits, remove, waits, waits}},
+	{"stopped by podrun stop", "and the file has changed", func(s *Situation) { exists(s); s.Halt, s.Applied = HaltStopped, "h0" },
 		[4]cell{waits, remove, waits, waits}},
 	{"evicted", "the node is under pressure", func(s *Situation) {
 		exists(s)
-		s.Ended, s.Evicted, s.Pressure, s.RetryEvicted = true, true, true, since
+		s.Phase, s.Pressure, s.RetryEvicted = PhaseEvicted, true, since
 	}, [4]cell{waits, remove, waits, waits}},
-	{"evicted", "the transition period is not over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, later },
+	{"evicted", "the transition period is not over", func(s *Situation) { exists(s); s.Phase, s.RetryEvicted = PhaseEvicted, later },
 		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, waits}},
-	{"evicted", "the transition period is over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, since },
+	{"evicted", "the transition period is over", func(s *Situation) { exists(s); s.Phase, s.RetryEvicted = PhaseEvicted, since },
 		[4]cell{{do: Apply, force: true}, remove, {do: Apply, force: true}, waits}},
-	{"evicted", "an earlier process evicted it: attending it finds that", func(s *Situation) { exists(s); s.Evicted, s.RetryEvicted = true, since },
-		[4]cell{attend, remove, attend, attend}},
-	{"evicted", "the file has changed", func(s *Situation) { exists(s); s.Applied, s.Ended, s.Evicted, s.RetryEvicted = "h0", true, true, later },
+	{"evicted", "the file has changed", func(s *Situation) { exists(s); s.Applied, s.Phase, s.RetryEvicted = "h0", PhaseEvicted, later },
 		[4]cell{apply, remove, {do: Wait, until: later}, waits}},
-	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.Stopped = true, true, true }, [4]cell{waits, remove, waits, waits}},
-	{"stopped because the host was shutting down", "it still is", func(s *Situation) { exists(s); s.ShutDown = true }, [4]cell{waits, remove, waits, waits}},
-	{"stopped because the host was shutting down", "it still is, and the file has changed", func(s *Situation) { exists(s); s.ShutDown, s.Applied = true, "h0" },
+	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Phase, s.Halt = PhaseEvicted, HaltStopped }, [4]cell{waits, remove, waits, waits}},
+	{"stopped because the host was shutting down", "it still is", func(s *Situation) { exists(s); s.Halt = HaltShutDown }, [4]cell{waits, remove, waits, waits}},
+	{"stopped because the host was shutting down", "it still is, and the file has changed", func(s *Situation) { exists(s); s.Halt, s.Applied = HaltShutDown, "h0" },
 		[4]cell{waits, remove, waits, waits}},
 	{"stopped because the host was shutting down", "it no longer is", exists, [4]cell{attend, remove, attend, attend}},
-	{"running", "and is to be evicted", func(s *Situation) { exists(s); s.Evict = true }, [4]cell{evict, remove, evict, evict}},
-	{"running", "the file has changed, and it is to be evicted", func(s *Situation) { exists(s); s.Applied, s.Evict = "h0", true },
+	{"running", "and is to be evicted", func(s *Situation) { exists(s); s.Phase = PhaseEvictionDue }, [4]cell{evict, remove, evict, evict}},
+	{"running", "the file has changed, and it is to be evicted", func(s *Situation) { exists(s); s.Applied, s.Phase = "h0", PhaseEvictionDue },
 		[4]cell{evict, remove, evict, evict}},
-	{"ended", "and was to be evicted", func(s *Situation) { exists(s); s.Ended, s.Evict = true, true }, [4]cell{waits, remove, waits, waits}},
 	{"being deleted by a command, or the command was interrupted", "the command runs", func(s *Situation) { exists(s); s.Doomed, s.Owned = true, true },
 		[4]cell{waits, waits, waits, waits}},
 	{"being deleted by a command, or the command was interrupted", "it was interrupted", func(s *Situation) { exists(s); s.Doomed = true },
 		[4]cell{remove, remove, remove, remove}},
-	{"being deleted by a command, or the command was interrupted", "it was interrupted, and the pod was stopped", func(s *Situation) { exists(s); s.Doomed, s.Stopped = true, true },
+	{"being deleted by a command, or the command was interrupted", "it was interrupted, and the pod was stopped", func(s *Situation) { exists(s); s.Doomed, s.Halt = true, HaltStopped },
 		[4]cell{remove, remove, remove, remove}},
-	{"created by podrun run", "", func(s *Situation) { exists(s); s.Run, s.Owned = true, true }, [4]cell{waits, waits, waits, waits}},
-	{"created by podrun run", "which was killed", func(s *Situation) { exists(s); s.Run = true }, [4]cell{waits, waits, waits, waits}},
-	{"created by podrun run", "which was killed while it removed the pod", func(s *Situation) { exists(s); s.Run, s.Doomed = true, true },
+	{"created by podrun run", "", func(s *Situation) { exists(s); s.Origin, s.Owned = OriginRun, true }, [4]cell{waits, waits, waits, waits}},
+	{"created by podrun run", "which was killed", func(s *Situation) { exists(s); s.Origin = OriginRun }, [4]cell{waits, waits, waits, waits}},
+	{"created by podrun run", "which was killed while it removed the pod", func(s *Situation) { exists(s); s.Origin, s.Doomed = OriginRun, true },
 		[4]cell{waits, waits, waits, waits}},
 	{"owned by another command", "", func(s *Situation) { exists(s); s.Owned = true }, [4]cell{waits, waits, waits, waits}},
 	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{waits, waits, waits, waits}},
@@ -147,12 +147,12 @@ var stateTable = []row{
 
 // momentTable contains the rows of the table of events in docs/serve.md that involve Decide.
 var momentTable = []row{
-	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
-	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
+	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Halt = HaltStopped }, [4]cell{waits, remove, waits, waits}},
+	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.Checkpoint = CheckpointWithoutSecrets },
 		[4]cell{apply, remove, attend, attend}},
 	{"boot of the host", "one whose Secrets were in memory only, and that could not be applied", func(s *Situation) {
 		exists(s)
-		s.SecretsLost, s.Failed, s.RetryApply = true, "h1", later
+		s.Checkpoint, s.Failed, s.RetryApply = CheckpointWithoutSecrets, "h1", later
 	}, [4]cell{{do: Attend, until: later}, remove, attend, attend}},
 	{"boot of the host", "any other", exists, [4]cell{attend, remove, attend, attend}},
 	{"restart of serve", "the sources are not readable yet", exists, [4]cell{attend, remove, attend, attend}},
@@ -165,23 +165,23 @@ var momentTable = []row{
 		exists(s)
 		s.Applied, s.Failed, s.RetryApply, s.RetryAttend = "h0", "h1", later, later.Add(time.Second)
 	}, [4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later.Add(time.Second)}, {do: Wait, until: later.Add(time.Second)}}},
-	{"update: the file changes", "of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Ended = "h0", true }, [4]cell{apply, remove, waits, waits}},
+	{"update: the file changes", "of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Phase = "h0", PhaseEnded }, [4]cell{apply, remove, waits, waits}},
 	{"update: the file changes", "of a pod that has ended, and is refused", func(s *Situation) {
 		exists(s)
-		s.Applied, s.Ended, s.Failed, s.RetryApply = "h0", true, "h1", later
+		s.Applied, s.Phase, s.Failed, s.RetryApply = "h0", PhaseEnded, "h1", later
 	}, [4]cell{{do: Wait, until: later}, remove, waits, waits}},
 	{"update: a ConfigMap or Secret changes", "with the annotation", func(s *Situation) { exists(s); s.Applied, s.Restart = "h0", true },
 		[4]cell{{do: Apply, force: true}, remove, attend, attend}},
-	{"update: a ConfigMap or Secret changes", "with the annotation, of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Restart, s.Ended = "h0", true, true },
+	{"update: a ConfigMap or Secret changes", "with the annotation, of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Restart, s.Phase = "h0", true, PhaseEnded },
 		[4]cell{apply, remove, waits, waits}},
 	{"update by a command", "", applied, [4]cell{attend, release, attend, attend}},
-	{"update by a command", "which stopped it then", func(s *Situation) { applied(s); s.Stopped = true },
+	{"update by a command", "which stopped it then", func(s *Situation) { applied(s); s.Halt = HaltStopped },
 		[4]cell{waits, release, waits, waits}},
 	{"update by a command", "which began to delete it then", func(s *Situation) { applied(s); s.Doomed = true },
 		[4]cell{remove, remove, remove, remove}},
 	{"update by a command", "and the file changed then", func(s *Situation) { applied(s); s.Applied = "h0" },
 		[4]cell{apply, release, attend, attend}},
-	{"downgrade and upgrade of podrun", "the pod is what the file defines", func(s *Situation) { applied(s); s.Unclaimed = true },
+	{"downgrade and upgrade of podrun", "the pod is what the file defines", func(s *Situation) { applied(s); s.Origin = OriginUnclaimed },
 		[4]cell{apply, release, attend, attend}},
 	{"podrun delete of a pod that a file defines", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, waits, forget}},
 }
@@ -259,21 +259,32 @@ func TestTablesAreDocumented(t *testing.T) {
 // combinations.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
-	for bits := range 1 << 14 {
+	var pods []Situation
+	for _, checkpoint := range []Checkpoint{CheckpointNone, CheckpointIntact, CheckpointWithoutSecrets, CheckpointCorrupt} {
+		for _, origin := range []Origin{OriginCommand, OriginSource, OriginUnclaimed, OriginRun} {
+			for _, halt := range []Halt{HaltNone, HaltStopped, HaltShutDown} {
+				for _, phase := range []Phase{PhaseActive, PhaseEvictionDue, PhaseEnded, PhaseEvicted} {
+					pods = append(pods, Situation{Checkpoint: checkpoint, Origin: origin, Halt: halt, Phase: phase})
+				}
+			}
+		}
+	}
+	for bits := range 1 << 4 {
 		bit := func(i int) bool { return bits>>i&1 == 1 }
 		for _, source := range presences {
 			for _, applied := range []string{"", "h0", "h1"} {
 				for i := range 27 {
 					for _, failed := range []string{"", "h0", "h1"} {
-						s := Situation{Source: source, Restart: bit(0), Exists: bit(1), Applied: applied, Run: bit(2), Stopped: bit(3), Doomed: bit(4),
-							Ended: bit(5), Broken: bit(6), Owned: bit(7), Failed: failed,
-							SecretsLost: bit(11), FromSource: bit(12), Unclaimed: bit(13), Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
-							RetryApply: times[i%3], RetryAttend: times[i/3%3], RetryDelete: times[i/9], Now: now}
-						if source == Present {
-							s.Hash = "h1"
+						for _, s := range pods {
+							s.Source, s.Applied, s.Failed, s.Now = source, applied, failed, now
+							s.Restart, s.Doomed, s.Owned, s.Pressure = bit(0), bit(1), bit(2), bit(3)
+							s.RetryApply, s.RetryAttend, s.RetryDelete, s.RetryEvicted = times[i%3], times[i/3%3], times[i/9], times[i/3%3]
+							if source == Present {
+								s.Hash = "h1"
+							}
+							f(s)
+							n++
 						}
-						f(s)
-						n++
 					}
 				}
 			}
@@ -295,25 +306,25 @@ func TestDecideProperties(t *testing.T) {
 			}
 		}
 		check(!s.Owned || d.Do == Wait, "a pod that another command works on is left alone")
-		check(!s.Exists || !s.Run || d.Do == Wait, "a pod of podrun run is left alone")
-		check(d.Do != Delete || s.Exists && (s.Source == Gone && s.FromSource || s.Doomed), "only what is doomed, or came from a source that no longer has it, is removed")
-		check(d.Do != Release || s.Exists && s.Source == Gone && !s.FromSource, "only a pod that did not come from its source is released")
+		check(!s.exists() || s.Origin != OriginRun || d.Do == Wait, "a pod of podrun run is left alone")
+		check(d.Do != Delete || s.exists() && (s.Source == Gone && s.Origin == OriginSource || s.Doomed), "only what is doomed, or came from a source that no longer has it, is removed")
+		check(d.Do != Release || s.exists() && s.Source == Gone && s.Origin != OriginSource, "only a pod that did not come from its source is released")
 		check(d.Do != Delete || s.Source != Unreachable || s.Doomed, "nothing is removed because its source can't be read")
-		again := s.Exists && s.Ended && s.Evicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && !s.Stopped && (s.Source == Present || s.Source == Unreachable)
+		again := s.exists() && s.Phase == PhaseEvicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && s.Halt != HaltStopped && (s.Source == Present || s.Source == Unreachable)
 		check(d.Do != Apply || s.Source == Present && s.Hash == "h1" || again, "only what a source asks for is applied, and what was evicted")
-		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || s.Unclaimed || s.Broken || again,
+		check(d.Do != Apply || !s.exists() || s.Applied != s.Hash || s.Checkpoint == CheckpointWithoutSecrets || s.Origin == OriginUnclaimed || s.Checkpoint == CheckpointCorrupt || again,
 			"what was applied is not applied again, unless it was evicted, its Secrets or checkpoint are lost or its origin is unknown")
-		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
-		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete || d.Do == Release, "a stopped pod is not started")
-		check(!s.Exists || !s.Broken || d.Do != Attend && d.Do != Evict && !d.Force, "a pod with a corrupt checkpoint is replaced from its source, or left alone")
-		check(!s.Exists || !s.Broken || d.Do != Apply || s.Applied != s.Hash || s.FromSource || s.Unclaimed, "the pod of a command is not replaced because its checkpoint is corrupt")
-		check(!s.Exists || !s.Broken || d.Do != Apply || s.Applied != s.Hash || !s.Ended || again, "a pod that has ended is not started because its checkpoint is corrupt")
-		check(!s.Exists || !s.Ended || d.Do != Attend, "a pod that has ended is not attended")
-		check(d.Do != Forget || !s.Exists && s.Source != Present && s.Source != Unreachable, "only a pod that does not exist is forgotten")
+		check(d.Do != Evict || s.Phase == PhaseEvictionDue && s.exists() && s.Halt != HaltStopped && s.Origin != OriginRun, "only what is to be evicted, and runs, is evicted")
+		check(!s.exists() || s.Halt != HaltStopped || s.Doomed || d.Do == Wait || d.Do == Delete || d.Do == Release, "a stopped pod is not started")
+		check(!s.exists() || s.Checkpoint != CheckpointCorrupt || d.Do != Attend && d.Do != Evict && !d.Force, "a pod with a corrupt checkpoint is replaced from its source, or left alone")
+		check(!s.exists() || s.Checkpoint != CheckpointCorrupt || d.Do != Apply || s.Applied != s.Hash || s.Origin == OriginSource || s.Origin == OriginUnclaimed, "the pod of a command is not replaced because its checkpoint is corrupt")
+		check(!s.exists() || s.Checkpoint != CheckpointCorrupt || d.Do != Apply || s.Applied != s.Hash || !s.ended() || again, "a pod that has ended is not started because its checkpoint is corrupt")
+		check(!s.exists() || !s.ended() || d.Do != Attend, "a pod that has ended is not attended")
+		check(d.Do != Forget || !s.exists() && s.Source != Present && s.Source != Unreachable, "only a pod that does not exist is forgotten")
 		check(d.Do == Wait || d.Do == Attend || d.Until.IsZero(), "only waiting and attending has an end")
 		check(d.Until.IsZero() || d.Until.After(s.Now), "nothing is waited for that has passed")
 		check(d.Do == Apply || !d.Force, "only applying is forced")
-		check(!d.Force || s.Restart && !s.Ended || again, "only what asks for a restart, and runs, or was evicted is restarted")
+		check(!d.Force || s.Restart && !s.ended() || again, "only what asks for a restart, and runs, or was evicted is restarted")
 		check(Decide(s) == d, "it is a function")
 		// podrun retries every failed step after some time, even without a signal.
 		held := d.Do == Wait && (d.Why == "could not be applied" || d.Why == "could not be removed" || d.Why == "could not be supervised")
@@ -333,7 +344,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 				begun, steps := time.Now(), 0
 				for time.Since(begun) < 10*time.Minute && steps < 10000 {
 					// The file has changed, and neither the new pod nor the old one can run.
-					in := Situation{Source: Present, Hash: "h1", Exists: true, Applied: "h0", Failed: p.failures[Apply].hash, Now: time.Now(),
+					in := Situation{Source: Present, Hash: "h1", Checkpoint: CheckpointIntact, Applied: "h0", Failed: p.failures[Apply].hash, Now: time.Now(),
 						RetryApply: p.failures[Apply].retry, RetryAttend: p.failures[Attend].retry, RetryDelete: p.failures[Delete].retry}
 					step := Decide(in)
 					if step.Do == Wait {
@@ -342,7 +353,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 					}
 					steps++
 					// The files are not part of this test, so the pod exists.
-					in.Exists = false
+					in.Checkpoint = CheckpointNone
 					p.conclude(step, stepInput{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
 				}
 				// podrun retries each of the two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
@@ -360,7 +371,7 @@ func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {}}}
 		p := newPod(s, identity.Pod{Namespace: "default", Name: "web"})
-		in := stepInput{Situation: Situation{Source: Gone, Exists: true, Doomed: true}}
+		in := stepInput{Situation: Situation{Source: Gone, Checkpoint: CheckpointIntact, Doomed: true}}
 		for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 			p.conclude(Step{Do: Delete}, in, errors.New("no"))
 			if got := time.Until(p.failures[Delete].retry); got != want*time.Second {
@@ -376,14 +387,14 @@ func TestFinal(t *testing.T) {
 	ended := func(change func(*Situation)) Situation {
 		s := Situation{Source: Present, Hash: "h1", Now: now}
 		exists(&s)
-		s.Final, s.Ended = true, true
+		s.Controller, s.Phase = ControllerCluster, PhaseEnded
 		change(&s)
 		return s
 	}
 	for name, s := range map[string]Situation{
 		"changed":     ended(func(s *Situation) { s.Applied = "h0" }),
-		"evicted":     ended(func(s *Situation) { s.Evicted, s.RetryEvicted = true, since }),
-		"unreachable": ended(func(s *Situation) { s.Source, s.Evicted, s.RetryEvicted = Unreachable, true, since }),
+		"evicted":     ended(func(s *Situation) { s.Phase, s.RetryEvicted = PhaseEvicted, since }),
+		"unreachable": ended(func(s *Situation) { s.Source, s.Phase, s.RetryEvicted = Unreachable, PhaseEvicted, since }),
 	} {
 		if step := Decide(s); step.Do != Wait {
 			t.Errorf("%s: %s", name, step.Do)
@@ -391,5 +402,25 @@ func TestFinal(t *testing.T) {
 	}
 	if step := Decide(ended(func(s *Situation) { s.Source = Gone })); step.Do != Delete {
 		t.Errorf("gone: %s", step.Do)
+	}
+}
+
+// TestPhaseOf covers what a process knows about a pod that has terminated, was evicted, or is to be evicted.
+func TestPhaseOf(t *testing.T) {
+	for _, c := range []struct {
+		terminated, evicted, evict bool
+		want                       Phase
+	}{
+		{false, false, false, PhaseActive},
+		{false, true, false, PhaseActive}, // an earlier process evicted it: attending it finds that
+		{false, false, true, PhaseEvictionDue},
+		{false, true, true, PhaseEvictionDue},
+		{true, false, false, PhaseEnded},
+		{true, false, true, PhaseEnded},
+		{true, true, true, PhaseEvicted},
+	} {
+		if got := phaseOf(c.terminated, c.evicted, c.evict); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
 	}
 }

@@ -110,7 +110,7 @@ func (p *pod) emitAs(id identity.Pod, kind, reason, message string) {
 // noteIgnored emits an event for the files that also define the pod, but do not have precedence. It emits
 // the event again only if these files change.
 func (p *pod) noteIgnored(in stepInput) {
-	if !in.Exists {
+	if !in.exists() {
 		return
 	}
 	text := in.ignored.String()
@@ -124,7 +124,7 @@ func (p *pod) noteIgnored(in stepInput) {
 // reports this, with the consequence, once.
 func (p *pod) noteCorrupt(in stepInput) {
 	var c *Corrupt
-	if in.Broken {
+	if in.Checkpoint == CheckpointCorrupt {
 		c = &Corrupt{ID: p.id.String(), Source: in.path, Why: store.BrokenCause(in.broken).Error()}
 	}
 	p.mu.Lock()
@@ -159,7 +159,7 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 		return
 	}
 	now, e := p.situation(time.Now())
-	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
+	if step.Do != Delete && e == nil && (now.Halt == HaltStopped || !now.exists() && in.exists() || now.Doomed) {
 		// A command has stopped or removed the pod, which the next step handles.
 		return
 	}

@@ -43,7 +43,7 @@ func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool)
 	p.pending = now
 	p.mu.Unlock()
 	signal(p.s.published)
-	if !in.Exists || observe.IsUnavailable(err) {
+	if !in.exists() || observe.IsUnavailable(err) {
 		return false
 	}
 	if before == nil || before.Hash != now.Hash || before.Message != now.Message {

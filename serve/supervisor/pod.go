@@ -102,7 +102,7 @@ func (p *pod) run(ctx context.Context) {
 		if err == nil {
 			p.endPending(in)
 		} else {
-			in = stepInput{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
+			in = stepInput{Situation: Situation{Checkpoint: CheckpointIntact, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 			p.report(err)
 		}
 		p.updateRecord(in)
@@ -269,9 +269,12 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 		// the pod, the worker detects the new owner.
 		in.Doomed = false
 	}
-	if in.Broken && (step.Do == Apply || step.Do == Attend) {
+	if in.Checkpoint == CheckpointCorrupt && (step.Do == Apply || step.Do == Attend) {
 		// The worker already has the definition.
-		in.Broken, in.Unclaimed = false, false
+		in.Checkpoint = CheckpointIntact
+		if in.Origin == OriginUnclaimed {
+			in.Origin = OriginCommand
+		}
 		p.rewrite.Store(true)
 		p.ownerChanged()
 	}

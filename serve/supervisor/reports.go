@@ -49,6 +49,6 @@ func (p *pod) hurried(begun stepInput) bool {
 // concluded reports the end of a step to Reports.
 func (p *pod) concluded(in stepInput, err error) {
 	if r := p.s.options.Reports; r != nil {
-		r.Concluded(in.id, in.Exists || in.Source != NoSource, err)
+		r.Concluded(in.id, in.exists() || in.Source != NoSource, err)
 	}
 }

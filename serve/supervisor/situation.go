@@ -71,50 +71,56 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	p.mu.Lock()
 	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
 	in.RetryAttend, in.RetryDelete = p.failures[Attend].retry, p.failures[Delete].retry
-	in.Evict = p.eviction != nil
+	evict := p.eviction != nil
 	ended := p.ended
 	p.mu.Unlock()
 	in.id = p.id
+	terminated := false
 	if owner != nil {
 		in.id.UID = owner.UID
 		in.Owned = owner.Live(layout)
 		in.Doomed = owner.Removes()
-		in.Run = owner.Origin != nil && owner.Origin.Command == store.OriginRun
-		in.Ended = owner.Generation == ended
+		in.Origin = originOf(owner)
+		terminated = owner.Generation == ended
 	} else if in.id, err = storedPod(layout, p.id); err != nil {
 		return stepInput{}, err
 	}
-	in.Exists = in.id.UID != "" && store.HasCheckpoint(layout, in.id.UID)
-	if !in.Exists {
+	if in.id.UID == "" || !store.HasCheckpoint(layout, in.id.UID) {
 		return in, nil
 	}
-	in.FromSource = owner.FromSource()
-	in.Stopped = observe.IsStopped(layout, in.id.UID)
 	kept := observe.ReadKept(layout, in.id.UID)
-	in.ShutDown = !kept.ShutDown.IsZero() && p.s.shutdown.begun()
+	switch {
+	case observe.IsStopped(layout, in.id.UID):
+		in.Halt = HaltStopped
+	case !kept.ShutDown.IsZero() && p.s.shutdown.begun():
+		in.Halt = HaltShutDown
+	}
 	if kept.Evicted != nil {
-		in.Evicted, in.RetryEvicted = true, kept.Evicted.At.Add(p.node().Settings.EvictionPressureTransitionPeriod)
+		in.RetryEvicted = kept.Evicted.At.Add(p.node().Settings.EvictionPressureTransitionPeriod)
 		in.Pressure = p.s.pressure.any()
 	}
 	known := observe.ReadKnown(layout, in.id)
 	if statefile.IsUnreadable(known.Broken) {
 		return stepInput{}, known.Broken // the checkpoint may be intact
 	}
-	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
+	in.broken, in.Checkpoint = known.Broken, checkpointOf(known)
 	in.Surplus = p.s.surplus(known)
 	unknown := owner == nil || owner.Origin == nil
 	// podrun does not supervise a pod with a corrupt checkpoint, so no worker determines whether the pod
 	// has ended.
-	if in.Broken {
-		in.Ended = in.Ended || kept.Terminal() && kept.ShutDown.IsZero()
-		in.Unclaimed = unknown
+	if in.Checkpoint == CheckpointCorrupt {
+		terminated = terminated || kept.Terminal() && kept.ShutDown.IsZero()
+		if unknown {
+			in.Origin = OriginUnclaimed
+		}
 	}
+	in.Phase = phaseOf(terminated, kept.Evicted != nil, evict)
 	if in.Source == Present && known.Pod != nil {
 		pod := in.objects.Pods[0].Object
 		same := sync.OnceValue(func() bool {
 			return len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
 		})
-		in.kept = !unknown && !in.SecretsLost && keepsDefinition(owner.Origin, in.documents, in.objects)
+		in.kept = !unknown && in.Checkpoint != CheckpointWithoutSecrets && keepsDefinition(owner.Origin, in.documents, in.objects)
 		switch {
 		case in.Hash == in.Applied:
 		case in.kept:
@@ -122,9 +128,47 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 		default:
 			in.Restart = pod.Annotations[AnnotationRestart] == "true" && same()
 		}
-		in.Unclaimed = unknown && same()
+		if unknown && same() {
+			in.Origin = OriginUnclaimed
+		}
 	}
 	return in, nil
+}
+
+// originOf returns the origin of a pod with an owner record; OriginCommand if it is unknown.
+func originOf(owner *store.OwnerRecord) Origin {
+	switch {
+	case owner.FromSource():
+		return OriginSource
+	case owner.Origin != nil && owner.Origin.Command == store.OriginRun:
+		return OriginRun
+	}
+	return OriginCommand
+}
+
+// checkpointOf returns the state of the checkpoint of a pod on this host.
+func checkpointOf(k observe.Known) Checkpoint {
+	switch {
+	case k.Broken != nil:
+		return CheckpointCorrupt
+	case k.LostSecrets != nil:
+		return CheckpointWithoutSecrets
+	}
+	return CheckpointIntact
+}
+
+// phaseOf returns the phase of a pod that has terminated or not, that podrun has evicted or not, and whose eviction is
+// requested or not. An eviction whose end this process has not observed counts as not ended: attending the pod finds that.
+func phaseOf(terminated, evicted, evict bool) Phase {
+	switch {
+	case terminated && evicted:
+		return PhaseEvicted
+	case terminated:
+		return PhaseEnded
+	case evict:
+		return PhaseEvictionDue
+	}
+	return PhaseActive
 }
 
 // storedPod finds the directory of a pod that has no owner record, because an older version of
@@ -162,9 +206,21 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	}
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
-		in := stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects), Once: s.want.Pods[i].Once, Final: s.want.Pods[i].Final}, path: s.want.Pods[i].Path, objects: objects, ignored: ignored,
-			replica: s.want.Pods[i].Referred != nil && !s.want.Pods[i].Final}
-		if in.Once && record != nil && record.Hash != "" {
+		wanted := s.want.Pods[i]
+		in := stepInput{
+			Situation: Situation{Source: Present, Hash: hashOf(objects)},
+			path:      wanted.Path,
+			objects:   objects,
+			ignored:   ignored,
+			replica:   wanted.Referred != nil && !wanted.Final,
+		}
+		switch {
+		case wanted.Once:
+			in.Controller = ControllerJob
+		case wanted.Final:
+			in.Controller = ControllerCluster
+		}
+		if in.Controller == ControllerJob && record != nil && record.Hash != "" {
 			// Later changes of the objects to which the pod refers do not affect it.
 			in.Hash = record.Hash
 		}
@@ -173,11 +229,14 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 	if record == nil {
 		return stepInput{Situation: Situation{Source: NoSource}}
 	}
-	final := source.IsAPIServerPath(record.Path)
-	if may, _ := s.snapshot.MayDefine(record.Path); may {
-		return stepInput{Situation: Situation{Source: Unreachable, Final: final}, path: record.Path, ignored: ignored}
+	controller := ControllerNone
+	if source.IsAPIServerPath(record.Path) {
+		controller = ControllerCluster
 	}
-	return stepInput{Situation: Situation{Source: Gone, Final: final}, path: record.Path}
+	if may, _ := s.snapshot.MayDefine(record.Path); may {
+		return stepInput{Situation: Situation{Source: Unreachable, Controller: controller}, path: record.Path, ignored: ignored}
+	}
+	return stepInput{Situation: Situation{Source: Gone, Controller: controller}, path: record.Path}
 }
 
 // hashOf returns a hash of a pod and the objects to which it refers.

@@ -36,18 +36,18 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 			return err
 		}
 	}
-	if has := p.s.options.HasPod; in.Once && has != nil && !has(p.id) {
+	if has := p.s.options.HasPod; in.Controller == ControllerJob && has != nil && !has(p.id) {
 		// podrun writes the source record before this check. The Job first stops the pod and then reads the
 		// record, so it cannot consider the pod removed while the pod is starting.
 		_ = p.await(ctx, nil, time.Now().Add(sourceLag))
 		return errChanged
 	}
-	if !in.Exists && p.s.options.Starting != nil {
+	if !in.exists() && p.s.options.Starting != nil {
 		p.s.options.Starting(p.id)
 	}
 	var target prepare.Target
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
-		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
+		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Checkpoint == CheckpointCorrupt, Supervision: p.supervision(),
 		Admitted: func() error {
 			// The pod has a new checkpoint.
 			p.noteCorrupt(stepInput{})
@@ -105,7 +105,7 @@ func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
 
 // noteReverted reports that the source's definition has replaced that of a command.
 func (p *pod) noteReverted(in stepInput, t prepare.Target) {
-	if in.kept || !in.Exists || in.FromSource || in.Unclaimed || in.Broken || len(t.Changes) == 0 {
+	if in.kept || !in.exists() || in.Origin == OriginSource || in.Origin == OriginUnclaimed || in.Checkpoint == CheckpointCorrupt || len(t.Changes) == 0 {
 		return
 	}
 	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
