@@ -39,18 +39,18 @@ func usersLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// tableLines returns a command line for each row of the tables of hints in package cmd, which it reads from the source. A
+// tableLines returns a command line for each row of the tables of hints in cmd/grammar, which it reads from the source. A
 // row for a command becomes that command with the name of a pod, and a row for a flag becomes the flag with the usual
 // arguments of its command.
 func tableLines(t *testing.T) (lines [][]string) {
 	for _, name := range []string{"foreign_commands.go", "foreign_flags.go", "foreign_run_flags.go"} {
-		file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/"+name, nil, 0)
+		file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/grammar/"+name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !slices.Contains([]string{"useInstead", "foreignFlags", "foreignRunFlags"}, spec.Names[0].Name) {
+			if !ok || !slices.Contains([]string{"UseInstead", "ForeignFlags", "foreignRunFlags"}, spec.Names[0].Name) {
 				return !ok
 			}
 			for _, row := range spec.Values[0].(*ast.CompositeLit).Elts {
@@ -60,7 +60,7 @@ func tableLines(t *testing.T) (lines [][]string) {
 					t.Fatal(err)
 				}
 				switch spec.Names[0].Name {
-				case "useInstead":
+				case "UseInstead":
 					line := append(words(key), "web")
 					if strings.HasSuffix(key, "exec") {
 						line = append(line, "ls")
