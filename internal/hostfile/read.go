@@ -38,6 +38,10 @@ func (e tooLarge) Error() string {
 
 func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
+// TooLarge returns an ErrTooLarge whose text contains the limit, in bytes. It is for callers that read the content
+// themselves.
+func TooLarge(limit int64) error { return tooLarge{limit} }
+
 // readFlags make open(2) return without waiting for the writer of a FIFO. They also prevent a terminal from
 // becoming the controlling terminal.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC

@@ -101,7 +101,7 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 	return out, nil
 }
 
-var errLarge = fmt.Errorf("larger than the limit of %d MiB", input.MaxSource>>20)
+var errLarge = hostfile.TooLarge(input.MaxSource)
 
 // redirect accepts only https, and sends no header of the header file to another host.
 func redirect(next *http.Request, via []*http.Request, headers []header) error {

@@ -157,7 +157,7 @@ func observe(base, name string, known print, strict bool, left int64) (o observa
 	case known == o.print:
 		o.kept = true
 	case st.Size > input.MaxSource:
-		o.err = fmt.Errorf("larger than the limit of %d MiB", input.MaxSource>>20)
+		o.err = hostfile.TooLarge(input.MaxSource)
 	case st.Size > left:
 		o.err = errTooMuch
 	default:
@@ -198,7 +198,7 @@ func (o *observation) read(path string, strict bool, limit int64) {
 		o.err = cause(err)
 		return
 	case int64(len(data)) > limit:
-		o.err = fmt.Errorf("larger than the limit of %d MiB", limit>>20)
+		o.err = hostfile.TooLarge(limit)
 		return
 	}
 	o.data, o.writer = data, writerOf(fd)
