@@ -246,9 +246,9 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 }
 
 // TestFallbackToLogsOfALargeLog (D2) checks that podrun reads a termination message from the end of
-// the log, regardless of the log's size.
+// the log, regardless of the log's size. It does not run in parallel, because it measures the allocations of
+// the whole process.
 func TestFallbackToLogsOfALargeLog(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "0.log")
 	record := "2026-01-02T03:04:05.000000006Z stdout P " + strings.Repeat("A", 16<<10) + "\n"
 	if err := os.WriteFile(path, []byte(strings.Repeat(record, 4<<10)), 0o600); err != nil {
