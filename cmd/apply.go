@@ -32,7 +32,9 @@ type applyFlags struct {
 	quiet  bool
 }
 
-func newApply(a *app) *cobra.Command { return newApplyWith(a, &applyFlags{}) }
+func newApply(a *app) *cobra.Command {
+	return newApplyWith(a, &applyFlags{inputFlags: inputFlags{allowReferred: true}})
+}
 
 // newApplyWith returns `podrun apply` with the given variables for its flags.
 func newApplyWith(a *app, f *applyFlags) *cobra.Command {
@@ -53,6 +55,9 @@ describes when a container counts as ready.
 
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.
+
+If a manifest has only ConfigMaps and Secrets, apply updates the pods that refer to
+them: volumes without a restart, environment variables when a container starts again.
 
 For a Job, apply runs one pod from the template once. CronJobs require 'podrun serve':
 apply passes them to the podrun serve that is running for this root directory.
@@ -157,7 +162,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	defer closeAll()
-	r.severalPods = len(objects.Pods) > 1
+	r.severalPods = len(objects.Pods) > 1 || objects.OnlyReferred()
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout)
 	report, err := run.Apply(c.Context(), engine, in)
 	if err != nil && !report.Started {

@@ -9,20 +9,22 @@ import (
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/prepare"
 )
 
 func newDiff(a *app) *cobra.Command {
-	f := &inputFlags{}
+	f := &inputFlags{allowReferred: true}
 	c := &cobra.Command{
 		Use:   "diff FILE...",
 		Short: "Show how the pods of a manifest differ from those on this host",
 		Long: `Show how the pods of a manifest differ from those on this host, as 'kubectl diff'
 does. diff compares labels, annotations and spec, with the API's defaults applied,
 and the data of the ConfigMaps and Secrets that the pods refer to. It masks the
-values of Secrets.
+values of Secrets. If the manifest has only ConfigMaps and Secrets, diff compares them
+with the copies in the pods that refer to them.
 
 The exit code is 0 if nothing differs, 1 if something differs, and greater than 1
 if podrun cannot compare.`,
@@ -47,6 +49,11 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	}
 	defer closeAll()
 	differs := false
+	if objects.OnlyReferred() {
+		if differs, err = a.diffReferred(engine, objects); err != nil {
+			return err
+		}
+	}
 	for _, p := range objects.Pods {
 		known, err := lookup.Find(c.Context(), engine, lookup.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		if err != nil {
@@ -71,6 +78,32 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 		return exitStatus(exit.Failed)
 	}
 	return nil
+}
+
+// diffReferred prints the diffs between the ConfigMaps and Secrets of the input and the copies in the pods that refer to
+// them, each diff once. It reports whether there are any.
+func (a *app) diffReferred(e *run.Node, objects *manifest.Objects) (differs bool, err error) {
+	pods, err := run.Referring(e, objects)
+	if err != nil {
+		return false, err
+	}
+	printed := map[string]bool{}
+	for _, k := range pods {
+		before, err := lookup.StoredCheckpoint(e, k.ID)
+		if err != nil || before == nil {
+			return false, err
+		}
+		text, err := view.DataDiff(*before, manifest.Referred(before.Pod, before.Refreshed(objects)))
+		if err != nil {
+			return false, err
+		}
+		if text != "" && !printed[text] && !a.quiet {
+			fmt.Fprint(a.streams.Out, text)
+		}
+		printed[text] = true
+		differs = differs || text != ""
+	}
+	return differs, nil
 }
 
 // diffWith returns the diffs of a pod of the manifest and of the ConfigMaps and Secrets that

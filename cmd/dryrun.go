@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -69,14 +71,26 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 		}
 	}
 	const outcome = "is valid (client dry run: this host was not checked)"
-	for _, key := range slices.Sorted(maps.Keys(objects.Services)) {
-		text := "service/" + objects.Services[key].Name
+	var names []string
+	if objects.OnlyReferred() {
+		names = namesOf(names, "ConfigMap", objects.ConfigMaps)
+		names = namesOf(names, "Secret", objects.Secrets)
+	}
+	for _, text := range namesOf(names, apikind.Service, objects.Services) {
 		if a.output != "name" {
 			text += " " + outcome
 		}
 		fmt.Fprintln(a.streams.Out, text)
 	}
 	return a.printDryPods(podsOf(objects), outcome)
+}
+
+// namesOf appends the names of objects of one kind (service/web).
+func namesOf[T metav1.Object](to []string, kind string, objects map[string]T) []string {
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		to = append(to, resourceOf(kind)+"/"+objects[key].GetName())
+	}
+	return to
 }
 
 // resourceList is a List of objects of several kinds.

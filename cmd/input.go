@@ -39,9 +39,9 @@ type inputFlags struct {
 	relativePaths bool
 	services      bool // the command reads Services
 	// continueOnError makes load skip invalid files and set invalid. allowEmpty makes it accept an
-	// input without pods.
-	continueOnError, allowEmpty bool
-	invalid                     error
+	// input without pods, and allowReferred one with only ConfigMaps and Secrets.
+	continueOnError, allowEmpty, allowReferred bool
+	invalid                                    error
 	// generated is the object that the command line defines instead of files.
 	generated *input.Source
 	// newHint is the hint of the error for a pod that exists already. If it is empty, pods may exist.
@@ -204,7 +204,7 @@ func (f *inputFlags) parse(a *app, settings nodeconfig.Settings, sources []input
 			HonourReplicas:      settings.Replicas == nodeconfig.ReplicasHonour,
 			Scaled:              run.Scaled(settings.Layout()),
 		})
-		if f.allowEmpty {
+		if f.allowEmpty || f.allowReferred && objects.OnlyReferred() {
 			problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == manifest.ReasonNoPod })
 		}
 		problems = append(problems, a.otherNamespaces(objects)...)

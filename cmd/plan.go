@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +67,10 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 	objects, err := f.load(c.Context(), a, c, named, r.warn)
 	if err != nil {
 		return err
+	}
+	if objects.OnlyReferred() {
+		return problem.UsageError(errors.New("podrun plans only pods, and the input has only ConfigMaps and Secrets"),
+			"run 'podrun diff FILE' to show the change, or use --dry-run=client to check only the manifest")
 	}
 	if len(objects.Services) > 0 {
 		r.warn(append(servicesync.Notes(objects.Services), problem.Problem{Warning: true, Message: "the plan does not contain Services: apply assigns their virtual IPs"}))

@@ -136,12 +136,15 @@ func (l *loader) document(doc *document) {
 	l.object(item{doc: doc, raw: raw}, 0)
 }
 
-// ReasonNoPod is the reason of the problem that an input contains no pod.
-const ReasonNoPod = "NoPod"
+// ReasonNoPod is the reason of the problem that an input contains no pod. HintNoPod is its hint.
+const (
+	ReasonNoPod = "NoPod"
+	HintNoPod   = "add a Pod, or a workload with a pod template such as a Deployment or a Job"
+)
 
 // noPod returns the problem of an input without a pod.
 func noPod(sources []input.Source, objects *Objects) problem.Problem {
-	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "add a Pod, or a workload with a pod template such as a Deployment or a Job"}
+	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: HintNoPod}
 	if len(sources) == 1 {
 		p.File = sources[0].Name
 	}

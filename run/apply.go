@@ -52,7 +52,8 @@ type application struct {
 }
 
 // Apply passes CronJobs to `podrun serve`, records Services, starts pods and removes those that the input no longer
-// requests. Unless the report says Started, Apply has started no pod, and has undone its changes of Services; it has
+// requests. If the input has only ConfigMaps and Secrets, Apply updates the pods that refer to them instead. Unless the
+// report says Started, Apply has started no pod, and has undone its changes of Services; it has
 // also undone them if all pods have failed and were removed. The errors of pods are in
 // their entries; the error is that of a step which concerns no single pod.
 func Apply(ctx context.Context, n *node.Node, in ApplyInput) (Report, error) {
@@ -73,6 +74,7 @@ func (a *application) start(ctx context.Context) error {
 		a.applyCronJobs,
 		a.recordServices, // before the pods start, so that their containers get names and variables
 		a.startPods,
+		a.refreshPods,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -103,7 +105,7 @@ func (a *application) recordServices(ctx context.Context) (err error) {
 
 // startPods starts the pods of the input. An input may have only CronJobs and Services.
 func (a *application) startPods(ctx context.Context) error {
-	if len(a.Objects.Pods) == 0 && len(a.CronJobs) > 0 && a.Prune == nil {
+	if len(a.Objects.Pods) == 0 && len(a.CronJobs) > 0 && a.Prune == nil || a.refreshes() {
 		return nil
 	}
 	idle := a.idleWorkloads()

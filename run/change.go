@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"maps"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/wait"
@@ -122,7 +123,8 @@ func changeAll(ctx context.Context, n *node.Node, pods []Known, redefine Redefin
 }
 
 // changeOnce makes one attempt to change the pods. The keys of the results have the form
-// namespace/name.
+// namespace/name. Each pod has its own copies of the objects to which it refers. If the copies of two pods
+// differ, changeOnce changes one pod after the other.
 func changeOnce(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
 	here, results, locks, err := lockExisting(ctx, n, pods)
 	defer locks.Release()
@@ -130,6 +132,7 @@ func changeOnce(ctx context.Context, n *node.Node, pods []Known, redefine Redefi
 		return nil, err
 	}
 	all := &manifest.Objects{}
+	var later []Known
 	for _, k := range here {
 		c, err := checkpoint(n, k.ID)
 		if err != nil {
@@ -141,6 +144,11 @@ func changeOnce(ctx context.Context, n *node.Node, pods []Known, redefine Redefi
 		}
 		if changed == nil {
 			results = append(results, Result{ID: k.ID, Outcome: OutcomeUnchanged})
+			continue
+		}
+		if !all.Agrees(changed) {
+			locks[k.ID.String()].Release()
+			later = append(later, k)
 			continue
 		}
 		all.Add(changed)
@@ -155,6 +163,16 @@ func changeOnce(ctx context.Context, n *node.Node, pods []Known, redefine Redefi
 	byName := map[string]Result{}
 	for _, r := range results {
 		byName[r.ID.String()] = r
+	}
+	if len(later) == 0 {
+		return byName, nil
+	}
+	changed, err := changeOnce(ctx, n, later, redefine, o)
+	for _, k := range later {
+		if err != nil {
+			changed = map[string]Result{k.ID.String(): {ID: k.ID, Outcome: OutcomeFailed, Err: err}}
+		}
+		maps.Copy(byName, changed)
 	}
 	return byName, nil
 }

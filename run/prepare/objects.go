@@ -119,8 +119,8 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 			Message: name + ": data is immutable when `immutable` is set",
 			Hint:    "create an object with another name, or replace the pod with --force"})
 	}
-	// podrun does not know what changed.
-	if len(t.live) == 0 || was.Made.SecretsLost {
+	// podrun does not know what changed, or no container is running.
+	if len(t.live) == 0 || was.Made.SecretsLost || was.Ended {
 		return out
 	}
 	old := was.Made.Objects()

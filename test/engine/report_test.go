@@ -51,7 +51,7 @@ func isWeb(labels map[string]string) bool { return labels["app"] == "web" }
 func withServices(t *testing.T, texts ...string) *manifest.Objects {
 	t.Helper()
 	objects, problems := manifest.Load([]input.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{Services: true})
-	if errs := problems.Errors(); len(errs) > 0 {
+	if errs := problems.Errors(); len(errs) > 0 && !objects.OnlyReferred() {
 		t.Fatal(errs)
 	}
 	return objects
@@ -139,6 +139,59 @@ func TestApplyReports(t *testing.T) {
 				t.Error(err)
 			}
 			wantReport(t, report, "Pod new created")
+		},
+		"ConfigMaps alone": func(t *testing.T, r *rig) {
+			r.rt.Script("app", critest.Behavior{Forever: true})
+			app := func(name string, configMaps ...string) string {
+				return podText(name, "Never", "containers: [{name: app, image: registry.example/app:1, envFrom: [{configMapRef: {name: "+
+					strings.Join(configMaps, "}}, {configMapRef: {name: ")+"}}]}]")
+			}
+			config := func(name, value string) string {
+				return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {" + name + ": \"" + value + "\"}\n"
+			}
+			// Each pod has its own copy of the ConfigMap b.
+			r.mustApply(app("one", "a", "b")+"---\n"+config("a", "1")+"---\n"+config("b", "1"), run.OutcomeCreated)
+			r.mustApply(app("two", "a", "b")+"---\n"+config("a", "1")+"---\n"+config("b", "2"), run.OutcomeCreated)
+			r.mustApply(app("three", "b")+"---\n"+config("b", "3"), run.OutcomeCreated)
+			starts := r.callsTo("StartContainer")
+			apply := func(wantErr string, texts ...string) []string {
+				report, err := run.Apply(t.Context(), r.engine(), applyInput(t, texts...))
+				if (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+					t.Errorf("apply %q: %v", texts, err)
+				}
+				return linesOf(report)
+			}
+			wantData := func(want string) {
+				t.Helper()
+				got := ""
+				for _, k := range r.known() {
+					c, err := lookup.StoredCheckpoint(r.engine(), k.ID)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, m := range c.ConfigMaps {
+						got += k.ID.Name + " " + m.Name + m.Data[m.Name] + "\n"
+					}
+				}
+				if got != want {
+					t.Errorf("the copies of the pods:\n%s\nwant:\n%s", got, want)
+				}
+			}
+			for _, want := range []string{"ConfigMap a configured", "ConfigMap a unchanged"} {
+				if got := apply("", config("a", "4")); !slices.Equal(got, []string{want}) {
+					t.Errorf("%q instead of %q", got, want)
+				}
+				wantData("one a4\none b1\nthree b3\ntwo a4\ntwo b2\n")
+			}
+			if got := apply("ConfigMap default/c: no pod in the input or on this host refers to it", config("a", "5"), config("c", "1")); got != nil {
+				t.Errorf("a refused apply: %q", got)
+			}
+			apply("", config("a", "5")+"immutable: true\n")
+			apply("ConfigMap default/a: data is immutable", config("a", "6")+"immutable: true\n", config("b", "6"))
+			wantData("one a5\none b1\nthree b3\ntwo a5\ntwo b2\n")
+			if r.callsTo("StartContainer") != starts {
+				t.Error("containers were started")
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

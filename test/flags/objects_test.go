@@ -3,6 +3,7 @@ package flags
 import (
 	"maps"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/podrun/podrun/test/ring"
@@ -15,6 +16,7 @@ func TestObjects(t *testing.T) {
 	all["set.yaml"] = files["settings.yaml"] + "---\napiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db, labels: {app: x}}\n" +
 		"spec: {serviceName: front, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: " +
 		`{dnsPolicy: Default, containers: [{name: stays, image: "registry.example/app:1", envFrom: [{configMapRef: {name: settings}}]}]}}}` + "\n"
+	all["changed.yaml"] = strings.Replace(files["settings.yaml"], "value", "changed", 1)
 	all["once.yaml"] = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: once, labels: {app: x}}\nspec: {template: {spec: " + endsSpec + "}}\n"
 	h, err := newHost(all)
 	if err != nil {
@@ -42,6 +44,13 @@ func TestObjects(t *testing.T) {
 		{"wait web --for=jsonpath={.status.phase}=Failed --timeout=10ms", 124, "podrun: "},
 		{"wait deploy/shop --for=jsonpath={.status.readyReplicas}=2", 120, "wait does not read its status"},
 		{"delete svc,cm -l app=web", 0, "service/front deleted\npodrun stores ConfigMaps with the pods"},
+		{"apply --dry-run=client @/changed.yaml", 0, "^configmap/settings is valid"},
+		{"apply --dry-run @/changed.yaml", 120, "podrun plans only pods"},
+		{"diff @/changed.yaml", 1, `(?m)^\+  key: changed$`},
+		{"apply @/changed.yaml", 0, "^configmap/settings configured\nwarning: .* container stays keeps the old value of key"},
+		{"apply @/changed.yaml", 0, "^configmap/settings unchanged\n$"},
+		{"create -f @/changed.yaml", 121, "no pod in the input, only 1 ConfigMap"},
+		{"apply @/secret.yaml", 121, "Secret flags/secret: no pod in the input or on this host refers to it"},
 		{"apply -q @/apply.yaml", 0, "deployment.apps/shop configured\nservice/back created\n(?s:.*)pod/shop deleted"},
 		{"delete svc,sts -l app=x", 0, "pod/db deleted"},
 		{"delete sts,svc -l app=web", 0, "^service/back deleted"},
