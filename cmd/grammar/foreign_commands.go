@@ -217,7 +217,7 @@ var UseInstead = map[string]string{
 	"container prune":  useEnded,
 	"pod create":       "use 'podrun apply FILE'",
 	"pod prune":        useEnded,
-	"secret":           "podrun stores Secrets with the pods that refer to them: run 'podrun get secrets' to list them, or 'podrun apply pod.yaml --secret FILE' to change one",
+	"secret":           "podrun stores Secrets with the pods that refer to them: run 'podrun get secrets' to list them, or 'podrun apply FILE' to change one",
 	"secret create":    useSecret,
 	"secret ls":        "use 'podrun get secrets'",
 	"kube":             "use 'podrun apply FILE' and 'podrun delete -f FILE'",
