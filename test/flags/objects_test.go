@@ -32,7 +32,7 @@ func TestObjects(t *testing.T) {
 		code int
 		want string // matches the output
 	}{
-		{"wait web --for=create --timeout=10ms", 124, `web: not created in time`},
+		{"wait web --for=create --timeout=100ms", 124, `web: not created in time`},
 		{"apply -q @/before.yaml", 0, "pod/web created"},
 		{"apply -q @/set.yaml @/once.yaml", 0, "pod/db created"},
 		{"describe deploy/shop", 0, `(?m)^Replicas: +2 desired `},
@@ -41,7 +41,7 @@ func TestObjects(t *testing.T) {
 		{"wait web --for=create", 0, "pod/web condition met"},
 		{"wait web --for=jsonpath={.status.podIP}", 0, "pod/web condition met"},
 		{"wait web --for=jsonpath={.status.phase}=Running", 0, "pod/web condition met"},
-		{"wait web --for=jsonpath={.status.phase}=Failed --timeout=10ms", 124, "podrun: "},
+		{"wait web --for=jsonpath={.status.phase}=Failed --timeout=100ms", 124, "podrun: "},
 		{"wait deploy/shop --for=jsonpath={.status.readyReplicas}=2", 120, "wait does not read its status"},
 		{"delete svc,cm -l app=web", 0, "service/front deleted\npodrun stores ConfigMaps with the pods"},
 		{"apply --dry-run=client @/changed.yaml", 0, "^configmap/settings is valid"},
