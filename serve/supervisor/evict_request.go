@@ -35,7 +35,7 @@ func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	}
 	p.eviction = asked
 	p.mu.Unlock()
-	signal(p.changed)
+	p.changed.Send()
 	timer := time.NewTimer(e.Grace + cleanup)
 	defer timer.Stop()
 	select {

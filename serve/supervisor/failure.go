@@ -89,7 +89,7 @@ func (p *pod) freed() {
 	}
 	p.mu.Unlock()
 	if refused {
-		signal(p.changed)
+		p.changed.Send()
 	}
 }
 

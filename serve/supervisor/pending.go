@@ -42,7 +42,7 @@ func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool)
 	p.earlier = now.Pending
 	p.pending = now
 	p.mu.Unlock()
-	signal(p.s.published)
+	p.s.published.Send()
 	if !in.exists() || observe.IsUnavailable(err) {
 		return false
 	}
@@ -65,7 +65,7 @@ func (p *pod) endPending(in stepInput) {
 	}
 	p.mu.Unlock()
 	if ends {
-		signal(p.s.published)
+		p.s.published.Send()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
@@ -21,7 +22,7 @@ type pod struct {
 	id identity.Pod // identity without the UID, which may change
 	// changed receives a signal when the source or the settings may have changed. owner receives a
 	// signal when the pod's state on disk may have changed.
-	changed, owner chan struct{}
+	changed, owner wait.Signal
 	progress       lease.Progress
 	waitsForOwner  atomic.Bool
 	rewrite        atomic.Bool // true if the pod's worker must rewrite the pod's checkpoint
@@ -51,25 +52,18 @@ type pod struct {
 }
 
 func newPod(s *Supervisor, id identity.Pod) *pod {
-	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1), failures: map[Verb]failure{}, earlier: s.earlier[id]}
+	return &pod{s: s, id: id, changed: wait.NewSignal(), owner: wait.NewSignal(), failures: map[Verb]failure{}, earlier: s.earlier[id]}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // a signal is already pending
-	}
-}
-
-func (p *pod) check()        { signal(p.changed) }
-func (p *pod) ownerChanged() { signal(p.owner) }
+func (p *pod) check()        { p.changed.Send() }
+func (p *pod) ownerChanged() { p.owner.Send() }
 
 // reload ends the current step, so that podrun repeats the step with the new settings.
 func (p *pod) reload() {
 	p.mu.Lock()
 	p.reloaded = true
 	p.mu.Unlock()
-	signal(p.changed)
+	p.changed.Send()
 }
 
 // state returns the pod's state for a summary.
@@ -162,7 +156,7 @@ func (p *pod) release(in stepInput) {
 
 // drain discards pending signals, because run is about to read the pod's situation again.
 func (p *pod) drain() {
-	for _, c := range []chan struct{}{p.changed, p.owner} {
+	for _, c := range []wait.Signal{p.changed, p.owner} {
 		select {
 		case <-c:
 		default:

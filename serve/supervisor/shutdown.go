@@ -36,7 +36,7 @@ type Shutdowns interface {
 type shuttingDown struct {
 	now atomic.Bool
 	// reloaded receives a signal when the settings have changed.
-	reloaded chan struct{}
+	reloaded wait.Signal
 	reported string // why podrun does not watch shutdowns; used by only one goroutine
 }
 

@@ -90,7 +90,7 @@ type Supervisor struct {
 	turns    turns
 	// published receives a signal when the list of pods that podrun could not start may have
 	// changed.
-	published chan struct{}
+	published wait.Signal
 
 	// earlier are the definitions that the previous supervisor could not put into effect. Run sets it before the first
 	// pod; nothing changes it afterwards.
@@ -117,8 +117,8 @@ func New(n *node.Node, o Options) *Supervisor {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 10 * time.Second
 	}
-	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1), rounds: newRounds()}
-	s.shutdown.reloaded = make(chan struct{}, 1)
+	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: wait.NewSignal(), rounds: newRounds()}
+	s.shutdown.reloaded = wait.NewSignal()
 	s.hub.Report, s.hub.Listed, s.hub.Turned = s.reportRuntime, o.Listed, s.turns.listed
 	s.Reload(n)
 	return s
@@ -138,7 +138,7 @@ func (s *Supervisor) Reload(n *node.Node) {
 	for _, p := range s.pods {
 		p.reload()
 	}
-	signal(s.shutdown.reloaded)
+	s.shutdown.reloaded.Send()
 }
 
 // Run supervises pods until ctx ends, or until the root directory is lost, which is an error. Containers continue to
