@@ -1,11 +1,12 @@
 // Package inherited makes tests independent of the state that the test process inherits from its
-// parent: ignored signals (nohup), umask, environment, locale and the directory of temporary files.
+// parent: ignored signals (nohup), umask, open files, environment, locale and the directory of temporary files.
 package inherited
 
 import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -16,6 +17,21 @@ func Reset() {
 	syscall.Umask(0o022)
 	resetSignals()
 	resetEnvironment()
+	keepDescriptors()
+}
+
+// keepDescriptors marks the open files beyond standard error as close-on-exec, so that a process that the tests
+// start does not have them: it may have a low limit of descriptors.
+func keepDescriptors() {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // resetSignals lets the processes that the tests start handle SIGHUP and SIGINT. For other signals,
