@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// objectType describes a kind other than Pod whose objects podrun keeps as the user applied
+// Type describes a kind other than Pod whose objects podrun keeps as the user applied
 // them. It has kubectl's names for the type, and the columns of its table.
 type Type struct {
 	Kind     string
@@ -42,7 +42,7 @@ var (
 	selectorHeadings = []string{"CONTAINERS", "IMAGES", "SELECTOR"}
 )
 
-// workloadTypes are the kinds of workloads from whose templates podrun creates pods, in the
+// Workloads are the kinds of workloads from whose templates podrun creates pods, in the
 // order in which 'kubectl get all' prints them.
 var Workloads = []Type{
 	{Kind: "ReplicationController", Names: []string{"replicationcontrollers", "replicationcontroller", "rc"}, Resource: "replicationcontroller",
@@ -152,10 +152,10 @@ const (
 	SliceKind = "EndpointSlice"
 )
 
-// podKind is the kind of pods when a user selects several kinds.
+// Pod is the kind of pods when a user selects several kinds.
 const Pod = "Pod"
 
-// allKinds are the kinds of kubectl's category all, which does not include ConfigMaps, Secrets
+// All are the kinds of kubectl's category all, which does not include ConfigMaps, Secrets
 // and PodTemplates.
 func All() []string {
 	kinds := []string{Pod}
@@ -167,7 +167,7 @@ func All() []string {
 	return slices.Insert(kinds, 1, Service)
 }
 
-// typeOf returns the type that a word names (cm, secrets, deployments.apps), or nil.
+// Of returns the type that a word names (cm, secrets, deployments.apps), or nil.
 func Of(word string) *Type {
 	word, _, _ = strings.Cut(strings.ToLower(word), ".")
 	for _, types := range [][]Type{Workloads, ReferredTypes, networkTypes} {
@@ -180,7 +180,7 @@ func Of(word string) *Type {
 	return nil
 }
 
-// typeNames returns the names of the types that get prints.
+// Names returns the names of the types that get prints.
 func Names() []string {
 	names := slices.Clone(PodTypes)
 	for _, t := range slices.Concat(Workloads, ReferredTypes, networkTypes) {

@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// settingsFlags binds the node's settings to flags with the kubelet's names. A flag
+// Flags binds the node's settings to flags with the kubelet's names. A flag
 // overrides the settings file if it was set on the command line or by PODRUN_<FLAG>.
 type Flags struct {
 	Ctx    context.Context // the context of the command, once the command runs
@@ -39,7 +39,7 @@ type Flags struct {
 	FromEnv []*pflag.Flag
 }
 
-// mergedSettings are settings and the warnings about their file.
+// Merged are settings and the warnings about their file.
 type Merged struct {
 	nodeconfig.Settings
 	notes problem.List

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/statefile"
 )
 
-// settingsUse is what a command uses the settings for. It decides what the command does if the settings file cannot be
+// Use is what a command uses the settings for. It decides what the command does if the settings file cannot be
 // used.
 type Use int
 
@@ -24,7 +24,7 @@ const (
 	Supervises            // serve and podrun-node
 )
 
-// readingCommands are the commands whose settingsUse is reads.
+// readingCommands are the commands whose Use is Reads.
 var readingCommands = []string{"get", "describe", "events", "logs", "top", "wait", "diff", "plan", "exec", "attach", "port-forward", "cp", "version",
 	"image ls", "rollout history", "rollout status", "runtime status", "runtime logs", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 

@@ -115,7 +115,7 @@ func Code(err error) int {
 	return Runtime
 }
 
-// worseCode returns the code that is later in the table.
+// Worse returns the code that is later in the table.
 func Worse(a, b int) int {
 	rank := func(code int) int {
 		for i, row := range Table {

@@ -11,7 +11,7 @@ import (
 // harmless are the words that a shell does not change.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
 
-// shellWord quotes a word for a shell if necessary. It omits the credentials of a URL.
+// Quote quotes a word for a shell if necessary. It omits the credentials of a URL.
 func Quote(word string) string {
 	word = problem.ShownURL(word)
 	if harmless.MatchString(word) {
@@ -20,7 +20,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// shellWords returns words as a command line.
+// Join returns words as a command line.
 func Join(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

@@ -76,7 +76,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.Bytes()}, nil
 }
 
-// checkKustomizationDir returns an error for a directory without a kustomization, for a file, and for a
+// CheckKustomizationDir returns an error for a directory without a kustomization, for a file, and for a
 // path that does not exist. kustomize's messages for these do not contain a fix. It accepts the address
 // of a repository: this does not exist as a path, but kustomize can read it. If the address is invalid,
 // kustomize reports that.

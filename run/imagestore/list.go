@@ -40,7 +40,7 @@ func List(ctx context.Context, n *node.Node) ([]Image, error) {
 	return list(ctx, n, used)
 }
 
-// listImages is Images with the result of usedImages.
+// list is Images with the result of usedImages.
 func list(ctx context.Context, n *node.Node, used map[string]bool) ([]Image, error) {
 	list, err := n.Client.ListImages(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 }
 
-// ownNetwork returns the network of the running embedded runtime; The result ok is false if the network is a chain
+// Network returns the network of the running embedded runtime; The result ok is false if the network is a chain
 // of plugins, as in earlier releases, or if the embedded runtime is not running.
 func Network(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bool) {
 	d := embedded.ReadDaemon(ctx, l)
