@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podrun/podrun/cmd/apikind"
-
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -198,13 +197,11 @@ func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Node, f *del
 			fmt.Fprintf(a.streams.Err, "%s/%s is %s\n", resourceOf(e.Kind), e.ID.Name, e.Outcome)
 		}
 	}
-	if len(report.Entries) == 0 {
-		if in.Every != nil && err == nil {
-			r.note("no pods found")
-		}
-		if err != nil {
-			return err
-		}
+	switch nothing := len(report.Entries) == 0; {
+	case nothing && err != nil:
+		return err
+	case nothing && in.Every != nil:
+		r.note("no pods found")
 	}
 	if in.DryRun {
 		return errors.Join(err, a.printDryDelete(report))

@@ -47,13 +47,18 @@ type objectResult struct {
 	Outcome   string `json:"outcome"`
 }
 
-// summary is the output of apply and delete with -o json.
-type summary struct {
-	Pods     []podResult     `json:"pods"`
+// otherResults describe the objects of a report that are not pods.
+type otherResults struct {
 	Services []serviceResult `json:"services,omitempty"`
 	Objects  []objectResult  `json:"objects,omitempty"`
-	ExitCode int             `json:"exitCode"`
-	Reason   string          `json:"reason"`
+}
+
+// summary is the output of apply and delete with -o json.
+type summary struct {
+	Pods []podResult `json:"pods"`
+	otherResults
+	ExitCode int    `json:"exitCode"`
+	Reason   string `json:"reason"`
 	// Error and Problems are set if the command failed before it processed any pod.
 	Error    string       `json:"error,omitempty"`
 	Problems problem.List `json:"problems,omitempty"`
@@ -81,21 +86,15 @@ func resultOf(r run.Result) podResult {
 	return p
 }
 
-// servicesOf returns the results of a report's Services.
-func servicesOf(entries []run.Entry) (out []serviceResult) {
+// othersOf returns the results of a report's objects that are not pods.
+func othersOf(entries []run.Entry) (out otherResults) {
 	for _, e := range entries {
-		if e.Kind == apikind.Service {
-			out = append(out, serviceResult{Namespace: e.ID.Namespace, Name: e.ID.Name, Outcome: string(e.Outcome)})
-		}
-	}
-	return out
-}
-
-// objectsOf returns the results of a report's objects that are neither pods nor Services.
-func objectsOf(entries []run.Entry) (out []objectResult) {
-	for _, e := range entries {
-		if e.Kind != apikind.Pod && e.Kind != apikind.Service {
-			out = append(out, objectResult{Kind: e.Kind, Namespace: e.ID.Namespace, Name: e.ID.Name, Outcome: string(e.Outcome)})
+		switch e.Kind {
+		case apikind.Pod:
+		case apikind.Service:
+			out.Services = append(out.Services, serviceResult{Namespace: e.ID.Namespace, Name: e.ID.Name, Outcome: string(e.Outcome)})
+		default:
+			out.Objects = append(out.Objects, objectResult{Kind: e.Kind, Namespace: e.ID.Namespace, Name: e.ID.Name, Outcome: string(e.Outcome)})
 		}
 	}
 	return out
@@ -103,7 +102,7 @@ func objectsOf(entries []run.Entry) (out []objectResult) {
 
 // summaryOf returns the summary of a report whose errors, joined with others, are err.
 func summaryOf(r run.Report, err error) summary {
-	sum := summary{Pods: []podResult{}, Services: servicesOf(r.Entries), Objects: objectsOf(r.Entries), ExitCode: exit.Code(err)}
+	sum := summary{Pods: []podResult{}, otherResults: othersOf(r.Entries), ExitCode: exit.Code(err)}
 	for _, e := range r.Pods() {
 		sum.Pods = append(sum.Pods, resultOf(e.Result))
 	}
@@ -182,17 +181,18 @@ func (a *app) lineOf(e run.Entry) string {
 // reportCompleted prints the exit codes of the requested pods, and the outcomes of the other objects. It returns
 // an error with the exit code of the command.
 func (a *app) reportCompleted(r run.Report, err error) error {
-	var requested, others []run.Entry
+	var requested, removed, others []run.Entry
 	for _, e := range r.Entries {
-		if e.Kind == apikind.Pod && !e.Unrequested {
-			requested = append(requested, e)
-		} else {
+		switch {
+		case e.Kind != apikind.Pod:
 			others = append(others, e)
+		case e.Unrequested:
+			removed = append(removed, e)
+		default:
+			requested = append(requested, e)
 		}
 	}
-	services := slices.DeleteFunc(slices.Clone(others), func(e run.Entry) bool { return e.Kind == apikind.Pod })
-	removed := slices.DeleteFunc(others, func(e run.Entry) bool { return e.Kind != apikind.Pod })
-	a.printLines(services)
+	a.printLines(others)
 	a.printCompleted(requested)
 	a.printLines(removed)
 	return a.reportRun(r, err, endPolicy{policy: lifecycle.ExitAny})

@@ -349,11 +349,10 @@ type runPod struct {
 }
 
 type runSummary struct {
-	Pods     []runPod        `json:"pods"`
-	Services []serviceResult `json:"services,omitempty"`
-	Objects  []objectResult  `json:"objects,omitempty"`
-	ExitCode int             `json:"exitCode"`
-	Reason   string          `json:"reason"`
+	Pods []runPod `json:"pods"`
+	otherResults
+	ExitCode int    `json:"exitCode"`
+	Reason   string `json:"reason"`
 }
 
 // endPolicy determines the exit code of a command from the containers of pods that have ended.
@@ -393,7 +392,7 @@ func (a *app) reportRun(r run.Report, failed error, end endPolicy) error {
 
 // runSummaryOf returns the summary of pods that have ended, and the errors that it contains.
 func runSummaryOf(r run.Report, failed error, end endPolicy) (sum runSummary, errs []error) {
-	sum = runSummary{Pods: []runPod{}, Services: servicesOf(r.Entries), Objects: objectsOf(r.Entries)}
+	sum = runSummary{Pods: []runPod{}, otherResults: othersOf(r.Entries)}
 	for _, e := range r.Pods() {
 		code, err := exit.Code(e.Err), e.Err
 		if !e.Unrequested {

@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -44,24 +42,6 @@ func namedServices(given []string) (names []string, ok bool) {
 	return names, true
 }
 
-// printDryServices prints the Services that a delete would delete.
-func (a *app) printDryServices(ctx context.Context, e *run.Node, selected func(*corev1.Service, string) bool) error {
-	if a.output == "json" || a.output == "yaml" {
-		return nil // the output of -o json and yaml contains only pods
-	}
-	views, err := servicesync.List(ctx, e, "")
-	for _, v := range views {
-		if selected(v.Service, v.Origin) {
-			text := "service/" + v.Service.Name
-			if a.output != "name" {
-				text += " would be deleted (dry run)"
-			}
-			fmt.Fprintln(a.streams.Out, text)
-		}
-	}
-	return err
-}
-
 // deleteServices deletes only Services: delete svc NAME..., or svc with --all or -l. The argument kept contains the other
 // types of the command line (ownTypes).
 func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names, kept []string) error {
@@ -89,7 +69,9 @@ func (a *app) deleteServices(c *cobra.Command, f *deleteFlags, names, kept []str
 		return (s.Namespace == namespace || several && f.allNamespaces) && (several && match(s.Labels) || slices.Contains(names, s.Name))
 	}
 	if f.dryRun != dryNone {
-		return a.printDryServices(ctx, engine, selected)
+		report, err := run.SelectedServices(ctx, engine, selected)
+		a.printLines(report.Entries) // nothing for json and yaml, whose output contains only pods
+		return err
 	}
 	reads := serve.ReadsFile(ctx, engine.Layout())
 	deleted, err := run.DeleteServices(ctx, engine, func(s *corev1.Service, origin string) bool {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -44,7 +43,7 @@ type Prune struct {
 
 // application is one Apply in progress.
 type application struct {
-	engine *node.Node
+	node *node.Node
 	ApplyInput
 	report Report
 	// undo removes the Services that this Apply has recorded, and restores those that it has changed.
@@ -57,7 +56,7 @@ type application struct {
 // also undone them if all pods have failed and were removed. The errors of pods are in
 // their entries; the error is that of a step which concerns no single pod.
 func Apply(ctx context.Context, n *node.Node, in ApplyInput) (Report, error) {
-	a := &application{engine: n, ApplyInput: in, undo: func() error { return nil }}
+	a := &application{node: n, ApplyInput: in, undo: func() error { return nil }}
 	if err := a.start(ctx); err != nil {
 		a.report.drop(kindService)
 		return a.report, errors.Join(err, a.undo())
@@ -96,8 +95,8 @@ func (a *application) complete(ctx context.Context) error {
 }
 
 func (a *application) recordServices(ctx context.Context) (err error) {
-	a.engine.SendWarnings(servicesync.Notes(a.Objects.Services))
-	changes, undo, err := servicesync.Apply(ctx, a.engine, a.Objects.Services, servicesync.Options{})
+	a.node.SendWarnings(servicesync.Notes(a.Objects.Services))
+	changes, undo, err := servicesync.Apply(ctx, a.node, a.Objects.Services, servicesync.Options{})
 	a.undo = undo
 	a.report.addServices(false, changes...)
 	return err
@@ -109,13 +108,13 @@ func (a *application) startPods(ctx context.Context) error {
 		return nil
 	}
 	idle := a.idleWorkloads()
-	results, err := ApplyPods(ctx, a.engine, a.Objects, a.Options)
+	results, err := ApplyPods(ctx, a.node, a.Objects, a.Options)
 	if err == nil {
 		a.report.Entries = append(a.report.Entries, idle...)
 	}
 	for i, r := range results {
 		a.report.Entries = append(a.report.Entries, Entry{Kind: kindPod, Result: r, Pod: a.Objects.Pods[i].Object,
-			Remains: r.Err != nil && len(lookup.Remaining(a.engine, []identity.Pod{r.ID})) > 0})
+			Remains: r.Err != nil && len(lookup.Remaining(a.node, []identity.Pod{r.ID})) > 0})
 	}
 	return err
 }
@@ -128,14 +127,14 @@ func (a *application) idleWorkloads() (out []Entry) {
 			continue
 		}
 		outcome := OutcomeConfigured
-		was, err := store.ReadWorkload(a.engine.Layout(), w.ID())
+		was, err := store.ReadWorkload(a.node.Layout(), w.ID())
 		switch {
 		case err != nil: // ApplyPods warns that it replaces the record
 		case was == nil || was.Deleted || was.Kind != w.Kind:
 			outcome = OutcomeCreated
-		case was.Replicas == 0:
-			is, err := newRecord(a.engine, w, a.Objects)
-			if err == nil && is.Template == was.Template && ptr.Equal(is.Written, was.Written) {
+		default:
+			is, err := newRecord(a.node, w, a.Objects)
+			if err == nil && requestsSame(is, *was) && is.Template == was.Template {
 				outcome = OutcomeUnchanged
 			}
 		}
@@ -146,7 +145,7 @@ func (a *application) idleWorkloads() (out []Entry) {
 
 // removeSurplus removes the replicas that earlier definitions of the input's workloads requested.
 func (a *application) removeSurplus(ctx context.Context) error {
-	results, err := RemoveSurplus(ctx, a.engine, a.Objects)
+	results, err := RemoveSurplus(ctx, a.node, a.Objects)
 	a.report.add(true, results...)
 	return err
 }
@@ -160,14 +159,14 @@ func (a *application) updateEndpoints(ctx context.Context) error {
 	if len(a.Objects.Services) == 0 || ctx.Err() != nil {
 		return nil // FinishServices updates the Services of other manifests, and those of an interrupted command
 	}
-	omitted, err := servicesync.Sync(ctx, a.engine)
-	a.engine.SendWarnings(omitted)
+	omitted, err := servicesync.Sync(ctx, a.node)
+	a.node.SendWarnings(omitted)
 	if err != nil {
 		return err
 	}
-	a.engine.ServicesSynced.Store(true)
-	unforwarded, err := servicesync.UnforwardedPorts(ctx, a.engine, a.Objects.Services)
-	a.engine.SendWarnings(unforwarded)
+	a.node.ServicesSynced.Store(true)
+	unforwarded, err := servicesync.UnforwardedPorts(ctx, a.node, a.Objects.Services)
+	a.node.SendWarnings(unforwarded)
 	return err
 }
 
@@ -191,7 +190,7 @@ func (a *application) prune(ctx context.Context) error {
 	results, err := a.prunePods(ctx)
 	a.report.add(true, results...)
 	if len(results) > 0 {
-		a.engine.ServicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
+		a.node.ServicesSynced.Store(false) // DeleteServices or FinishServices removes the pods from the endpoints
 	}
 	if err != nil || slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
 		return err
@@ -200,7 +199,7 @@ func (a *application) prune(ctx context.Context) error {
 	for _, s := range a.Objects.Services {
 		namespaces[s.Namespace] = true
 	}
-	deleted, err := DeleteServices(ctx, a.engine, func(s *corev1.Service, _ string) bool {
+	deleted, err := DeleteServices(ctx, a.node, func(s *corev1.Service, _ string) bool {
 		return namespaces[s.Namespace] && a.Objects.Services[s.Namespace+"/"+s.Name] == nil && a.Prune.Match(s.Labels)
 	})
 	a.report.addServices(true, deleted...)
@@ -224,7 +223,7 @@ func (a *application) namespaces() map[string]bool {
 
 // note adds the warnings for a host without supervisor: podrun exits now.
 func (a *application) note() {
-	if a.engine.Supervised() || a.Options.Wait == lifecycle.GoalCompleted {
+	if a.node.Supervised() || a.Options.Wait == lifecycle.GoalCompleted {
 		return
 	}
 	if wants := unenforced(a.requestedPods()); len(wants) > 0 {

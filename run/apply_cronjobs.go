@@ -36,17 +36,17 @@ func (a *application) applyCronJobs(ctx context.Context) error {
 		c := object.(*batchv1.CronJob)
 		_, c.Name = p.WorkloadRef()
 		problems := manifest.CronJob{Object: c, Template: p}.Problems()
-		a.engine.SendWarnings(problems.Warnings())
-		if why := whyNotApplied(a.engine.Supervised(), problems.Errors()); why.Err != nil {
+		a.node.SendWarnings(problems.Warnings())
+		if why := whyNotApplied(a.node.Supervised(), problems.Errors()); why.Err != nil {
 			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
 			if len(a.Objects.Pods) > 0 {
-				a.engine.SendWarnings(problem.List{problem.WarningOf(&why)})
+				a.node.SendWarnings(problem.List{problem.WarningOf(&why)})
 			} else {
 				errs = append(errs, &why)
 			}
 			continue
 		}
-		outcome, err := ApplyCronJob(ctx, a.engine, c, manifest.DependenciesOf(p.Object, a.Objects))
+		outcome, err := ApplyCronJob(ctx, a.node, c, manifest.DependenciesOf(p.Object, a.Objects))
 		if err != nil {
 			errs = append(errs, err)
 			continue

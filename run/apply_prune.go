@@ -12,7 +12,7 @@ import (
 // prunePods deletes the pods and workloads of podrun whose labels match and that the input does not contain. The
 // results and the error are those of Delete.
 func (a *application) prunePods(ctx context.Context) ([]Result, error) {
-	known, err := lookup.Find(ctx, a.engine, lookup.Selector{})
+	known, err := lookup.Find(ctx, a.node, lookup.Selector{})
 	if err != nil {
 		return nil, err
 	}
@@ -29,13 +29,13 @@ func (a *application) prunePods(ctx context.Context) ([]Result, error) {
 			pruned = append(pruned, k)
 		}
 	}
-	_, forget, err := DeleteWorkloads(ctx, a.engine, func(r store.WorkloadRecord) bool {
+	_, forget, err := DeleteWorkloads(ctx, a.node, func(r store.WorkloadRecord) bool {
 		c, err := r.Checkpoint()
 		return err == nil && c != nil && namespaces[r.ID.Namespace] && !workloads[r.ID] && a.Prune.Match(c.Pod.Labels)
 	})
 	if err != nil || len(pruned) == 0 {
 		return nil, errors.Join(err, forget())
 	}
-	results, err := DeletePods(ctx, a.engine, pruned, DeleteOptions{})
+	results, err := DeletePods(ctx, a.node, pruned, DeleteOptions{})
 	return results, errors.Join(err, forget())
 }

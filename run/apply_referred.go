@@ -28,20 +28,20 @@ func (a *application) refreshPods(ctx context.Context) error {
 	if !a.refreshes() {
 		return nil
 	}
-	pods, referred, err := referringPods(a.engine, a.Objects)
+	pods, referred, err := referringPods(a.node, a.Objects)
 	if err != nil {
 		return err
 	}
-	copies, err := unreferred(a.engine, a.Objects, referred)
+	copies, err := unreferred(a.node, a.Objects, referred)
 	if err != nil {
 		return err
 	}
-	a.engine.SendWarnings(copies)
+	a.node.SendWarnings(copies)
 	changed := map[string]bool{}
 	options := a.Options
 	options.DefineOnly = true
-	results, err := Change(ctx, a.engine, pods, func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
-		if refreshable, err := isRefreshable(a.engine, id); !refreshable || err != nil {
+	results, err := Change(ctx, a.node, pods, func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
+		if refreshable, err := isRefreshable(a.node, id); !refreshable || err != nil {
 			return nil, err
 		}
 		objects := c.Refreshed(a.Objects)

@@ -51,7 +51,7 @@ const (
 
 // deletion is one Delete in progress.
 type deletion struct {
-	engine *node.Node
+	node *node.Node
 	DeleteInput
 	report Report
 	// jobOf maps the namespace/name of a pod to the Job or CronJob of Files that defines it.
@@ -72,7 +72,7 @@ type object struct {
 // podrun created for them, and removes Services. It can be repeated if it is interrupted. The report contains what
 // has been deleted, even if there is an error; the errors of pods are in their entries.
 func Delete(ctx context.Context, n *node.Node, in DeleteInput) (Report, error) {
-	d := &deletion{engine: n, DeleteInput: in, jobOf: map[string]lookup.Ref{}, gone: map[object]bool{}}
+	d := &deletion{node: n, DeleteInput: in, jobOf: map[string]lookup.Ref{}, gone: map[object]bool{}}
 	d.Options.Found = in.Every == nil
 	if !in.DryRun {
 		d.Options.Basics = ReadBasics(ctx, n)
@@ -97,19 +97,21 @@ func (d *deletion) run(ctx context.Context) error {
 		for _, k := range pods {
 			d.report.Entries = append(d.report.Entries, Entry{Kind: kindPod, Pod: k.Pod, Result: Result{ID: k.ID, Outcome: OutcomeDryDelete}})
 		}
-		return d.listServices(ctx)
+		services, err := SelectedServices(ctx, d.node, d.selectsService)
+		d.report.Entries = append(d.report.Entries, services.Entries...)
+		return err
 	}
 	if d.Working != nil {
 		d.Working(idsOf(pods))
 	}
-	results, err := DeletePods(ctx, d.engine, pods, d.Options)
+	results, err := DeletePods(ctx, d.node, pods, d.Options)
 	if err != nil {
 		return err
 	}
 	d.report.add(false, results...)
 	err = forget()
 	d.reportWorkloads(marked, pods)
-	deleted, failed := DeleteServices(ctx, d.engine, d.selectsService)
+	deleted, failed := DeleteServices(ctx, d.node, d.selectsService)
 	d.report.addServices(false, deleted...)
 	return errors.Join(err, failed)
 }
@@ -120,7 +122,7 @@ func (d *deletion) find(ctx context.Context) ([]Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := lookup.FindAll(ctx, d.engine, selectors, func(sel lookup.Selector) {
+	pods, err := lookup.FindAll(ctx, d.node, selectors, func(sel lookup.Selector) {
 		if len(sel.Names) > 0 {
 			d.podMissing(sel.Namespace, sel.Names[0])
 		}
@@ -142,7 +144,7 @@ func (d *deletion) selectors() (out []lookup.Selector, err error) {
 		}
 	}
 	for id, kind := range d.fileWorkloads() {
-		names, err := lookup.Ref{Kind: kind, Name: id.Name}.Replicas(d.engine.Layout(), id.Namespace)
+		names, err := lookup.Ref{Kind: kind, Name: id.Name}.Replicas(d.node.Layout(), id.Namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -169,9 +171,9 @@ func (d *deletion) selectors() (out []lookup.Selector, err error) {
 // podsOf returns the names of the pods of a named object. A workload that this Delete has marked may have none.
 func (d *deletion) podsOf(ref lookup.Ref) ([]string, error) {
 	if d.gone[object{d.Namespace, ref}] {
-		return ref.Replicas(d.engine.Layout(), d.Namespace)
+		return ref.Replicas(d.node.Layout(), d.Namespace)
 	}
-	names, err := ref.ResolveAll(d.engine.Layout(), d.Namespace)
+	names, err := ref.ResolveAll(d.node.Layout(), d.Namespace)
 	if _, none := errors.AsType[*lookup.NoReplicas](err); none && d.DryRun {
 		d.report.Entries = append(d.report.Entries, d.entry(ref.Kind, d.Namespace, ref.Name, OutcomeDryDelete))
 		return nil, nil
@@ -246,13 +248,14 @@ func (d *deletion) selectsService(s *corev1.Service, _ string) bool {
 	return d.Files != nil && d.Files.Services[s.Namespace+"/"+s.Name] != nil
 }
 
-// listServices reports the Services that a dry run selects.
-func (d *deletion) listServices(ctx context.Context) error {
-	views, err := servicesync.List(ctx, d.engine, "")
+// SelectedServices returns the report of a dry run that deletes the selected Services.
+func SelectedServices(ctx context.Context, n *node.Node, selected func(*corev1.Service, string) bool) (Report, error) {
+	var changes []servicesync.Change
+	views, err := servicesync.List(ctx, n, "")
 	for _, v := range views {
-		if d.selectsService(v.Service, v.Origin) {
-			d.report.Entries = append(d.report.Entries, d.entry(kindService, v.Service.Namespace, v.Service.Name, OutcomeDryDelete))
+		if selected(v.Service, v.Origin) {
+			changes = append(changes, servicesync.Change{Namespace: v.Service.Namespace, Name: v.Service.Name, Outcome: string(OutcomeDryDelete)})
 		}
 	}
-	return err
+	return ReportOfServices(changes), err
 }

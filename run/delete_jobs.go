@@ -21,7 +21,7 @@ func (d *deletion) deleteJobs(ctx context.Context) error {
 			outcome = OutcomeDryDelete
 			deleted, err = d.existingJobs(namespace, refs)
 		} else {
-			deleted, results, err = DeleteJobs(ctx, d.engine, namespace, refs, d.Options)
+			deleted, results, err = DeleteJobs(ctx, d.node, namespace, refs, d.Options)
 		}
 		d.report.add(false, results...)
 		for _, ref := range deleted {
@@ -56,7 +56,7 @@ func (d *deletion) selectedJobs() (map[string][]lookup.Ref, error) {
 	if d.Every == nil || len(d.Every.Kinds) == 0 {
 		return out, nil
 	}
-	jobs, cronJobs, err := lookup.Jobs(d.engine.Layout(), d.namespace(), d.engine.WarnOnce)
+	jobs, cronJobs, err := lookup.Jobs(d.node.Layout(), d.namespace(), d.node.WarnOnce)
 	for _, j := range jobs {
 		if slices.Contains(d.Every.Kinds, "Job") && d.Every.Labels(j.Object.Labels) {
 			add(j.Object.Namespace, lookup.Ref{Kind: "Job", Name: j.Object.Name})
@@ -72,7 +72,7 @@ func (d *deletion) selectedJobs() (map[string][]lookup.Ref, error) {
 
 // existingJobs returns the refs of existing Jobs and CronJobs.
 func (d *deletion) existingJobs(namespace string, refs []lookup.Ref) (existing []lookup.Ref, err error) {
-	jobs, cronJobs, err := lookup.Jobs(d.engine.Layout(), namespace, d.engine.WarnOnce)
+	jobs, cronJobs, err := lookup.Jobs(d.node.Layout(), namespace, d.node.WarnOnce)
 	for _, j := range jobs {
 		existing = append(existing, lookup.Ref{Kind: "Job", Name: j.Object.Name})
 	}

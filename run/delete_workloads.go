@@ -17,7 +17,7 @@ func (d *deletion) markWorkloads(ctx context.Context) (marked []store.WorkloadRe
 		return nil, nil, nil
 	}
 	files := d.fileWorkloads()
-	marked, forget, err = DeleteWorkloads(ctx, d.engine, func(r store.WorkloadRecord) bool {
+	marked, forget, err = DeleteWorkloads(ctx, d.node, func(r store.WorkloadRecord) bool {
 		switch {
 		case files[r.ID] == r.Kind:
 			return true

@@ -165,7 +165,7 @@ func RecordWorkload(ctx context.Context, n *node.Node, w manifest.Workload, obje
 		return err
 	}
 	r.Replicas, r.Origin = count, origin
-	if was.Kind == r.Kind && was.Replicas == count && !was.Deleted && ptr.Equal(was.Written, r.Written) {
+	if requestsSame(r, was) {
 		// The number has not changed, so a running Scale must not treat this record as a new
 		// request.
 		r.Change = was.Change
@@ -183,6 +183,11 @@ func RecordWorkload(ctx context.Context, n *node.Node, w manifest.Workload, obje
 		return nil
 	}
 	return store.WriteWorkload(n.Layout(), r)
+}
+
+// requestsSame reports whether a record requests the same number of pods of the same workload as the previous one.
+func requestsSame(is, was store.WorkloadRecord) bool {
+	return was.Kind == is.Kind && was.Replicas == is.Replicas && !was.Deleted && ptr.Equal(was.Written, is.Written)
 }
 
 // newRecord returns the record of a workload in the input.

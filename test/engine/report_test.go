@@ -11,8 +11,6 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
@@ -47,19 +45,9 @@ func wantReport(t *testing.T, r run.Report, want ...string) {
 // isWeb selects the objects with the label app=web.
 func isWeb(labels map[string]string) bool { return labels["app"] == "web" }
 
-// withServices parses manifests with Services.
-func withServices(t *testing.T, texts ...string) *manifest.Objects {
-	t.Helper()
-	objects, problems := manifest.Load([]input.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{Services: true})
-	if errs := problems.Errors(); len(errs) > 0 && !objects.OnlyReferred() {
-		t.Fatal(errs)
-	}
-	return objects
-}
-
 // applyInput returns the input of Apply for a manifest.
 func applyInput(t *testing.T, text ...string) run.ApplyInput {
-	return run.ApplyInput{Objects: withServices(t, text...), Options: run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}}
+	return run.ApplyInput{Objects: load(t, text...), Options: run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}}
 }
 
 // TestApplyReports checks that the report of Apply has one entry for each object that Apply has changed, each with
@@ -226,7 +214,7 @@ func TestDeleteReports(t *testing.T) {
 		if _, err := run.Apply(t.Context(), r.engine(), applyInput(t, fmt.Sprintf(honouredText, 1), webService)); err != nil {
 			t.Fatal(err)
 		}
-		in := run.DeleteInput{Namespace: "default", Named: []lookup.Ref{{Kind: "Deployment", Name: "api"}}, Files: withServices(t, webService, podText("other", "Never", "containers: [{name: app, image: registry.example/app:1}]")), IgnoreMissing: true}
+		in := run.DeleteInput{Namespace: "default", Named: []lookup.Ref{{Kind: "Deployment", Name: "api"}}, Files: load(t, webService, podText("other", "Never", "containers: [{name: app, image: registry.example/app:1}]")), IgnoreMissing: true}
 		clear := r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before})
 		report, err := run.Delete(t.Context(), r.engine(), in)
 		if err == nil {
