@@ -127,10 +127,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if in.Named, err = a.podsOfIDs(c.Context(), engine, named, sandboxID); err != nil {
 		return err
 	}
-	in.Working = func(pods []identity.Pod) {
-		r.severalPods = len(pods) > 1
-		a.trackWork(r, engine, pods, 0)
-	}
+	in.Working = a.working(r, engine, 0)
 	report, err := run.Delete(c.Context(), engine, in)
 	return a.reportDelete(c.Context(), r, engine, f, in, report, err)
 }

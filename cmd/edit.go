@@ -21,7 +21,6 @@ import (
 	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/manifest/input"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/run/lookup"
 )
 
 // newEdit returns `podrun edit`.
@@ -37,17 +36,11 @@ error. If you do not save the file, nothing changes.
 		Example: `  podrun edit web
   KUBE_EDITOR=nano podrun edit web`,
 		RunE: func(c *cobra.Command, given []string) error {
-			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
-				return err
-			}
-			return a.withPods(c, f, false, func(_ context.Context, r *renderer, e *run.Node, pods []run.Known) error {
-				if len(f.perWorkload(pods)) > 1 {
-					return problem.UsageError(fmt.Errorf("%d pods are selected", len(pods)), "edit one pod at a time, or use 'podrun patch' for several")
-				}
-				return a.edit(c.Context(), f, r, e, pods)
-			})
+			editor := &editing{app: a, flags: f}
+			return editor.end(a.runChange(c, f, given, "skipped", run.ChangeInput{Decide: editor.decide}))
 		},
 	}
+	f.required = true
 	f.add(a, c)
 	c.Flags().StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	return c
@@ -60,114 +53,71 @@ const editHead = `# Please edit the object below. Lines beginning with a '#' wil
 #
 `
 
-// edit opens the editor with the definition of the first pod until the result is valid or unchanged, and
-// applies the change to all pods, which are replicas of one workload.
-func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Node, pods []run.Known) error {
-	original, err := editedText(e, pods[0])
-	if err != nil {
-		return err
+// editing is a definition in an editor.
+type editing struct {
+	*app
+	flags    *changeFlags
+	original []byte // the definition before the change
+	edited   []byte // the last content
+	path     string // of the file in the editor; "" if there is none
+	failed   bool   // the file was opened again because of an error
+}
+
+// decide is run.ChangeInput.Decide. It opens the editor until the result can be read.
+func (ed *editing) decide(ctx context.Context, current *corev1.Pod, rejected error) (run.Define, error) {
+	if ed.original == nil {
+		data, err := generate.Manifest(current)
+		if err != nil {
+			return nil, err
+		}
+		if ed.original, err = yaml.JSONToYAML(data); err != nil {
+			return nil, err
+		}
 	}
-	editor := &editing{}
-	text := append([]byte(editHead), original...)
-	var rejected error // why podrun rejected the previous content
 	for {
-		edited, err := editor.open(ctx, a, text)
+		text := append([]byte(editHead), ed.original...)
+		if rejected != nil {
+			ed.failed = true
+			text = []byte(editHead + errorComment(rejected) + withoutHead(ed.edited))
+		}
+		var err error
+		ed.edited, err = ed.open(ctx, text)
+		content := withoutComments(ed.edited)
 		switch {
 		case err != nil:
-			return editor.keep(err)
-		case editor.failed && bytes.Equal(withoutComments(edited), withoutComments(text)):
-			problem.Each(rejected, func(each error) { printError(a.streams.Err, each) })
-			return editor.keep(errors.New("edit cancelled, no valid changes were saved"))
-		case bytes.Equal(withoutComments(edited), withoutComments(original)):
-			editor.remove()
-			r.note("Edit cancelled, no changes made.")
-			return nil
-		case len(bytes.TrimSpace(withoutComments(edited))) == 0:
-			editor.remove()
-			r.note("Edit cancelled, saved file was empty.")
-			return nil
+			return nil, err
+		case ed.failed && bytes.Equal(content, withoutComments(text)):
+			problem.Each(rejected, func(each error) { printError(ed.streams.Err, each) })
+			return nil, errors.New("edit cancelled, no valid changes were saved")
+		case bytes.Equal(content, withoutComments(ed.original)):
+			ed.flags.none = "Edit cancelled, no changes made."
+			return nil, nil
+		case len(bytes.TrimSpace(content)) == 0:
+			ed.flags.none = "Edit cancelled, saved file was empty."
+			return nil, nil
 		}
-		d, err := editChange(original, edited)
-		if err == nil {
-			err = a.checkEdit(ctx, f, r, e, pods[0], d)
+		define, err := editedDefinition(ed.original, ed.edited)
+		if err == nil || ctx.Err() != nil {
+			return define, err
 		}
-		if err == nil {
-			if err := a.changePods(ctx, f, r, e, pods, d); err != nil {
-				return editor.keep(err)
-			}
-			editor.remove()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return editor.keep(err)
-		}
-		editor.failed, rejected = true, err
-		text = []byte(editHead + errorComment(err) + withoutHead(edited))
+		rejected = err
 	}
 }
 
-// editedText returns the definition of a pod as YAML.
-func editedText(e *run.Node, k run.Known) ([]byte, error) {
-	c, err := lookup.StoredCheckpoint(e, k.ID)
-	if err == nil && c == nil {
-		err = inPod(k.ID, errors.New("its checkpoint was not found"))
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := generate.Manifest(manifest.Editable(c.Pod))
-	if err != nil {
-		return nil, err
-	}
-	return yaml.JSONToYAML(data)
-}
-
-// editChange returns the change from one text to another.
-func editChange(original, edited []byte) (definitionChange, error) {
+// editedDefinition returns the change from one text to another, as a patch, which each replica can get.
+func editedDefinition(original, edited []byte) (run.Define, error) {
 	var was, is json.RawMessage
 	if err := manifest.Decode(input.Source{Name: "the original", Data: original}, &was); err != nil {
-		return definitionChange{}, err
-	}
-	if err := manifest.Decode(input.Source{Name: "the edited file", Data: edited}, &is); err != nil {
-		return definitionChange{}, err
-	}
-	patch, err := change.Edited(was, is)
-	if err != nil {
-		return definitionChange{}, err
-	}
-	return definitionChange{
-		change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			after, err := patched(pod, patch)
-			return after, nil, err
-		},
-		done: always("edited"), none: "skipped",
-	}, nil
-}
-
-// patched returns a definition with a strategic merge patch.
-func patched(pod *corev1.Pod, patch []byte) ([]byte, error) {
-	before, err := generate.Manifest(pod)
-	if err != nil {
 		return nil, err
 	}
-	return change.Patch(before, change.Strategic, patch)
-}
-
-// checkEdit returns an error if the changed definition is invalid, or this host cannot run it.
-func (a *app) checkEdit(ctx context.Context, f *changeFlags, r *renderer, e *run.Node, k run.Known, d definitionChange) error {
-	sources, err := f.sources(ctx)
-	if err != nil {
-		return err
+	if err := manifest.Decode(input.Source{Name: "the edited file", Data: edited}, &is); err != nil {
+		return nil, err
 	}
-	objects, _, err := a.preview(e, k, f, d, sources)
-	if err != nil || objects == nil {
-		return inPod(k.ID, err)
-	}
-	_, problems, err := e.Prepare(ctx, objects, run.PrepareOptions{AllowKubelet: a.allowKubelet})
-	if err != nil {
-		return err
-	}
-	return problem.Refuse(problem.Refused, problems)
+	patch, err := change.Edited(was, is)
+	return func(now run.Current) (run.Redefinition, error) {
+		after, err := change.PatchPod(now.Pod, change.Strategic, patch)
+		return run.Redefinition{Manifest: after, Done: "edited"}, err
+	}, err
 }
 
 // errorComment returns an error as comment lines, with its hint.
@@ -202,18 +152,12 @@ func withoutHead(text []byte) string {
 	return string(text)
 }
 
-// editing is a file in an editor.
-type editing struct {
-	path   string
-	failed bool // the file was opened again because of an error
-}
-
 // maxEdited is the maximum size of an edited file, in bytes.
 const maxEdited = 3 << 20
 
 // open writes the text to a new temporary file, opens it in the editor, and returns its content. It removes
 // the file of the previous call.
-func (ed *editing) open(ctx context.Context, a *app, text []byte) ([]byte, error) {
+func (ed *editing) open(ctx context.Context, text []byte) ([]byte, error) {
 	ed.remove()
 	file, err := os.CreateTemp("", "podrun-edit-*.yaml") // only this user can read it
 	if err != nil {
@@ -226,7 +170,7 @@ func (ed *editing) open(ctx context.Context, a *app, text []byte) ([]byte, error
 	}
 	words := editorCommand(os.Getenv)
 	c := exec.CommandContext(ctx, words[0], append(words[1:], ed.path)...)
-	c.Stdin, c.Stdout, c.Stderr = a.raw.In, a.raw.Out, a.raw.Err
+	c.Stdin, c.Stdout, c.Stderr = ed.raw.In, ed.raw.Out, ed.raw.Err
 	if err := c.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -263,8 +207,11 @@ func (ed *editing) remove() {
 	}
 }
 
-// keep adds the path of the edited file to the hint of an error.
-func (ed *editing) keep(err error) error {
+// end removes the edited file or, after an error, adds its path to the hint.
+func (ed *editing) end(err error) error {
+	if err == nil {
+		ed.remove()
+	}
 	if ed.path == "" {
 		return err
 	}

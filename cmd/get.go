@@ -262,9 +262,6 @@ func notFound(name string) error {
 	if grammar.Instead(name) != "" {
 		return grammar.NotPods(name)
 	}
-	if name == "" {
-		return &problem.Error{Kind: problem.Failed, Err: errors.New("no pods match the selection"), Hint: "run 'podrun get -A' to list all pods"}
-	}
 	return run.NotFound(name)
 }
 

@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
-	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/manifest/input"
+	"github.com/podrun/podrun/run"
 )
 
 // maxPatch is the maximum size of a patch, in bytes.
@@ -60,17 +59,10 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 			}
 			// as an API server handles unknown fields in a patch by default
 			f.validate = string(manifest.Warn)
-			return a.runChange(c, f, given, definitionChange{
-				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-					before, err := generate.Manifest(pod)
-					if err != nil {
-						return nil, nil, err
-					}
-					after, err := change.Patch(before, kind, data)
-					return after, nil, err
-				},
-				done: always("patched"), none: "patched (no change)",
-			})
+			return a.runChange(c, f, given, "patched (no change)", run.ChangeInput{Define: func(now run.Current) (run.Redefinition, error) {
+				after, err := change.PatchPod(now.Pod, kind, data)
+				return run.Redefinition{Manifest: after, Done: "patched"}, err
+			}})
 		},
 	}
 	f.add(a, c)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/grammar"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run"
@@ -26,8 +25,6 @@ type pickFlags struct {
 	named []lookup.Ref
 	kinds kindFilter
 	match func(map[string]string) bool
-	// workloads are the names of the workloads by which the user selected pods, by the names of these pods
-	workloads map[string]lookup.Ref
 }
 
 // kindFilter restricts the selection to pods that objects of these kinds define, as in 'stop deploy
@@ -95,72 +92,30 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	return nil
 }
 
-// pods finds the selected pods. The caller must call check first. Unless goneIsFine is set,
-// pods returns an error for each named pod that is not on this host, and an error if it finds
-// no pod.
-func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Node, goneIsFine bool) ([]run.Known, error) {
-	refs, err := a.podsOfIDs(ctx, e, f.named, sandboxID)
+// targets returns the selection as the input of an operation. The caller must call check first. See
+// run.Targets for mayBeEmpty.
+func (f *pickFlags) targets(ctx context.Context, a *app, e *run.Node, mayBeEmpty bool) (run.Targets, error) {
+	named, err := a.podsOfIDs(ctx, e, f.named, sandboxID)
+	return run.Targets{
+		Namespace:  a.namespaceOrDefault("default"),
+		Named:      named,
+		Matches:    func(k run.Known) bool { return f.kinds.selects(k, f.selector, f.match) },
+		MayBeEmpty: mayBeEmpty,
+		NotFound:   notFound,
+	}, err
+}
+
+// pods finds the selected pods, as run.Targets.Find does. The caller must call check first.
+func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Node, mayBeEmpty bool) ([]run.Target, error) {
+	targets, err := f.targets(ctx, a, e, mayBeEmpty)
 	if err != nil {
 		return nil, err
 	}
-	namespace := a.namespaceOrDefault("default")
-	selectors := []lookup.Selector{{Namespace: namespace}}
-	if len(f.named) > 0 {
-		selectors = nil
-	}
-	var missing error
-	f.workloads = map[string]lookup.Ref{}
-	for _, ref := range refs {
-		names, err := grammar.Resolve(e.Layout(), namespace, []lookup.Ref{ref})
-		missing = errors.Join(missing, err)
-		for _, name := range names {
-			selectors = append(selectors, lookup.Selector{Namespace: namespace, Names: []string{name}})
-			if ref.Kind != "" && ref.Kind != apikind.Pod {
-				f.workloads[name] = ref
-			}
-		}
-	}
-	pods, err := lookup.FindAll(ctx, e, selectors, func(sel lookup.Selector) {
-		if len(sel.Names) > 0 {
-			missing = errors.Join(missing, notFound(sel.Names[0]))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	pods = slices.DeleteFunc(pods, func(k run.Known) bool { return len(f.named) == 0 && !f.kinds.selects(k, f.selector, f.match) })
-	if len(pods) == 0 && missing == nil {
-		missing = notFound("")
-	}
-	if goneIsFine {
-		missing = nil
-	}
-	return pods, missing
+	return targets.Find(ctx, e)
 }
 
-// refOf returns the name of the object by which the user selected a pod.
-func (f *pickFlags) refOf(id identity.Pod) lookup.Ref {
-	if ref, ok := f.workloads[id.Name]; ok {
-		return ref
-	}
-	return lookup.Ref{Kind: apikind.Pod, Name: id.Name}
-}
-
-// perWorkload groups pods by the object by which the user selected them, in the order of the pods.
-func (f *pickFlags) perWorkload(pods []run.Known) [][]run.Known {
-	var out [][]run.Known
-	at := map[lookup.Ref]int{}
-	for _, k := range pods {
-		ref := f.refOf(k.ID)
-		i, ok := at[ref]
-		if !ok {
-			i, at[ref] = len(out), len(out)
-			out = append(out, nil)
-		}
-		out[i] = append(out[i], k)
-	}
-	return out
-}
+// everything reports whether all pods are selected. It is then not an error if there are none.
+func (f *pickFlags) everything() bool { return f.all && f.selector == "" }
 
 // namespaceOrDefault returns the namespace of the flags or settings, or other if neither is set.
 func (a *app) namespaceOrDefault(other string) string {

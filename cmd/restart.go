@@ -22,9 +22,10 @@ func newRestart(a *app) *cobra.Command {
 remove the pods, and create them again. restart also reruns a pod that has ended.
 A pod that fails to start is kept and can be restarted.`,
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Node, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, run.UndoTimeout, func(ctx context.Context, e *run.Node, t run.Targets) (run.Report, error) {
 				o.AllowKubelet = a.allowKubelet
-				return run.Restart(ctx, e, pods, o)
+				o.Force = true
+				return run.Start(ctx, e, run.StartInput{Targets: t, Options: o})
 			})
 		},
 	}
@@ -45,18 +46,9 @@ func (a *app) addQuiet(c *cobra.Command) {
 	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print events")
 }
 
-// idsOf returns the IDs of pods.
-func idsOf(pods []run.Known) []identity.Pod {
-	var out []identity.Pod
-	for _, k := range pods {
-		out = append(out, k.ID)
-	}
-	return out
-}
-
-// onPods calls do with the selected pods and the timeout, and reports the results. The
-// parameter "undo" is how long "do" may continue after a signal; with 0, "do" stops immediately.
-func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Node, []run.Known) ([]run.Result, error)) error {
+// onPods calls an operation on the selected pods, and prints its report. The operation may continue for the time
+// undo after a signal; 0 means that it stops immediately.
+func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, undo time.Duration, do func(context.Context, *run.Node, run.Targets) (run.Report, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err
 	}
@@ -66,20 +58,25 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 		return err
 	}
 	defer closeAll()
-	ctx := c.Context()
-	pods, err := pick.pods(ctx, a, engine, pick.all && pick.selector == "")
+	targets, err := pick.targets(c.Context(), a, engine, pick.everything())
 	if err != nil {
 		return err
 	}
-	if len(pods) == 0 { // --all without pods is not an error, as in delete
+	targets.Working = a.working(r, engine, undo)
+	report, err := do(c.Context(), engine, targets)
+	switch {
+	case err != nil && len(report.Entries) == 0:
+		return err
+	case len(report.Entries) == 0: // --all without pods is not an error, as in delete
 		r.note("no pods found")
-		return a.report(run.Report{})
 	}
-	r.severalPods = len(pods) > 1
-	a.trackWork(r, engine, idsOf(pods), undo)
-	results, err := do(ctx, engine, pods)
-	if err != nil {
-		return err
+	return a.report(report, err)
+}
+
+// working returns run.Targets.Working for a command; see trackWork for undo.
+func (a *app) working(r *renderer, e *run.Node, undo time.Duration) func([]identity.Pod) {
+	return func(pods []identity.Pod) {
+		r.severalPods = len(pods) > 1
+		a.trackWork(r, e, pods, undo)
 	}
-	return a.report(run.ReportOf(results))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -16,10 +15,9 @@ import (
 
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
-	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
-	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
@@ -52,16 +50,12 @@ without changing their definitions.`,
 		Example: `  podrun rollout restart web`,
 		RunE: func(c *cobra.Command, given []string) error {
 			now := time.Now()
-			return a.runChange(c, f, given, definitionChange{
-				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-					return redefined(change.Restarted(pod, now), nil)
-				},
-				done: always("restarted"), force: true,
-			})
+			return a.runChange(c, f, given, "", run.ChangeInput{Force: true, Define: func(of run.Current) (run.Redefinition, error) {
+				return run.Redefined(change.Restarted(of.Pod, now), "restarted")
+			}})
 		},
 	}
-	f.pickFlags.add(c.Flags())
-	f.addOutput(a, c)
+	f.addBasic(a, c)
 	return c
 }
 
@@ -80,80 +74,14 @@ ConfigMap or Secret to which both definitions refer keeps its current data.`,
 			if revision < 0 {
 				return grammar.Usage(c, fmt.Errorf("--to-revision=%d: a revision is a positive number", revision))
 			}
-			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
-				return err
-			}
-			return a.withPods(c, f, false, func(ctx context.Context, r *renderer, e *run.Node, pods []run.Known) error {
-				return a.changePods(ctx, f, r, e, pods, undoReplicas(f, e, pods, undoChange(e, revision)))
-			})
+			unchanged := fmt.Sprintf("skipped rollback (current template already matches revision %d)", revision)
+			return a.runChange(c, f, given, unchanged, run.ChangeInput{Define: run.Undo(revision)})
 		},
 	}
+	f.required = true
 	f.add(a, c)
 	c.Flags().Int64Var(&revision, "to-revision", 0, "the `revision` to return to; 0 for the previous one")
 	return c
-}
-
-// undoChange returns the change that restores a revision in the history of a pod. 0 is the previous
-// revision.
-func undoChange(e *run.Node, revision int64) definitionChange {
-	return definitionChange{
-		done: always("rolled back"),
-		none: fmt.Sprintf("skipped rollback (current template already matches revision %d)", revision),
-		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			to, referred, err := run.RollbackTarget(e, identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)}, revision)
-			if to == nil || err != nil {
-				return nil, nil, err
-			}
-			data, _, err := redefined(manifest.Editable(to.Made.Pod), nil)
-			return data, referred, err
-		},
-	}
-}
-
-// undoReplicas makes the replicas of a workload return to the revision of the first one: a replica that
-// was added later has fewer revisions.
-func undoReplicas(f *changeFlags, e *run.Node, pods []run.Known, d definitionChange) definitionChange {
-	undo := d.change
-	type rollback struct {
-		patch    []byte // nil if nothing changes
-		referred *manifest.Objects
-	}
-	rollbacks := map[string]func() (rollback, error){} // by the name of the other replicas
-	for _, replicas := range f.perWorkload(pods) {
-		first := sync.OnceValues(func() (rollback, error) {
-			c, err := lookup.StoredCheckpoint(e, replicas[0].ID)
-			if err != nil || c == nil {
-				return rollback{}, err
-			}
-			before := manifest.Editable(c.Pod)
-			after, referred, err := undo(before, c)
-			if err != nil || after == nil {
-				return rollback{}, err
-			}
-			data, err := generate.Manifest(before)
-			if err != nil {
-				return rollback{}, err
-			}
-			patch, err := change.Edited(data, after)
-			return rollback{patch: patch, referred: referred}, err
-		})
-		for _, k := range replicas[1:] {
-			rollbacks[k.ID.Name] = first
-		}
-	}
-	d.change = func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-		of := rollbacks[pod.Name]
-		if of == nil {
-			return undo(pod, c)
-		}
-		to, err := of()
-		if err != nil || to.patch == nil {
-			return nil, nil, err
-		}
-		after, err := patched(pod, to.patch)
-		return after, to.referred, err
-	}
-	return d
 }
 
 func newRolloutHistory(a *app) *cobra.Command {
@@ -171,13 +99,10 @@ annotation kubernetes.io/change-cause of the definition.`,
 				return grammar.Usage(c, fmt.Errorf("--revision=%d: a revision is a positive number", revision))
 			}
 			f.dryRun = dryNone
-			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
+			if err := f.check(a, c, given); err != nil {
 				return err
 			}
-			f.dryRun = dryClient // nothing changes
-			return a.withPods(c, f, false, func(_ context.Context, _ *renderer, e *run.Node, pods []run.Known) error {
-				return a.printHistories(f, e, pods, revision)
-			})
+			return f.reads(a, c, false, func(e *run.Node, pods []run.Target) error { return a.printHistories(e, pods, revision) })
 		},
 	}
 	f.pickFlags.add(c.Flags())
@@ -188,10 +113,10 @@ annotation kubernetes.io/change-cause of the definition.`,
 }
 
 // printHistories prints the histories of pods, or one revision of each.
-func (a *app) printHistories(f *changeFlags, e *run.Node, pods []run.Known, revision int64) error {
+func (a *app) printHistories(e *run.Node, pods []run.Target, revision int64) error {
 	var failed error
 	var shown []corev1.Pod
-	for _, replicas := range f.perWorkload(pods) {
+	for _, replicas := range run.Replicas(pods) {
 		k := replicas[0]
 		revisions, err := run.History(e, k.ID)
 		if err == nil && len(revisions) == 0 {
@@ -204,9 +129,9 @@ func (a *app) printHistories(f *changeFlags, e *run.Node, pods []run.Known, revi
 		}
 		switch {
 		case err != nil:
-			failed = errors.Join(failed, inPod(k.ID, err))
+			failed = errors.Join(failed, problem.In("pod/"+k.ID.Name, err))
 		case a.output == "name":
-			fmt.Fprintln(a.streams.Out, f.shown(k.ID))
+			fmt.Fprintln(a.streams.Out, shownRef(k.Ref))
 		case a.output != "":
 			for _, r := range revisions {
 				shown = append(shown, *manifest.Editable(r.Made.Pod))
@@ -216,9 +141,9 @@ func (a *app) printHistories(f *changeFlags, e *run.Node, pods []run.Known, revi
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.streams.Out, "%s with revision #%d\n%s\n", f.shown(k.ID), revision, text)
+			fmt.Fprintf(a.streams.Out, "%s with revision #%d\n%s\n", shownRef(k.Ref), revision, text)
 		default:
-			fmt.Fprintf(a.streams.Out, "%s \n%s\n", f.shown(k.ID), historyTable(revisions))
+			fmt.Fprintf(a.streams.Out, "%s \n%s\n", shownRef(k.Ref), historyTable(revisions))
 		}
 	}
 	return errors.Join(failed, a.printDefinitions(shown))
@@ -296,8 +221,8 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 	if err != nil {
 		return err
 	}
-	for _, replicas := range pick.perWorkload(pods) {
-		if err := a.rolloutOf(ctx, pick, engine, replicas, watch); err != nil {
+	for _, replicas := range run.Replicas(pods) {
+		if err := a.rolloutOf(ctx, engine, replicas, watch); err != nil {
 			return err
 		}
 	}
@@ -305,13 +230,13 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 }
 
 // rolloutOf waits until the replicas of a workload, or a pod, are ready.
-func (a *app) rolloutOf(ctx context.Context, pick *pickFlags, e *run.Node, replicas []run.Known, watch bool) error {
-	ref := pick.refOf(replicas[0].ID)
+func (a *app) rolloutOf(ctx context.Context, e *run.Node, replicas []run.Target, watch bool) error {
+	ref := replicas[0].Ref
 	name := fmt.Sprintf("%s %q", strings.ToLower(ref.Kind), ref.Name)
 	reported, waited := -1, map[string]bool{}
 	for {
 		var waiting []run.Known
-		for _, k := range replicas {
+		for _, k := range run.KnownOf(replicas) {
 			views, err := lookup.Pods(ctx, e, lookup.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
 			if err != nil {
 				return err

@@ -10,11 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cmd/grammar"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/manifest/change"
 	"github.com/podrun/podrun/manifest/input"
+	"github.com/podrun/podrun/run"
 )
 
 // changeNote is the part of the help that all commands that change pods have in common.
@@ -39,6 +38,17 @@ func newSet(a *app) *cobra.Command {
 	}
 	c.AddCommand(newSetImage(a), newSetEnv(a), newSetResources(a))
 	return c
+}
+
+// runSet changes the selected pods with a pure function.
+func (a *app) runSet(c *cobra.Command, f *changeFlags, given []string, done string, set func(*corev1.Pod) (*corev1.Pod, error)) error {
+	return a.runChange(c, f, given, "", run.ChangeInput{Define: func(now run.Current) (run.Redefinition, error) {
+		changed, err := set(now.Pod)
+		if err != nil {
+			return run.Redefinition{}, err
+		}
+		return run.Redefined(changed, done)
+	}})
 }
 
 func newSetImage(a *app) *cobra.Command {
@@ -69,12 +79,7 @@ podrun pulls the new images first: an image that does not exist does not cause d
 			if len(images.Set) == 0 {
 				return problem.UsageError(errors.New("at least one image update is required"), "write CONTAINER=IMAGE after the pod: '"+c.CommandPath()+" POD CONTAINER=IMAGE'")
 			}
-			return a.runChange(c, f, names, definitionChange{
-				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-					return redefined(change.Images(pod, images.Set))
-				},
-				done: always("image updated"),
-			})
+			return a.runSet(c, f, names, "image updated", func(pod *corev1.Pod) (*corev1.Pod, error) { return change.Images(pod, images.Set) })
 		},
 	}
 	f.add(a, c)
@@ -126,20 +131,6 @@ func (a *app) runSetEnv(c *cobra.Command, f *setEnvFlags, given []string) error 
 	if f.list && f.Empty() && f.from == "" {
 		return a.listPods(c, &f.changeFlags, names, func(pod *corev1.Pod) ([]string, error) { return f.Listed(pod) })
 	}
-	sources, err := f.sources(c.Context())
-	if err != nil {
-		return err
-	}
-	d := definitionChange{
-		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			env, err := f.withObject(c, sources)
-			if err != nil {
-				return nil, nil, err
-			}
-			return redefined(env.Change(pod))
-		},
-		done: always("env updated"),
-	}
 	// As in kubectl, --list together with changes shows the result of the changes and does not apply it.
 	if f.list {
 		return a.listPods(c, &f.changeFlags, names, func(pod *corev1.Pod) ([]string, error) {
@@ -150,7 +141,17 @@ func (a *app) runSetEnv(c *cobra.Command, f *setEnvFlags, given []string) error 
 			return f.Listed(changed)
 		})
 	}
-	return a.runChange(c, &f.changeFlags, names, d)
+	return a.runChange(c, &f.changeFlags, names, "", run.ChangeInput{Define: func(now run.Current) (run.Redefinition, error) {
+		env, err := f.withObject(now)
+		if err != nil {
+			return run.Redefinition{}, err
+		}
+		changed, err := env.Change(now.Pod)
+		if err != nil {
+			return run.Redefinition{}, err
+		}
+		return run.Redefined(changed, "env updated")
+	}})
 }
 
 // parse parses the changes, and returns the names of the pods.
@@ -187,9 +188,8 @@ func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) (
 	return names, nil
 }
 
-// withObject returns the changes, including those of --from. Sources are the files of --configmap
-// and --secret.
-func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []input.Source) (change.Env, error) {
+// withObject returns the changes, including those of --from.
+func (f *setEnvFlags) withObject(now run.Current) (change.Env, error) {
 	env := f.Env
 	if f.from == "" {
 		return env, nil
@@ -199,19 +199,17 @@ func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []input.Source)
 	if !ok || name == "" {
 		return env, problem.UsageError(fmt.Errorf("--from=%s is not of the form configmap/NAME or secret/NAME", f.from), "use --from=configmap/NAME")
 	}
-	objects, _ := manifest.Load(sources, manifest.Options{Namespace: c.Pod.Namespace, Validate: manifest.Ignore})
-	objects.Add(c.Objects())
-	key := c.Pod.Namespace + "/" + name
+	key := now.Pod.Namespace + "/" + name
 	from := change.Env{}
 	switch {
 	case slices.Contains([]string{"configmap", "configmaps", "cm"}, kind):
-		if m := objects.ConfigMaps[key]; m != nil {
+		if m := now.Objects.ConfigMaps[key]; m != nil {
 			keys, source := change.ConfigMapKeys(m)
 			from.AddKeys(keys, f.keys, source)
 		}
 		kind = "configmap"
 	case slices.Contains([]string{"secret", "secrets"}, kind):
-		if s := objects.Secrets[key]; s != nil {
+		if s := now.Objects.Secrets[key]; s != nil {
 			keys, source := change.SecretKeys(s)
 			from.AddKeys(keys, f.keys, source)
 		}
@@ -251,12 +249,7 @@ recreate the pod. Resources that the flags do not name keep their values.
 			if len(r.Limits)+len(r.Requests) == 0 {
 				return problem.UsageError(errors.New("you must specify an update to requests or limits (in the form of --requests/--limits)"), "write --limits=cpu=500m,memory=256Mi")
 			}
-			return a.runChange(c, f, given, definitionChange{
-				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-					return redefined(r.Change(pod))
-				},
-				done: always("resource requirements updated"),
-			})
+			return a.runSet(c, f, given, "resource requirements updated", r.Change)
 		},
 	}
 	f.add(a, c)
@@ -346,39 +339,30 @@ the pod's definition in the file changes.`,
 			if len(changes) == 0 {
 				return problem.UsageError(fmt.Errorf("at least one %s update is required", m.what), "write KEY=VALUE after the pod, or KEY- to remove one")
 			}
-			return a.runChange(c, f, names, m.definitionChange(a, pairs, overwrite))
+			return a.runChange(c, f, names, m.none, run.ChangeInput{DefineOnly: true, Define: m.define(pairs, overwrite)})
 		},
 	}
-	f.pickFlags.add(c.Flags())
-	f.addOutput(a, c)
+	f.addBasic(a, c)
 	c.Flags().BoolVar(&list, "list", false, "print the "+m.what+"s")
 	c.Flags().BoolVar(&overwrite, "overwrite", false, "change the values of existing "+m.what+"s")
 	return c
 }
 
-// definitionChange returns the change of labels or annotations. If a key should be removed from a
-// pod that does not have it, definitionChange prints the key.
-func (m metadata) definitionChange(a *app, pairs change.Pairs, overwrite bool) definitionChange {
-	did := map[string]change.Difference{}
-	return definitionChange{
-		labelsOnly: true, none: m.none,
-		change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
-			key := pod.Namespace + "/" + pod.Name
-			changed, d, err := m.change(pod, pairs, overwrite)
-			if _, before := did[key]; !before && m.what == "label" && a.output == "" {
-				for _, missing := range d.Missing {
-					fmt.Fprintf(a.streams.Out, "label %q not found.\n", missing)
-				}
+// define returns the change of labels or annotations.
+func (m metadata) define(pairs change.Pairs, overwrite bool) run.Define {
+	return func(now run.Current) (next run.Redefinition, err error) {
+		changed, d, err := m.change(now.Pod, pairs, overwrite)
+		if err != nil {
+			return next, err
+		}
+		if d.Set || d.Removed {
+			next, err = run.Redefined(changed, m.done(d))
+		}
+		for _, missing := range d.Missing {
+			if m.what == "label" {
+				next.Notes = append(next.Notes, fmt.Sprintf("label %q not found.", missing))
 			}
-			if _, before := did[key]; err == nil && !d.Set && !d.Removed {
-				if !before {
-					did[key] = d
-				}
-				return nil, nil, nil
-			}
-			did[key] = d
-			return redefined(changed, err)
-		},
-		done: func(id identity.Pod) string { return m.done(did[id.String()]) },
+		}
+		return next, err
 	}
 }

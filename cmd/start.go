@@ -18,9 +18,9 @@ func newStart(a *app) *cobra.Command {
 containers that stop has killed, podrun recreates the pod, as 'podrun restart' does. A
 pod that had ended before it was stopped does not run again.`,
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Node, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, run.UndoTimeout, func(ctx context.Context, e *run.Node, t run.Targets) (run.Report, error) {
 				o.AllowKubelet = a.allowKubelet
-				return run.Start(ctx, e, pods, o)
+				return run.Start(ctx, e, run.StartInput{Targets: t, Options: o})
 			})
 		},
 	}

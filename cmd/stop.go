@@ -24,8 +24,8 @@ according to restartPolicy.`,
 				seconds := time.Duration(grace) * time.Second
 				o.Grace = &seconds
 			}
-			return a.onPods(c, pick, given, &o.Timeout, 0, func(ctx context.Context, e *run.Node, pods []run.Known) ([]run.Result, error) {
-				return run.Stop(ctx, e, pods, o), nil
+			return a.onPods(c, pick, given, 0, func(ctx context.Context, e *run.Node, t run.Targets) (run.Report, error) {
+				return run.Stop(ctx, e, run.StopInput{Targets: t, Options: o})
 			})
 		},
 	}

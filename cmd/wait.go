@@ -98,7 +98,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	if !c.Flags().Changed("for") && a.output == "" && !a.quiet {
 		fmt.Fprintln(a.streams.Err, "waiting for readiness; to wait for the end of the pod and its exit code, use 'podrun "+shellword.Join(append(slices.Clone(a.line.Typed), "--for=completed"))+"'")
 	}
-	report := run.WaitAll(ctx, engine, pods, o)
+	report := run.WaitAll(ctx, engine, run.KnownOf(pods), o)
 	if o.For != lifecycle.GoalCompleted {
 		return a.report(report)
 	}

@@ -40,7 +40,7 @@ func (a *application) refreshPods(ctx context.Context) error {
 	changed := map[string]bool{}
 	options := a.Options
 	options.DefineOnly = true
-	results, err := Change(ctx, a.node, pods, func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
+	results, err := ChangePods(ctx, a.node, pods, func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
 		if refreshable, err := isRefreshable(a.node, id); !refreshable || err != nil {
 			return nil, err
 		}

@@ -2,177 +2,195 @@ package run
 
 import (
 	"context"
-	"maps"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/manifest/input"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/reconcile"
 )
 
-// Redefine derives the new definition of a pod from its checkpoint. It returns the definition and the
-// objects to which the definition refers, or nil if nothing changes. The pod must keep its UID. Change
-// may call it several times.
-type Redefine func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error)
-
-// changeAttempts is the maximum number of times that Change tries to change a pod while other commands
-// are changing it.
-const changeAttempts = 5
-
-// Change applies changed definitions of pods on this host, as Apply does. It reads the definitions under
-// the pods' locks. If another command changes a pod before the new definition is in effect, Change reads the
-// new definition and changes it, so that the changes of both commands take effect. If redefine returns an
-// error for a pod, no pod is changed. The results are in the order of pods; the errors are those of Restart.
-//
-// Change replaces the replicas of a workload one after the other (rollOut), unless it only changes definitions.
-//
-// If Change must replace a pod, the pod keeps its UID. It also keeps its checkpoint until the new definition
-// is durable, because the checkpoint is the only copy of a definition.
-func Change(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
-	o.FromCheckpoint, o.Redefined = true, true
-	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if o.DefineOnly {
-		byName, err := changeAll(ctx, n, pods, redefine, o)
-		return inOrderOf(pods, byName), err
-	}
-	all, failed := map[string]Result{}, map[string]identity.Pod{}
-	rounds := rollOut(pods)
-	for i, round := range rounds {
-		var list []Known
-		for _, b := range round {
-			if by, is := failed[b.workload]; is {
-				for _, k := range b.pods {
-					all[k.ID.String()] = notRolledOut(k.ID, by)
-				}
-				continue
-			}
-			list = append(list, b.pods...)
-		}
-		option := o
-		if i < len(rounds)-1 && (o.Wait == "" || o.Wait == lifecycle.GoalStarted) {
-			option.Wait = lifecycle.GoalReady
-		}
-		byName, err := changeAll(ctx, n, list, redefine, option)
-		if err != nil && i == 0 {
-			return nil, err
-		}
-		for _, b := range round {
-			for _, k := range b.pods {
-				r, changed := byName[k.ID.String()]
-				if err != nil {
-					r, changed = Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}, true
-				}
-				if changed {
-					all[k.ID.String()] = r
-				}
-				if r.Err != nil && b.workload != "" {
-					failed[b.workload] = k.ID
-				}
-			}
-		}
-	}
-	return inOrderOf(pods, all), nil
+// ChangeInput is the input of Change.
+type ChangeInput struct {
+	Targets
+	// Define computes the new definitions, unless Decide is set.
+	Define Define
+	// Decide returns Define for the definition of the first pod. The targets must then be replicas of one workload.
+	// Change calls Decide again with the reason if the new definition is invalid, or if this host would refuse the pod.
+	// If Decide returns nil, Change changes nothing.
+	Decide func(ctx context.Context, current *corev1.Pod, rejected error) (Define, error)
+	// Files contain ConfigMaps and Secrets that the change adds to the pods (input.Read). Change reads them once.
+	Files    []string
+	Validate manifest.Validate // how to handle unknown and duplicate fields
+	// DefineOnly means that only labels and annotations change: no container starts.
+	DefineOnly   bool
+	Force        bool // recreate the pods even if the change is possible in place
+	AllowKubelet bool
+	// DryRun makes Change compute and validate the definitions without applying them. If Admit is also set, Change checks
+	// whether this host would admit the pods.
+	DryRun, Admit bool
 }
 
-// inOrderOf returns the results in the order of pods.
-func inOrderOf(pods []Known, byName map[string]Result) []Result {
-	if byName == nil {
-		return nil
-	}
-	results := make([]Result, len(pods))
-	for i, k := range pods {
-		results[i] = byName[k.ID.String()]
-	}
-	return results
-}
+// OutcomeDryChange is the outcome of a changed pod in a dry run of Change.
+const OutcomeDryChange Outcome = "would be changed (dry run)"
 
-// changeAll changes the pods at the same time. The keys of the results have the form namespace/name.
-func changeAll(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
-	byName, err := changeOnce(ctx, n, pods, redefine, o)
+// Change changes the definitions in the checkpoints of pods, and applies the results as Apply does. If the new
+// definition of one pod is invalid, or in a dry run refused, Change changes no pod, and the error contains the reasons.
+// Otherwise the report has one entry for each selected pod: Pod is the new definition, or the present one if it
+// remains, and Done describes the change. The errors of pods are in their entries.
+func Change(ctx context.Context, n *node.Node, in ChangeInput) (Report, error) {
+	d := &redefining{node: n, ChangeInput: in, newest: map[string]*corev1.Pod{}}
+	if err := d.read(ctx); err != nil || len(d.targets) == 0 {
+		return Report{}, err
+	}
+	if in.Decide != nil {
+		if err := d.decide(ctx); err != nil || d.Define == nil {
+			return Report{}, err
+		}
+	}
+	report, changed, objects, err := d.preview()
+	switch {
+	case err != nil:
+		return Report{}, err
+	case len(changed) == 0 || in.DryRun && !in.Admit:
+		return report, nil
+	case in.DryRun:
+		problems, err := d.refusals(ctx, objects)
+		n.SendWarnings(problems.Warnings())
+		return report, errors.Join(err, problem.Refuse(problem.Refused, problems))
+	}
+	in.working(changed)
+	results, err := ChangePods(ctx, n, changed, d.redefine, ApplyOptions{
+		AllowKubelet: in.AllowKubelet,
+		Force:        in.Force,
+		RestartedAt:  !in.DefineOnly,
+		DefineOnly:   in.DefineOnly,
+	})
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
-	for range changeAttempts - 1 {
-		var again []Known
-		for _, k := range pods {
-			if reconcile.IsSuperseded(byName[k.ID.String()].Err) {
-				again = append(again, k)
-			}
-		}
-		if len(again) == 0 {
-			break
-		}
-		retried, err := changeOnce(ctx, n, again, redefine, o)
-		for _, k := range again {
-			r := retried[k.ID.String()]
-			if err != nil {
-				r = Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
-			}
-			// Another command read the definition that this command had stored, and applied it together with its
-			// own change: report the pod as updated.
-			if r.Outcome == OutcomeUnchanged {
-				r.Outcome = OutcomeUpdated
-			}
-			byName[k.ID.String()] = r
-		}
-	}
-	return byName, nil
+	d.complete(report, results)
+	return report, nil
 }
 
-// changeOnce makes one attempt to change the pods. The keys of the results have the form
-// namespace/name. Each pod has its own copies of the objects to which it refers. If the copies of two pods
-// differ, changeOnce changes one pod after the other.
-func changeOnce(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
-	here, results, locks, err := lockExisting(ctx, n, pods)
-	defer locks.Release()
+// read selects the pods, and reads the files.
+func (d *redefining) read(ctx context.Context) (err error) {
+	d.targets, err = d.Find(ctx, d.node)
+	if err != nil || len(d.targets) == 0 {
+		return err
+	}
+	if len(d.Files) > 0 {
+		if d.files, err = input.Read(ctx, d.Files, input.ReadOptions{}); err != nil {
+			return err
+		}
+	}
+	d.node.SendWarnings(manifest.SetGates(d.node.Settings.FeatureGates))
+	d.first = map[string]string{}
+	for _, replicas := range Replicas(d.targets) {
+		for _, t := range replicas[1:] {
+			d.first[t.ID.String()] = replicas[0].ID.String()
+		}
+	}
+	return nil
+}
+
+// decide calls Decide until the new definition of the first pod is valid and this host would run the pod.
+func (d *redefining) decide(ctx context.Context) error {
+	if len(Replicas(d.targets)) > 1 {
+		return problem.UsageError(fmt.Errorf("%d pods are selected", len(d.targets)), "edit one pod at a time, or use 'podrun patch' for several")
+	}
+	id := d.targets[0].ID
+	c, err := d.stored(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := &manifest.Objects{}
-	var later []Known
-	for _, k := range here {
-		c, err := checkpoint(n, k.ID)
-		if err != nil {
-			return nil, err
+	var rejected error
+	for {
+		d.Define, err = d.Decide(ctx, manifest.Editable(c.Pod), rejected)
+		if err != nil || d.Define == nil {
+			return err
 		}
-		changed, err := redefine(k.ID, c)
-		if err != nil {
-			return nil, err
+		next, err := d.compute(id, c)
+		rejected = problem.In("pod/"+id.Name, err)
+		if next.objects != nil {
+			problems, err := d.refusals(ctx, next.objects)
+			rejected = errors.Join(err, problem.Refuse(problem.Refused, problems))
 		}
-		if changed == nil {
-			results = append(results, Result{ID: k.ID, Outcome: OutcomeUnchanged})
-			continue
+		if rejected == nil || ctx.Err() != nil {
+			return rejected
 		}
-		if !all.Agrees(changed) {
-			locks[k.ID.String()].Release()
-			later = append(later, k)
-			continue
-		}
-		all.Add(changed)
 	}
-	if len(all.Pods) > 0 {
-		applied, err := applyLocked(ctx, n, all, locks, o)
-		if err != nil {
-			return nil, err
+}
+
+// preview computes the new definitions without locks. The objects are those of the changed pods.
+func (d *redefining) preview() (report Report, changed []Known, objects *manifest.Objects, err error) {
+	objects = &manifest.Objects{}
+	d.before = map[string]*Current{}
+	for _, t := range d.targets {
+		c, failed := d.stored(t.ID)
+		if failed == nil {
+			d.before[t.ID.String()] = d.current(t.ID, c)
+			var next redefined
+			next, failed = d.compute(t.ID, c)
+			report.Entries = append(report.Entries, d.entry(t, next))
+			d.node.SendWarnings(next.warnings)
+			if next.objects != nil {
+				changed = append(changed, t.Known)
+				objects.Add(next.objects)
+			}
 		}
-		results = append(results, applied...)
+		err = errors.Join(err, problem.In("pod/"+t.ID.Name, failed))
 	}
+	return report, changed, objects, err
+}
+
+// entry returns the entry of a pod before its change is applied.
+func (d *redefining) entry(t Target, next redefined) Entry {
+	e := Entry{Kind: kindPod, Ref: t.Ref, Result: Result{ID: t.ID, Outcome: OutcomeUnchanged}, Notes: next.Notes}
+	switch {
+	case next.objects != nil:
+		e.Outcome, e.Pod, e.Done = OutcomeDryChange, next.objects.Pods[0].Object, next.Done
+	case t.Pod != nil:
+		e.Pod = manifest.Editable(t.Pod)
+	}
+	return e
+}
+
+// complete fills in the results of the changed pods.
+func (d *redefining) complete(report Report, results []Result) {
 	byName := map[string]Result{}
 	for _, r := range results {
 		byName[r.ID.String()] = r
 	}
-	if len(later) == 0 {
-		return byName, nil
-	}
-	changed, err := changeOnce(ctx, n, later, redefine, o)
-	for _, k := range later {
-		if err != nil {
-			changed = map[string]Result{k.ID.String(): {ID: k.ID, Outcome: OutcomeFailed, Err: err}}
+	for i, e := range report.Entries {
+		if r, changed := byName[e.ID.String()]; changed {
+			report.Entries[i].Result = r
+			report.Entries[i].Pod = d.newest[e.ID.String()]
 		}
-		maps.Copy(byName, changed)
 	}
-	return byName, nil
+}
+
+// refusals returns the reasons for which this host would refuse changed pods, and warnings.
+func (d *redefining) refusals(ctx context.Context, objects *manifest.Objects) (problem.List, error) {
+	_, problems, err := d.node.Prepare(ctx, objects, PrepareOptions{
+		AllowKubelet: d.AllowKubelet,
+		Force:        d.Force,
+		RestartedAt:  !d.DefineOnly,
+		KeepEnded:    d.DefineOnly,
+	})
+	return problems, err
+}
+
+// stored reads the checkpoint of a pod.
+func (d *redefining) stored(id identity.Pod) (*manifest.Checkpoint, error) {
+	c, err := lookup.StoredCheckpoint(d.node, id)
+	if c == nil && err == nil {
+		err = problem.In("pod/"+id.Name, errors.New("its checkpoint was not found"))
+	}
+	return c, err
 }

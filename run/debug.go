@@ -67,7 +67,7 @@ func Debug(ctx context.Context, n *node.Node, t DebugTarget, o DebugOptions) (ta
 	if err := t.check(&o.Container); err != nil {
 		return access.Target{}, false, err
 	}
-	results, err := applyStored(ctx, n, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
+	results, err := StartPods(ctx, n, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
 		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
 	if err == nil {
 		err = results[0].Err

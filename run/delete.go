@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
@@ -232,11 +231,6 @@ func idsOf(pods []Known) (out []identity.Pod) {
 		out = append(out, k.ID)
 	}
 	return out
-}
-
-// NotFound returns the error for a named pod that is not on this host.
-func NotFound(name string) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
 }
 
 // selectsService reports whether Delete also deletes a Service: if one of the files defines it or, with --all or

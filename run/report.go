@@ -31,6 +31,12 @@ type Entry struct {
 	Kind string // of the object, as in its manifest: Pod, Service, CronJob, Deployment
 	reconcile.Result
 	Pod *corev1.Pod // the pod's definition, or nil if the operation did not know it
+	// Ref is the object by which the user selected an existing pod: the pod, or a workload that defines it. It is empty
+	// for other entries.
+	Ref lookup.Ref
+	// Done and Notes are those of the Redefinition by which Change has changed the pod.
+	Done  string
+	Notes []string
 	// Unrequested means that the input does not contain the object: the operation removed a surplus
 	// replica, or a pod that --prune selects.
 	Unrequested bool

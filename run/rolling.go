@@ -71,9 +71,9 @@ func inOrder(pods []Known) []Known {
 	return out
 }
 
-// notRolledOut returns the result of a replica that is not changed, because another one has failed.
-func notRolledOut(id, failed identity.Pod) Result {
-	return Result{ID: id, Outcome: OutcomeFailed, Err: &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
+// notRolledOut returns the error for a replica that is not changed, because another one has failed.
+func notRolledOut(id, failed identity.Pod) error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
 		Err:  fmt.Errorf("was not changed, because pod %s has failed to become ready", failed),
-		Hint: "correct the definition and run the command again, or run 'podrun rollout undo " + failed.Name + " -n " + failed.Namespace + "'"}}
+		Hint: "correct the definition and run the command again, or run 'podrun rollout undo " + failed.Name + " -n " + failed.Namespace + "'"}
 }

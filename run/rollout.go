@@ -3,10 +3,13 @@ package run
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/change"
+	"github.com/podrun/podrun/manifest/generate"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
@@ -24,27 +27,48 @@ func History(n *node.Node, id identity.Pod) ([]Revision, error) {
 	return store.Revisions(n.Layout(), id, *c)
 }
 
-// RollbackTarget returns the revision with the given number; the number 0 means the previous revision.
-// It also returns the objects to which the revisions refer, newest content first: a rollback restores
-// the last content of an object to which the current definition does not refer. RollbackTarget returns
-// nil if the revision is the current one.
-func RollbackTarget(n *node.Node, id identity.Pod, number int64) (*Revision, *manifest.Objects, error) {
-	revisions, err := History(n, id)
+// Undo returns the Define that restores the definition with the given number in a pod's history; the number 0 means
+// the previous one. It also restores the last content of the objects to which the present definition does not refer.
+// The other replicas of a workload return to the revision of the first one, because a replica that was added later
+// has fewer revisions.
+func Undo(number int64) Define {
+	return func(c Current) (Redefinition, error) {
+		if c.First == nil {
+			return restored(c, number)
+		}
+		next, err := restored(*c.First, number)
+		if err != nil || next.Manifest == nil {
+			return next, err
+		}
+		before, err := generate.Manifest(c.First.Pod)
+		if err != nil {
+			return next, err
+		}
+		patch, err := change.Edited(before, next.Manifest)
+		if err != nil {
+			return next, err
+		}
+		next.Manifest, err = change.PatchPod(c.Pod, change.Strategic, patch)
+		return next, err
+	}
+}
+
+// restored returns an earlier definition of a pod, or the zero value if it is the present one.
+func restored(c Current, number int64) (Redefinition, error) {
+	revisions, err := c.History()
 	if err != nil {
-		return nil, nil, err
+		return Redefinition{}, err
 	}
 	to, err := FindRevision(revisions, number)
-	if err != nil {
-		return nil, nil, err
+	if err != nil || to.Number == revisions[len(revisions)-1].Number {
+		return Redefinition{}, err
 	}
-	if to.Number == revisions[len(revisions)-1].Number {
-		return nil, nil, nil
+	next, err := Redefined(manifest.Editable(to.Made.Pod), "rolled back")
+	next.Referred = &manifest.Objects{}
+	for _, r := range slices.Backward(revisions) {
+		next.Referred.Add(r.Made.Objects())
 	}
-	referred := &manifest.Objects{}
-	for i := len(revisions) - 1; i >= 0; i-- {
-		referred.Add(revisions[i].Made.Objects())
-	}
-	return &to, referred, nil
+	return next, err
 }
 
 // FindRevision returns the revision with the given number; the number 0 means the previous

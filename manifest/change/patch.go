@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/podrun/podrun/manifest/generate"
 )
 
 // PatchType is the type of a patch, a value of kubectl patch --type.
@@ -44,6 +46,15 @@ func Patch(definition []byte, kind PatchType, patch []byte) ([]byte, error) {
 		return strategicpatch.StrategicMergePatch(definition, patch, corev1.Pod{})
 	}
 	return nil, fmt.Errorf("--type must be one of json, merge, strategic, not %q", string(kind))
+}
+
+// PatchPod applies a patch to the definition of a pod. It returns the result as JSON.
+func PatchPod(pod *corev1.Pod, kind PatchType, patch []byte) ([]byte, error) {
+	definition, err := generate.Manifest(pod)
+	if err != nil {
+		return nil, err
+	}
+	return Patch(definition, kind, patch)
 }
 
 // applyJSON applies a JSON patch (RFC 6902).

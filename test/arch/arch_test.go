@@ -186,7 +186,7 @@ var directories = []directory{
 	{"imagepull", []string{"cri", "internal/..."}, nil, "images: pulls, credentials, archives"},
 	{"service", nil, nil, "Services on one host: virtual IPs, endpoints, names, the table of rules"},
 	{"embedded", []string{"cri", "internal/..."}, nil, "the runtime that podrun-bundle contains; knows no pods"},
-	{"run", []string{"admission", "cgroup", "container/...", "cri", "dns", "embedded/...", "host/...", "imagepull/...", "internal/...", "manifest", "manifest/input", "sandbox/...", "service", "volume"},
+	{"run", []string{"admission", "cgroup", "container/...", "cri", "dns", "embedded/...", "host/...", "imagepull/...", "internal/...", "manifest/...", "sandbox/...", "service", "volume"},
 		[]string{"run/lifecycle", "run/store", "run/prepare", "run/observe", "run/node", "run/pod", "run/lease", "run/stop", "run/start", "run/reconcile", "run/lookup", "run/imagestore", "run/ownruntime", "run/access", "run/servicesync", "run"}, "the engine, where the nouns of a pod meet"},
 	{"serve", []string{"admission", "cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "manifest/input", "run/...", "volume"}, nil, "supervision: what stays"},
 	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/access", "run/imagestore", "run/lifecycle", "run/lookup", "run/ownruntime", "run/prepare", "run/servicesync", "serve", "serve/cluster", "serve/systemd"}, []string{"cmd/exit", "cmd/view", "cmd/apikind", "cmd/grammar", "cmd/config", "cmd", "cmd/podrun-node"}, "flags to one call of run or serve, and its result to text"},

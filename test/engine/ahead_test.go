@@ -361,7 +361,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 		want string // the expected state of j afterwards
 	}{
 		"stop": {func(r *rig) {
-			r.noError(run.Stop(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}))
+			r.noError(run.StopPods(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}))
 			if got := r.restartsOf("j"); got != "waiting 0" {
 				r.t.Errorf("j of the stopped pod: %s", got)
 			}

@@ -193,7 +193,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			}
 			r.mustApply(pod, again)
 			r.mustApply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-			r.noError(run.Stop(t.Context(), r.engine(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}))
+			r.noError(run.StopPods(t.Context(), r.engine(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}))
 			r.mustDelete()
 		})
 	}

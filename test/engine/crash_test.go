@@ -69,7 +69,7 @@ func (j childJob) do(t *testing.T, e *run.Node) error {
 		return err
 	}
 	if j.Stop {
-		return run.Stop(t.Context(), e, known, run.DeleteOptions{})[0].Err
+		return run.StopPods(t.Context(), e, known, run.DeleteOptions{})[0].Err
 	}
 	results, err := run.DeletePods(t.Context(), e, known, run.DeleteOptions{})
 	if err != nil {

@@ -103,10 +103,10 @@ func (r *rig) must(_ any, err error) {
 
 func (r *rig) stopAndStart() {
 	r.t.Helper()
-	for _, result := range run.Stop(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}) {
+	for _, result := range run.StopPods(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}) {
 		r.must(nil, result.Err)
 	}
-	results, err := run.Start(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{AllowKubelet: true})
+	results, err := run.StartPods(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{AllowKubelet: true})
 	r.must(nil, err)
 	for _, result := range results {
 		r.must(nil, result.Err)

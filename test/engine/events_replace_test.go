@@ -48,7 +48,7 @@ func TestEventsOfAReplacedPod(t *testing.T) {
 	}{
 		"apply --force": {func(r *rig) ([]run.Result, error) { return force(r, one) }, true},
 		"restart": {func(r *rig) ([]run.Result, error) {
-			return run.Restart(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			return restartPods(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		}, true},
 		"replaced": {func(r *rig) ([]run.Result, error) {
 			return []run.Result{r.apply(podText("web", "Always", "hostname: other", "containers: [{name: app, image: registry.example/app:1}]"))}, nil

@@ -171,7 +171,7 @@ func TestServeKeepsVolumeOfManifest(t *testing.T) {
 		if got := s.got("web").Spec.Containers[0].Image; got != "registry.example/app:1" {
 			t.Errorf("the pod has the image %s", got)
 		}
-		if results, err := run.Restart(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err == nil && results[0].Err == nil {
+		if results, err := restartPods(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err == nil && results[0].Err == nil {
 			t.Errorf("restart: %+v", results)
 		}
 		s.same(again)

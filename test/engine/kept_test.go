@@ -132,7 +132,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 		if n := len(r.rt.Containers()); n != 0 {
 			t.Errorf("%d containers were started of a pod that had ended", n)
 		}
-		if results, err := run.Restart(t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Err != nil {
+		if results, err := restartPods(t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Err != nil {
 			t.Errorf("restart: %v, %v", results, err)
 		}
 		if n := len(r.rt.Containers()); n != 1 {
@@ -217,7 +217,7 @@ func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 			}
 			return strings.Join(out, ", ")
 		}
-		stopped := run.Stop(t.Context(), r.engine(), r.known(), run.DeleteOptions{})[0]
+		stopped := run.StopPods(t.Context(), r.engine(), r.known(), run.DeleteOptions{})[0]
 		for from, status := range map[string]corev1.PodStatus{"stop": stopped.Status, "get": r.shown().Status} {
 			if stopped.Err != nil || exits(status) != want || status.Phase != corev1.PodFailed {
 				t.Errorf("%s: %v, %s, exits %q; want %q", from, stopped.Err, status.Phase, exits(status), want)

@@ -25,7 +25,7 @@ var endCommands = map[string]func(r *rig) error{
 		return errorOf(results, err)
 	},
 	"was stopped by process": func(r *rig) error {
-		return errorOf(run.Stop(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}), nil)
+		return errorOf(run.StopPods(r.t.Context(), r.engine(), r.known(), run.DeleteOptions{}), nil)
 	},
 }
 

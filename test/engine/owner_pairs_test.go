@@ -91,7 +91,7 @@ func pairCommands(policy string) []pairCommand {
 			return results[0], nil
 		})},
 		{"stop", true, pairStopped, onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
-			return run.Stop(ctx, e, known, run.DeleteOptions{})[0], nil
+			return run.StopPods(ctx, e, known, run.DeleteOptions{})[0], nil
 		})},
 		{"wait", true, "", onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
 			return run.Wait(ctx, e, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil

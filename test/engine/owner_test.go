@@ -279,7 +279,7 @@ func TestGenerations(t *testing.T) {
 		r.mustApply(strings.Replace(one("Always"), "name: app", "args: [x], name: app", 1), run.OutcomeReplaced)
 		look("replace")
 		known := r.known()
-		if stopped := run.Stop(t.Context(), r.engine(), known, run.DeleteOptions{}); stopped[0].Err != nil {
+		if stopped := run.StopPods(t.Context(), r.engine(), known, run.DeleteOptions{}); stopped[0].Err != nil {
 			t.Fatal(stopped[0].Err)
 		}
 		look("stop")
@@ -299,10 +299,10 @@ func TestRestartOfAChangedPod(t *testing.T) {
 	}
 	for name, again := range map[string]func(context.Context, *run.Node, []run.Known, run.ApplyOptions) ([]run.Result, error){
 		"restart": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
-			return run.Restart(ctx, e, pods, o)
+			return restartPods(ctx, e, pods, o)
 		},
 		"start": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
-			return run.Start(ctx, e, pods, o)
+			return run.StartPods(ctx, e, pods, o)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 		known := r.known()
 		before, _ := r.rt.Container("app")
 		r.delete(run.DeleteOptions{}, "gone")
-		results, err := run.Restart(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := restartPods(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil || len(results) != 2 || results[0].Err != nil {
 			t.Fatal(err, results)
 		}
@@ -376,10 +376,10 @@ func TestRestartOfADeletedPod(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(context.Context, *run.Node, []run.Known, run.ApplyOptions) ([]run.Result, error){
 		"restart": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
-			return run.Restart(ctx, e, pods, o)
+			return restartPods(ctx, e, pods, o)
 		},
 		"start": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
-			return run.Start(ctx, e, pods, o)
+			return run.StartPods(ctx, e, pods, o)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -414,10 +414,10 @@ func TestRestartThatFails(t *testing.T) {
 	t.Parallel()
 	again := map[string]func(context.Context, *run.Node, []run.Known, run.ApplyOptions) ([]run.Result, error){
 		"restart": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
-			return run.Restart(ctx, e, pods, o)
+			return restartPods(ctx, e, pods, o)
 		},
 		"start": func(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
-			return run.Start(ctx, e, pods, o)
+			return run.StartPods(ctx, e, pods, o)
 		},
 	}
 	faults := map[string]critest.Fault{
@@ -432,7 +432,7 @@ func TestRestartThatFails(t *testing.T) {
 					r.mustApply(one("Always"), run.OutcomeCreated)
 					known := r.known()
 					if name == "start" {
-						if stopped := run.Stop(t.Context(), r.engine(), known, run.DeleteOptions{}); stopped[0].Err != nil {
+						if stopped := run.StopPods(t.Context(), r.engine(), known, run.DeleteOptions{}); stopped[0].Err != nil {
 							t.Fatal(stopped[0].Err)
 						}
 					}

@@ -219,7 +219,7 @@ func TestInterruptedRecreation(t *testing.T) {
 				r := newRig(t)
 				r.mustApply(one("Never"), run.OutcomeCreated)
 				restore := r.rt.Fault(method, critest.Fault{When: when})
-				results, err := run.Restart(t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: 5 * time.Second, AllowKubelet: true})
+				results, err := restartPods(t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: 5 * time.Second, AllowKubelet: true})
 				if err != nil || len(results) != 1 || results[0].Err == nil {
 					t.Fatalf("%+v, %v", results, err)
 				}

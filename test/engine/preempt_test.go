@@ -129,7 +129,7 @@ func TestPriority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		results, err := run.Restart(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		results, err := restartPods(t.Context(), r.engine(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 		if err != nil || results[0].Err != nil {
 			t.Error(results, err)
 		}

@@ -22,7 +22,7 @@ var drainChanges = map[string]func(s *serving){
 	"serve restart": func(s *serving) { s.restart() },
 	"delete":        func(s *serving) { s.delete(run.DeleteOptions{Timeout: testTimeout}, "web") },
 	"stop": func(s *serving) {
-		run.Stop(s.t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{Timeout: testTimeout})
+		run.StopPods(s.t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{Timeout: testTimeout})
 	},
 	"apply": func(s *serving) {
 		_, _ = s.applyAll(s.t.Context(), drainPod("v3")) // another change of the pair may have ended the pod

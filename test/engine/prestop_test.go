@@ -56,7 +56,7 @@ func drainCommands() map[string]struct {
 	}
 	halt := func(grace *time.Duration) func(context.Context, *rig) error {
 		return onKnown(func(ctx context.Context, e *run.Node, known []run.Known) (run.Result, error) {
-			return run.Stop(ctx, e, known, run.DeleteOptions{Grace: grace})[0], nil
+			return run.StopPods(ctx, e, known, run.DeleteOptions{Grace: grace})[0], nil
 		})
 	}
 	short, long := 6*time.Second, 2*time.Minute

@@ -407,3 +407,9 @@ func resultsOf(r run.Report) (out []run.Result) {
 	}
 	return out
 }
+
+// restartPods recreates pods.
+func restartPods(ctx context.Context, e *run.Node, pods []run.Known, o run.ApplyOptions) ([]run.Result, error) {
+	o.Force = true
+	return run.StartPods(ctx, e, pods, o)
+}

@@ -105,7 +105,7 @@ func TestRollingChange(t *testing.T) {
 					t.Fatalf("%d pods run", len(names))
 				}
 				r.rt.ForgetCalls()
-				results, err := run.Change(t.Context(), r.engine(), r.known(), setEnv, run.ApplyOptions{AllowKubelet: true})
+				results, err := run.ChangePods(t.Context(), r.engine(), r.known(), setEnv, run.ApplyOptions{AllowKubelet: true})
 				if err := errorOf(results, err); err != nil {
 					t.Fatal(err)
 				}
@@ -134,7 +134,7 @@ func TestRollingChangeThatFails(t *testing.T) {
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
 		r.apply(replicatedText("Deployment", "", 3))
 		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
-		results, err := run.Change(t.Context(), r.engine(), r.known(), setEnv, run.ApplyOptions{AllowKubelet: true, Timeout: time.Minute})
+		results, err := run.ChangePods(t.Context(), r.engine(), r.known(), setEnv, run.ApplyOptions{AllowKubelet: true, Timeout: time.Minute})
 		if err != nil || len(results) != 3 {
 			t.Fatalf("%v, %v", results, err)
 		}

@@ -78,7 +78,7 @@ func TestUpgradeRootDirInUID(t *testing.T) {
 	}
 	pods := r.known()
 	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
-	if results, err := run.Start(t.Context(), r.engine(), pods, options); err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID.UID != old {
+	if results, err := run.StartPods(t.Context(), r.engine(), pods, options); err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID.UID != old {
 		t.Errorf("start: %+v, %v", results, err)
 	}
 	wantChanges(t, r.rt)

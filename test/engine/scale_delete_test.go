@@ -98,7 +98,7 @@ func TestScaleSuperseded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		changed, err := run.Change(t.Context(), e, replica, func(_ identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
+		changed, err := run.ChangePods(t.Context(), e, replica, func(_ identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
 			pod := c.Pod.DeepCopy()
 			pod.Spec.Hostname = "other"
 			return &manifest.Objects{Pods: []manifest.Pod{{Object: pod, Definition: c.Definition}}}, nil

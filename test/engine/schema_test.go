@@ -128,7 +128,7 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results := run.Stop(t.Context(), r.engine(), pods, run.DeleteOptions{}); results[0].Err != nil {
+	if results := run.StopPods(t.Context(), r.engine(), pods, run.DeleteOptions{}); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
 	mark := r.layout().StoppedMark(first.ID.UID)
@@ -212,9 +212,11 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 		"apply": func() ([]run.Result, error) {
 			return run.ApplyPods(t.Context(), r.engine(), load(t, withHook), options)
 		},
-		"start":   func() ([]run.Result, error) { return run.Start(t.Context(), r.engine(), pods, options) },
-		"restart": func() ([]run.Result, error) { return run.Restart(t.Context(), r.engine(), pods, options) },
-		"stop":    func() ([]run.Result, error) { return run.Stop(t.Context(), r.engine(), pods, run.DeleteOptions{}), nil },
+		"start":   func() ([]run.Result, error) { return run.StartPods(t.Context(), r.engine(), pods, options) },
+		"restart": func() ([]run.Result, error) { return restartPods(t.Context(), r.engine(), pods, options) },
+		"stop": func() ([]run.Result, error) {
+			return run.StopPods(t.Context(), r.engine(), pods, run.DeleteOptions{}), nil
+		},
 		"wait": func() ([]run.Result, error) {
 			return resultsOf(run.WaitAll(t.Context(), r.engine(), pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
 		},

@@ -24,7 +24,7 @@ func TestServeStop(t *testing.T) {
 		s.files.write(file("db"), servedPod("db"))
 		time.Sleep(time.Minute)
 		db := s.running("db")
-		s.noError(run.Stop(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
+		s.noError(run.StopPods(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
 		time.Sleep(10 * time.Minute)
 		s.wantStarts("web", 1)
 		s.restart()
@@ -35,7 +35,7 @@ func TestServeStop(t *testing.T) {
 		if sum := s.super.Summary().String(); sum != "2 pods: 1 supervised, 1 stopped" {
 			t.Error(sum)
 		}
-		s.noError(run.Start(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+		s.noError(run.StartPods(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 		time.Sleep(time.Minute)
 		// After that start, the pod must have the new definition.
 		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
@@ -43,7 +43,7 @@ func TestServeStop(t *testing.T) {
 		}
 		s.same(db)
 		// If the file of a stopped pod is removed, serve must delete the pod.
-		s.noError(run.Stop(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
+		s.noError(run.StopPods(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
 		s.files.remove(file("web"))
 		time.Sleep(commandsAfter)
 		s.absent("web")
@@ -137,7 +137,7 @@ func TestServeRestartInterrupted(t *testing.T) {
 				s.rt.Fault(fault.method, fault.Fault)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				results, err := run.Restart(ctx, s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true})
+				results, err := restartPods(ctx, s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true})
 				if err == nil && results[0].Err == nil {
 					t.Fatal("it was not interrupted")
 				}
@@ -156,7 +156,7 @@ func TestServeRestartCommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
-		s.noError(run.Restart(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+		s.noError(restartPods(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 2)
 		s.running("web")
@@ -165,7 +165,7 @@ func TestServeRestartCommand(t *testing.T) {
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]"))
 		time.Sleep(10 * time.Minute)
 		s.wantStarts("job", 1)
-		s.noError(run.Restart(t.Context(), s.engine(), s.pod("job"), run.ApplyOptions{AllowKubelet: true}))
+		s.noError(restartPods(t.Context(), s.engine(), s.pod("job"), run.ApplyOptions{AllowKubelet: true}))
 		time.Sleep(time.Hour)
 		s.wantStarts("job", 2)
 	})
@@ -292,7 +292,7 @@ func TestServeRestartAfterForce(t *testing.T) {
 		s.wantStarts("web", 2)
 		for range 3 {
 			s.rt.ForgetCalls()
-			s.noError(run.Restart(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+			s.noError(restartPods(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 			time.Sleep(10 * time.Minute)
 			s.wantStarts("web", 1)
 		}
@@ -308,7 +308,7 @@ func TestServeDeleteAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		for i := range 12 {
 			if i%3 == 0 {
-				s.noError(run.Restart(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+				s.noError(restartPods(t.Context(), s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 			} else {
 				s.noError(s.delete(run.DeleteOptions{}, "web"))
 			}

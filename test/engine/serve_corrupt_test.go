@@ -174,7 +174,7 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
-		s.noError(run.Stop(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
+		s.noError(run.StopPods(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
 		s.spoilWeb("empty")
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 1)

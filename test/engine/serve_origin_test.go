@@ -102,10 +102,10 @@ func TestServeDeletesItsPods(t *testing.T) {
 	t.Parallel()
 	options := run.ApplyOptions{AllowKubelet: true}
 	for name, do := range map[string]func(t *testing.T, s *serving){
-		"restart": func(t *testing.T, s *serving) { s.noError(run.Restart(t.Context(), s.engine(), s.pod("web"), options)) },
+		"restart": func(t *testing.T, s *serving) { s.noError(restartPods(t.Context(), s.engine(), s.pod("web"), options)) },
 		"stop and start": func(t *testing.T, s *serving) {
-			s.noError(run.Stop(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
-			s.noError(run.Start(t.Context(), s.engine(), s.pod("web"), options))
+			s.noError(run.StopPods(t.Context(), s.engine(), s.pod("web"), run.DeleteOptions{}))
+			s.noError(run.StartPods(t.Context(), s.engine(), s.pod("web"), options))
 		},
 		"delete": func(t *testing.T, s *serving) {
 			s.noError(s.delete(run.DeleteOptions{}, "web"))

@@ -24,13 +24,13 @@ var besideServe = map[string]func(ctx context.Context, s *serving) ([]run.Result
 	"apply v1": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v1")) },
 	"apply v2": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v2")) },
 	"restart": func(ctx context.Context, s *serving) ([]run.Result, error) {
-		return run.Restart(ctx, s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout})
+		return restartPods(ctx, s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout})
 	},
 	"stop": func(ctx context.Context, s *serving) ([]run.Result, error) {
-		return run.Stop(ctx, s.engine(), s.pod("web"), run.DeleteOptions{Timeout: testTimeout}), nil
+		return run.StopPods(ctx, s.engine(), s.pod("web"), run.DeleteOptions{Timeout: testTimeout}), nil
 	},
 	"start": func(ctx context.Context, s *serving) ([]run.Result, error) {
-		return run.Start(ctx, s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout})
+		return run.StartPods(ctx, s.engine(), s.pod("web"), run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout})
 	},
 	"delete": func(ctx context.Context, s *serving) ([]run.Result, error) {
 		return s.delete(run.DeleteOptions{Timeout: testTimeout}, "web"), nil

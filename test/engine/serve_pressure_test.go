@@ -366,7 +366,7 @@ func TestServeRemovesImages(t *testing.T) {
 		})
 		s.mustApply(podText("kept", "Always", "containers: [{name: kept, image: registry.example/db:2}]"), run.OutcomeCreated)
 		known := s.pod("kept")
-		s.noError(run.Stop(t.Context(), s.engine(), known, run.DeleteOptions{}))
+		s.noError(run.StopPods(t.Context(), s.engine(), known, run.DeleteOptions{}))
 		count := 15
 		if ring.Is(3) {
 			count = 24 * 6
@@ -436,7 +436,7 @@ func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		s.absent("db")
 		s.wantEvicted("db", "memory")
-		s.noError(run.Restart(t.Context(), s.engine(), s.pod("db"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}))
+		s.noError(restartPods(t.Context(), s.engine(), s.pod("db"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}))
 		s.running("db")
 	})
 }

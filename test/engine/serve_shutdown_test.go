@@ -210,7 +210,7 @@ func TestServeAfterReboot(t *testing.T) {
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 0, "Never"), ranked("app", 0, "Always"))
 		s.mustApply(podText("db", "Always", "containers: [{name: db, image: registry.example/app:1}]"), run.OutcomeCreated)
 		time.Sleep(10 * time.Second)
-		s.noError(run.Stop(t.Context(), s.engine(), s.pod("app"), run.DeleteOptions{}))
+		s.noError(run.StopPods(t.Context(), s.engine(), s.pod("app"), run.DeleteOptions{}))
 		time.Sleep(10 * time.Second)
 		s.host.prepare(true)
 		time.Sleep(time.Minute)

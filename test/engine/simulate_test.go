@@ -235,13 +235,13 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 		return "sick"
 	case n < 60 && !p.stopped:
 		s.model.change(sl.name, "stop", nil)
-		s.noError(run.Stop(s.t.Context(), s.engine(), s.pod(sl.name), run.DeleteOptions{}))
+		s.noError(run.StopPods(s.t.Context(), s.engine(), s.pod(sl.name), run.DeleteOptions{}))
 		s.model.change(sl.name, "stopped", func(p *modelPod) { p.stopped = true; p.forget() })
 		return "stop"
 	case n < 80 && p.stopped:
 		s.model.change(sl.name, "start", func(p *modelPod) { p.stopped = false })
 		s.command(func() ([]run.Result, error) {
-			return run.Start(s.t.Context(), s.engine(), s.pod(sl.name), run.ApplyOptions{AllowKubelet: true, Timeout: 10 * time.Minute})
+			return run.StartPods(s.t.Context(), s.engine(), s.pod(sl.name), run.ApplyOptions{AllowKubelet: true, Timeout: 10 * time.Minute})
 		})
 		return "start"
 	case n < 84 && byFile && !sl.broken && !p.stopped:
@@ -253,7 +253,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 	case n < 90 && !p.stopped:
 		s.model.change(sl.name, "restart command", nil)
 		s.command(func() ([]run.Result, error) {
-			return run.Restart(s.t.Context(), s.engine(), s.pod(sl.name), run.ApplyOptions{AllowKubelet: true, Timeout: 10 * time.Minute})
+			return restartPods(s.t.Context(), s.engine(), s.pod(sl.name), run.ApplyOptions{AllowKubelet: true, Timeout: 10 * time.Minute})
 		})
 		return "restart"
 	case n < 95 && !p.stopped:

@@ -96,7 +96,7 @@ func TestReplacedPodIsTerminating(t *testing.T) {
 	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
 	for name, again := range map[string]func(r *rig) run.Result{
 		"restart": func(r *rig) run.Result {
-			results, err := run.Restart(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			results, err := restartPods(r.t.Context(), r.engine(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 			if err != nil {
 				return run.Result{Err: err}
 			}

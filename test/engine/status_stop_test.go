@@ -27,7 +27,7 @@ func TestStopDuringInit(t *testing.T) {
 				if phase := r.shown().Status.Phase; phase != corev1.PodPending {
 					t.Errorf("before: phase %s", phase)
 				}
-				stopped := run.Stop(t.Context(), r.engine(), r.known(), run.DeleteOptions{})[0]
+				stopped := run.StopPods(t.Context(), r.engine(), r.known(), run.DeleteOptions{})[0]
 				if stopped.Err != nil || stopped.Status.Phase != corev1.PodFailed {
 					t.Errorf("stop: %v, phase %s", stopped.Err, stopped.Status.Phase)
 				}

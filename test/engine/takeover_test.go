@@ -254,7 +254,7 @@ func TestStopOvertakenByDelete(t *testing.T) {
 		r.mustApply(slowEnd, run.OutcomeCreated)
 		known := r.known()
 		done := make(chan run.Result, 1)
-		go func() { done <- run.Stop(t.Context(), r.engine(), known, run.DeleteOptions{})[0] }()
+		go func() { done <- run.StopPods(t.Context(), r.engine(), known, run.DeleteOptions{})[0] }()
 		time.Sleep(10 * time.Second)
 		grace := time.Second
 		r.delete(run.DeleteOptions{Grace: &grace})

@@ -128,7 +128,7 @@ func TestUpgradeNewDefault(t *testing.T) {
 			}
 			for name, do := range map[string]func(*run.Node, []run.Known) ([]run.Result, error){
 				"start": func(e *run.Node, pods []run.Known) ([]run.Result, error) {
-					return run.Start(t.Context(), e, pods, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					return run.StartPods(t.Context(), e, pods, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 				},
 				"wait": func(e *run.Node, pods []run.Known) ([]run.Result, error) {
 					return resultsOf(run.WaitAll(t.Context(), e, pods, run.WaitOptions{For: lifecycle.GoalStarted})), nil
@@ -165,7 +165,7 @@ func TestUpgradeHostname(t *testing.T) {
 		t.Fatalf("%v, %v", pods, err)
 	}
 	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
-	results, err := run.Start(t.Context(), r.engine(), pods, options)
+	results, err := run.StartPods(t.Context(), r.engine(), pods, options)
 	if err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID != first.ID {
 		t.Errorf("start: %+v, %v", results, err)
 	}
@@ -178,7 +178,7 @@ func TestUpgradeHostname(t *testing.T) {
 		t.Errorf("update: pod %v, %q", updated.ID, updated.What)
 	}
 	for name, do := range map[string]func() ([]run.Result, error){
-		"restart": func() ([]run.Result, error) { return run.Restart(t.Context(), r.engine(), pods, options) },
+		"restart": func() ([]run.Result, error) { return restartPods(t.Context(), r.engine(), pods, options) },
 		"apply --force": func() ([]run.Result, error) {
 			forced := options
 			forced.Force = true
