@@ -13,11 +13,12 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// bridgeCopy is a copy of podrun-net under another name (hack/make-bundle), so describe omits it.
-const bridgeCopy = "cni/bridge"
+// undescribed are the files that describe omits: the image, the copies of podrun-net under other names,
+// and a program without modules (hack/make-bundle).
+var undescribed = []string{archive.Pause, "cni/bridge", "bin/podrun-oci", "bin/podrun-enter"}
 
-// describe returns the programs, sorted by name, with the modules from which they were built. All
-// of them are Go programs; only runc is linked with C libraries.
+// describe returns the Go programs, sorted by name, with the modules from which they were built. Only
+// runc is linked with C libraries.
 func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]spdx.Program, error) {
 	known := map[string]string{}
 	for _, l := range licenses {
@@ -25,7 +26,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 	}
 	var out []spdx.Program
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if name == archive.Pause || name == bridgeCopy {
+		if slices.Contains(undescribed, name) {
 			continue
 		}
 		info, err := buildinfo.ReadFile(filepath.Join(stage, name))
@@ -36,7 +37,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 			Name: path.Base(name), Version: info.Main.Version, License: known[info.Main.Path+"@"+info.Main.Version],
 			SHA256: digestOf(files[name]), Modules: spdx.Modules(info),
 		}
-		if info.Main.Version == "" || info.Main.Version == "(devel)" { // the program is podrun-net
+		if info.Main.Version == "" || info.Main.Version == "(devel)" { // a program of podrun
 			p.Version, p.License = "devel", "Apache-2.0"
 		}
 		for i, m := range p.Modules {

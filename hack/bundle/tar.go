@@ -23,7 +23,7 @@ const window = 32 << 20
 // order is the order of the archive's directories. The files that describe the archive are first,
 // so that a reader need not decompress much to read them. containerd, the largest file, is last, so
 // that all other files are within one window.
-var order = []string{archive.Sums, "share/", "images/", "cni/", "bin/runc", "bin/containerd-shim", "bin/"}
+var order = []string{archive.Sums, "share/", "images/", "cni/", "bin/podrun-", "bin/runc", "bin/containerd-shim", "bin/"}
 
 func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })

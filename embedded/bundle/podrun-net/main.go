@@ -1,7 +1,8 @@
 // podrun-net is a CNI plugin that implements a whole pod network: bridge, interfaces, addresses,
 // host ports and masquerading. It uses netlink: a host requires neither iptables nor nft, and the
 // plugin executes no programs. Without the setting ipam, it is chained after upstream's bridge and
-// creates only rules. With the argument services, it sets the forwarding of Services.
+// creates only rules. With the argument services, it sets the forwarding of Services. With the name
+// podrun-oci, it is an OCI runtime for a user namespace (package oci).
 //
 // README.md describes the state on the host, the order of changes, and the leftovers of a killed call.
 package main
@@ -10,14 +11,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/podrun/podrun/bundle/podrun-net/oci"
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == oci.Name {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", oci.Name, oci.Run(os.Args))
+		os.Exit(1)
+	}
 	if isServicesCall() {
 		if err := setServices(os.Stdin, os.Stdout); err != nil {
 			warn("%v", err)
