@@ -20,6 +20,11 @@ var programs = map[string]string{
 	"sandbox/cni.removeFromTable":         "nft of PATH",
 	"sandbox/cni.removeRules":             "iptables-save and iptables-restore of PATH",
 	"sandbox/cni.OwnNetwork.callServices": "podrun-net of the bundle",
+
+	"embedded/bundle/podrun-net/oci.Run":              "runc of the bundle",
+	"embedded/bundle/podrun-rootless.awaitMaps":       "itself",
+	"embedded/bundle/podrun-rootless.runMap":          "newuidmap and newgidmap of the host",
+	"embedded/bundle/podrun-rootless.startNamespaces": "itself",
 	"serve/systemd.Systemctl.Run":         "systemctl of PATH, and names of podrun's units",
 	"volume.runProgram":                   "mount(8): the server, the path and the options of an NFS export, whose form NFS.problem checks; the source and the target are after \"--\"",
 }

@@ -124,7 +124,7 @@ func readPorts(runDir string) ([]hostports.Port, error) {
 	return file.Ports, nil
 }
 
-// readResolvers reads the host's resolvers anew for each query: laptops change networks.
+// readResolvers reads the host's resolvers for each query: laptops change networks.
 func readResolvers() []netip.Addr {
 	data, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 )
 
 // serveNames forwards DNS queries to the gateway's address to the host's resolvers, which may listen on
-// a loopback address of the host. TCP is part of forwardTCP's forwarder, so that there is one limit.
+// a loopback address of the host. forwardTCP forwards queries by TCP.
 func (g *Gateway) serveNames() error {
 	at := tcpip.FullAddress{NIC: nicID, Addr: tcpip.AddrFromSlice(Address4.AsSlice()), Port: domain}
 	c, err := gonet.DialUDP(g.stack, &at, nil, ipv4.ProtocolNumber)
