@@ -7,7 +7,8 @@ import (
 	"os"
 
 	"github.com/podrun/podrun/cmd"
-	"github.com/podrun/podrun/internal/heap" // sets the pace of garbage collection, before all else
+	"github.com/podrun/podrun/internal/heap"             // sets the pace of garbage collection, before all else
+	_ "github.com/podrun/podrun/internal/rootless/entry" // enters the namespaces of an ordinary user, before all else
 )
 
 // version is the version of podrun, which the linker sets (make build).

@@ -44,7 +44,7 @@ func checkNetworkReady(q question) problem.List {
 // understand.
 func checkCgroupDriver(q question) problem.List {
 	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.ReportedDriver
-	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {
+	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.podCgroups() {
 		return nil
 	}
 	return list(problem.Problem{
@@ -52,6 +52,11 @@ func checkCgroupDriver(q question) problem.List {
 		Message: fmt.Sprintf("podrun is configured for the %s cgroup driver, but the runtime uses %s", ours, theirs),
 		Hint:    fmt.Sprintf("remove --cgroup-driver and cgroupDriver, or set --cgroup-driver=%s", theirs),
 	})
+}
+
+// podCgroups reports whether pods have cgroups.
+func (q question) podCgroups() bool {
+	return q.settings.CgroupsPerQOS && q.facts.Cgroup.Unavailable == ""
 }
 
 func condition(r host.Runtime, name string) (host.RuntimeCondition, bool) {
@@ -153,7 +158,7 @@ func checkSupplementalGroups(q question) problem.List {
 // Otherwise, the pod's limits would silently have no effect. (A Raspberry Pi boots without the
 // memory controller.) The kubelet does not start on such a host.
 func checkCgroupControllers(q question) problem.List {
-	if !q.settings.CgroupsPerQOS {
+	if !q.podCgroups() {
 		return nil
 	}
 	var out problem.List

@@ -71,7 +71,7 @@ type HugePages struct {
 // include this pod.
 func New(in Input) Plan {
 	p := newPlan(in.Facts.Cgroup, in.Settings)
-	if !in.Settings.CgroupsPerQOS {
+	if !in.Settings.CgroupsPerQOS || in.Facts.Cgroup.Unavailable != "" {
 		return p
 	}
 	class := resource.QOSClass(in.Pod)
@@ -92,7 +92,7 @@ func New(in Input) Plan {
 // pod's cgroup in every QoS class.
 func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	p := newPlan(c, s)
-	if !s.CgroupsPerQOS {
+	if !s.CgroupsPerQOS || c.Unavailable != "" {
 		return p
 	}
 	p.Shared = p.sharedGroups(nil, host.Facts{Cgroup: c})

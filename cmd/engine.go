@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/ownruntime"
@@ -165,9 +166,10 @@ func (a *app) warnAbout(r *renderer, notes problem.List) {
 	}
 }
 
-// requireRoot returns an error unless podrun runs as root.
+// requireRoot returns an error unless podrun runs as root. The embedded runtime of an ordinary user does not require
+// it, and app.enter has refused another one.
 func requireRoot() error {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && !rootless.User() {
 		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun creates cgroups and mounts and must run as root"), Hint: "use sudo"}
 	}
 	return nil

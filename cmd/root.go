@@ -288,13 +288,17 @@ var withoutSettings = []string{"help", "completion", "options", "explain", "vers
 // invalid file in the same way.
 func (a *app) loadSettings(c *cobra.Command) error {
 	a.settings.For = config.UseOf(c)
+	command := c
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
 	}
 	if !c.HasParent() || slices.Contains(withoutSettings, c.Name()) {
 		return nil
 	}
-	return a.useSettings(c)
+	if err := a.useSettings(c); err != nil {
+		return err
+	}
+	return a.enter(command)
 }
 
 // useSettings reads the settings, and copies some of them to the app.

@@ -23,6 +23,8 @@ type Traits struct {
 	// the daemon may lower OOM scores (oomscore.MayLower)
 	LowersOOM bool
 	Handlers  []Handler // the runtime handlers in addition to runc
+	Rootless  bool      // the daemon runs in the user namespace of podrun-rootless
+	Delegated bool      // containers of an ordinary user have cgroups
 }
 
 // snapshotter is the name of the snapshotter that containers use.
@@ -81,11 +83,19 @@ func Config(l Layout, o StartOptions, t Traits) []byte {
 	line("[%s]", runtimeSection)
 	line("restrict_oom_score_adj = %t", !t.LowersOOM)
 	line("netns_mounts_under_state_dir = true")
+	if t.Rootless {
+		line("disable_apparmor = true") // only root of the host may load profiles
+		line("disable_hugetlb_controller = true")
+	}
 	line("[%s.cni]", runtimeSection)
 	line("bin_dirs = [%s]", quote(filepath.Join(at, "cni")))
 	line("conf_dir = %s", quote(l.NetworkDir()))
 	line("use_internal_loopback = true")
-	for _, h := range append([]Handler{{Name: "runc", Program: filepath.Join(at, "bin", "runc")}}, t.Handlers...) {
+	program := "runc"
+	if t.Rootless {
+		program = "podrun-oci" // it executes runc
+	}
+	for _, h := range append([]Handler{{Name: "runc", Program: filepath.Join(at, "bin", program)}}, t.Handlers...) {
 		configureHandler(line, l, o.Digest, handlersSection, h, t.SystemdCgroup)
 	}
 	return []byte(b.String())

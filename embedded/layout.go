@@ -11,6 +11,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // RunDir contains the state of the runtimes of all root directories until the next boot. It is
@@ -21,11 +23,13 @@ const RunDir = "/run/podrun-runtime"
 // Layout returns the paths and names of the runtime of one root directory.
 type Layout struct {
 	RootDir string // --root-dir, absolute
-	RunDir  string // empty for RunDir
+	RunDir  string // empty for RunDir, or the run directory of an ordinary user
 }
 
 // ReadLayout returns the layout of a root directory, whose path may have symbolic links.
-func ReadLayout(rootDir string) Layout { return Layout{RootDir: ReadRealPath(rootDir)} }
+func ReadLayout(rootDir string) Layout {
+	return Layout{RootDir: ReadRealPath(rootDir), RunDir: rootless.RunDir()}
+}
 
 // ID returns 8 hex digits. They distinguish the runtimes of different root directories.
 func (l Layout) ID() string {

@@ -143,8 +143,9 @@ type conflist struct {
 
 // Network returns the CNI configuration of a layout's pods. hairpinMode lets a pod reach its own
 // hostPort. The archive of an earlier release contains upstream's bridge and host-local, and its
-// podrun-net is chained after bridge. If chained is true, Network configures this chain.
-func Network(l Layout, subnets []netip.Prefix, chained bool) ([]byte, error) {
+// podrun-net is chained after bridge. If chained is true, Network configures this chain. The argument
+// namespace is nil for root.
+func Network(l Layout, subnets []netip.Prefix, chained bool, namespace *cniplugin.Rootless) ([]byte, error) {
 	var ranges [][]map[string]string
 	for _, p := range subnets {
 		ranges = append(ranges, []map[string]string{{"subnet": p.String()}})
@@ -153,6 +154,9 @@ func Network(l Layout, subnets []netip.Prefix, chained bool) ([]byte, error) {
 		"type": cniplugin.Own, "bridge": l.Bridge(), "isDefaultGateway": true, "hairpinMode": true,
 		"ipam":         map[string]any{"type": "host-local", "dataDir": l.Addresses(), "ranges": ranges},
 		"capabilities": map[string]bool{"portMappings": true, "io.kubernetes.cri.pod-annotations": true},
+	}
+	if namespace != nil {
+		network["rootless"] = namespace
 	}
 	c := conflist{CNIVersion: "1.0.0", Name: l.Bridge(), Plugins: []map[string]any{network}}
 	if chained {

@@ -65,6 +65,9 @@ func readRunning(l Layout) ([]Daemon, error) {
 // contain the digest, recognize takes it from the command line, which has the path at the start of the process.
 func recognize(l Layout, dir string, pid int, exe string) (digest string, ok bool) {
 	digest, ok = archiveOf(dir, exe)
+	if ok && strings.TrimSuffix(filepath.Base(exe), deletedSuffix) == rootlessProgram {
+		return "", false // it serves the runtimes of all root directories of the user, and ends last
+	}
 	if !ok {
 		return "", isHostShim(l, pid, exe)
 	}
@@ -74,6 +77,9 @@ func recognize(l Layout, dir string, pid int, exe string) (digest string, ok boo
 	}
 	return digest, runs(l, pid, exe)
 }
+
+// rootlessProgram is the name of the program that keeps the namespaces of an ordinary user.
+const rootlessProgram = "podrun-rootless"
 
 // procFile returns the path of a file of a process.
 func procFile(pid int, name string) string {

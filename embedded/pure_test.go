@@ -208,7 +208,7 @@ func TestNetwork(t *testing.T) {
 	l := Layout{RootDir: "/r"}
 	subnets := prefixes("10.70.3.0/24 fd01::/64")
 	for chained, want := range map[bool][]string{true: {"bridge", "podrun-net"}, false: {"podrun-net"}} {
-		data, err := Network(l, subnets, chained)
+		data, err := Network(l, subnets, chained, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

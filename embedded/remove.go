@@ -16,6 +16,8 @@ import (
 
 	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/podnetns"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -145,12 +147,15 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 
 // removeBridge removes the network interface of the pods, if it is a bridge.
 func removeBridge(l Layout) error {
-	link, err := netlink.LinkByName(l.Bridge())
-	if _, missing := err.(netlink.LinkNotFoundError); missing {
+	err := podnetns.Do(func() error {
+		link, err := netlink.LinkByName(l.Bridge())
+		if err == nil && link.Type() == "bridge" {
+			err = netlink.LinkDel(link)
+		}
+		return err
+	})
+	if _, missing := err.(netlink.LinkNotFoundError); missing || errors.Is(err, podnetns.ErrAbsent) {
 		return nil
-	}
-	if err == nil && link.Type() == "bridge" {
-		err = netlink.LinkDel(link)
 	}
 	if err != nil {
 		return fmt.Errorf("remove the bridge %s: %w", l.Bridge(), err)
@@ -173,6 +178,9 @@ func removeResults(l Layout) error {
 // removeCgroups removes the daemon's cgroups. After the last process of a cgroup has exited,
 // the cgroup is busy for a moment.
 func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
+	if rootless.User() {
+		return nil // it has none
+	}
 	below, err := cgroups(l, cgroupRoot)
 	if err != nil {
 		// No cgroups are mounted.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/netdump"
+	"github.com/podrun/podrun/internal/podnetns"
 	"github.com/podrun/podrun/internal/statefile"
 )
 
@@ -138,6 +139,15 @@ func Release(ctx context.Context, l Layout) error {
 // removePorts removes the interfaces of sandboxes from the bridge: a process outside the containers
 // may keep a network namespace with an address that a new sandbox gets.
 func removePorts(l Layout) error {
+	err := podnetns.Do(func() error { return removePortsHere(l) })
+	if errors.Is(err, podnetns.ErrAbsent) {
+		return nil
+	}
+	return err
+}
+
+// removePortsHere is removePorts in the network namespace of the bridge.
+func removePortsHere(l Layout) error {
 	bridge, err := netlink.LinkByName(l.Bridge())
 	if _, missing := err.(netlink.LinkNotFoundError); missing {
 		return nil

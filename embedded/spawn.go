@@ -24,10 +24,10 @@ const (
 	openFiles = 512 << 10
 )
 
-// On hosts without systemd, spawnProcess starts containerd in a separate session and separate
-// cgroups, so that containerd survives when the terminal is closed or when podrun's process group
-// is killed. It inherits no descriptor except the log.
-func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File) (int, error) {
+// On hosts without systemd, and for an ordinary user, spawnProcess starts containerd in a separate session, so that
+// containerd survives when the terminal is closed or when podrun's process group is killed. It inherits no
+// descriptor except the log.
+func spawnProcess(argv, env []string, log *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
@@ -44,11 +44,6 @@ func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File)
 	// Wait reaps the process. Its result is not needed, because a zombie counts as exited.
 	go func() { _, _ = p.Wait() }()
 	raiseLimits(pid)
-	if err := ownCgroups(l, cgroupRoot, pid); err != nil {
-		// It has not started any process yet.
-		_ = unix.Kill(pid, unix.SIGKILL)
-		return 0, err
-	}
 	return pid, nil
 }
 
@@ -81,11 +76,17 @@ func raiseLimits(pid int) {
 	}
 }
 
-// ownCgroups moves the daemon into its own cgroup in each hierarchy. Otherwise a supervisor
+// ownCgroups moves the daemon into its own cgroup in each hierarchy, or ends it. Otherwise a supervisor
 // that kills its whole cgroup would kill the runtime. At this time, the daemon has only its
 // first threads. ownCgroups omits the v1 cpuset hierarchy: a cpuset cgroup accepts no process
 // before its processors are set, and would not limit the daemon.
-func ownCgroups(l Layout, cgroupRoot string, pid int) error {
+func ownCgroups(l Layout, cgroupRoot string, pid int) (err error) {
+	defer func() {
+		if err != nil {
+			// It has not started any process yet.
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}()
 	groups, err := cgroups(l, cgroupRoot)
 	if err != nil {
 		return err

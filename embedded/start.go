@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/internal/statefile"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -39,7 +40,7 @@ type StartOptions struct {
 // MakeDirs creates the directories of the runtime. podrun calls it before it locks the runtime.
 func MakeDirs(l Layout) error {
 	if err := os.MkdirAll(l.Dir(), 0o750); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err, Hint: "run as root, or set another directory with --root-dir"}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err, Hint: "use a directory that you can write, with --root-dir"}
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func create(ctx context.Context, l Layout, o StartOptions) (d Daemon, traits Tra
 	if traits, err = configure(ctx, l, o); err != nil {
 		return d, traits, from, err
 	}
-	d, err = spawn(ctx, l, o, from)
+	d, err = spawn(ctx, l, o, traits, from)
 	return d, traits, from, err
 }
 
@@ -165,10 +166,14 @@ func remember(ctx context.Context, l Layout, own []string) (string, error) {
 func configure(ctx context.Context, l Layout, o StartOptions) (Traits, error) {
 	// With these modes, the root user of a user namespace can access only those parts of the state
 	// directory that it requires.
+	state := fs.FileMode(0o711)
+	if rootless.User() {
+		state = 0o700 // pods of an ordinary user have no user namespaces of their own
+	}
 	for _, dir := range []struct {
 		path string
 		mode fs.FileMode
-	}{{filepath.Dir(l.State()), 0o711}, {l.State(), 0o711}, {l.Shims(), 0o700}, {l.NetworkDir(), 0o750}, {l.Addresses(), 0o750}} {
+	}{{filepath.Dir(l.State()), state}, {l.State(), state}, {l.Shims(), 0o700}, {l.NetworkDir(), 0o750}, {l.Addresses(), 0o750}} {
 		if err := errors.Join(os.MkdirAll(dir.path, dir.mode), os.Chmod(dir.path, dir.mode)); err != nil {
 			return Traits{}, err
 		}
@@ -188,7 +193,7 @@ func configure(ctx context.Context, l Layout, o StartOptions) (Traits, error) {
 }
 
 // spawn starts the process and records it, with the size of the log.
-func spawn(ctx context.Context, l Layout, o StartOptions, from int64) (Daemon, error) {
+func spawn(ctx context.Context, l Layout, o StartOptions, traits Traits, from int64) (Daemon, error) {
 	log, err := os.OpenFile(l.Log(), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o640)
 	if err != nil {
 		return Daemon{}, err
@@ -199,16 +204,24 @@ func spawn(ctx context.Context, l Layout, o StartOptions, from int64) (Daemon, e
 		return Daemon{}, err
 	}
 	env := Environment(l, o.Digest, record, o.Environment)
+	if rootless.User() && !traits.Delegated {
+		env = append(env, "PODRUN_OCI_CGROUPS=none") // for podrun-oci, which the shims execute
+	}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	pid, unit := 0, ""
-	if systemdRuns() {
+	switch {
+	case rootless.User():
+		pid, err = spawnProcess(argv, env, log)
+	case systemdRuns():
 		word := make([]byte, 4)
 		// Read never fails (crypto/rand, Go 1.24).
 		rand.Read(word)
 		unit = l.Unit(hex.EncodeToString(word))
 		pid, err = spawnUnit(ctx, l, unit, argv, env)
-	} else {
-		pid, err = spawnProcess(l, argv, env, o.CgroupRoot, log)
+	default:
+		if pid, err = spawnProcess(argv, env, log); err == nil {
+			err = ownCgroups(l, o.CgroupRoot, pid)
+		}
 	}
 	if err != nil {
 		return Daemon{}, err

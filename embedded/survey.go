@@ -21,7 +21,9 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/netdump"
 	"github.com/podrun/podrun/internal/oomscore"
+	"github.com/podrun/podrun/internal/podnetns"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // AnswerWithin limits the wait for a socket.
@@ -150,9 +152,9 @@ func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
 	}
 }
 
-// linkIndex returns the index of a link; -1 if there is no link with this name.
+// linkIndex returns the index of a link of the pod network; -1 if there is no link with this name.
 func linkIndex(name string) int {
-	link, err := netlink.LinkByName(name)
+	link, err := podnetns.Call(func() (netlink.Link, error) { return netlink.LinkByName(name) })
 	if err != nil {
 		return -1
 	}
@@ -162,7 +164,24 @@ func linkIndex(name string) int {
 // readUsed lists the networks of this host's addresses and of its routes in all tables,
 // except those of one link. Without IPv6 in the kernel, it lists only IPv4 networks.
 func readUsed(except string) ([]netip.Prefix, error) {
+	if !podnetns.Separate() {
+		return readUsedHere(linkIndex(except))
+	}
+	// The namespace of the pods has the networks of podrun-rootless, and pods reach those of the host through it.
+	used, err := readUsedHere(-1)
+	if err != nil {
+		return nil, err
+	}
 	skip := linkIndex(except)
+	there, err := podnetns.Call(func() ([]netip.Prefix, error) { return readUsedHere(skip) })
+	if errors.Is(err, podnetns.ErrAbsent) {
+		return used, nil
+	}
+	return append(used, there...), err
+}
+
+// readUsedHere is readUsed for the network namespace of this thread.
+func readUsedHere(skip int) ([]netip.Prefix, error) {
 	var used []netip.Prefix
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		routes, err := netdump.Repeat(func() ([]netlink.Route, error) {
@@ -212,7 +231,7 @@ func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix,
 // readTraits determines the properties of the host on which the configuration depends. The root
 // directory must exist.
 func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
-	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}
+	t := Traits{SystemdCgroup: !rootless.User() && (driver == "systemd" || driver == "" && systemdOnV2()), Rootless: rootless.User()}
 	data, err := hostfile.Read(ctx, "/proc/self/status", maxRecord)
 	if err != nil {
 		return t, err
@@ -223,7 +242,9 @@ func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	}
 	may := oomscore.MayLower(string(data), userNS)
 	t.LowersOOM = may != nil && *may
-	t.Handlers = readHandlers()
+	if !t.Rootless { // podrun-oci executes only runc
+		t.Handlers = readHandlers()
+	}
 	t.Overlay, err = overlayWorks(l.Dir())
 	return t, err
 }
@@ -263,6 +284,9 @@ func overlayWorks(dir string) (bool, error) {
 	defer unix.Close(root)
 	at := fmt.Sprintf("/proc/self/fd/%d/", root)
 	options := "lowerdir=" + at + "lower,upperdir=" + at + "upper,workdir=" + at + "work"
+	if rootless.User() {
+		options += ",userxattr" // trusted.* attributes cannot be set in a user namespace; Linux 5.11
+	}
 	if unix.Mount("overlay", filepath.Join(try, "merged"), "overlay", 0, options) != nil {
 		return false, nil
 	}

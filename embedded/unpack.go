@@ -302,6 +302,25 @@ func Verify(ctx context.Context, l Layout, digest string) error {
 	return nil
 }
 
+// VerifyPrograms is Verify for the programs that start the namespaces of an ordinary user.
+func VerifyPrograms(ctx context.Context, l Layout, digest string) error {
+	dir := l.Unpacked(digest)
+	data, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, sumsFile), maxRecord)
+	if err != nil {
+		return err
+	}
+	sums, err := parseSums(data)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"bin/" + rootlessProgram, "bin/podrun-enter"} {
+		if got, err := digestOf(filepath.Join(dir, name)); err != nil || got != sums[name] {
+			return errors.Join(err, fmt.Errorf("%s is damaged", name))
+		}
+	}
+	return nil
+}
+
 func digestOf(path string) (string, error) {
 	f, err := hostfile.Open(path)
 	if err != nil {

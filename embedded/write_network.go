@@ -19,6 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/netdump"
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // writeNetwork writes the configuration of the pod network for an unpacked archive.
@@ -40,7 +41,7 @@ func writeNetwork(ctx context.Context, l Layout, o StartOptions) error {
 	if err != nil {
 		return err
 	}
-	want, err := Network(l, subnets, chained)
+	want, err := Network(l, subnets, chained, cniplugin.Namespace())
 	if err != nil || bytes.Equal(have, want) {
 		return err
 	}
@@ -48,7 +49,7 @@ func writeNetwork(ctx context.Context, l Layout, o StartOptions) error {
 	// IPv6 rules require, and IPv4 has to work without it.
 	if len(in.Wanted) == 0 && len(subnets) == 2 && !slices.Contains(in.Have, subnets[1]) {
 		if err := callPlugin(ctx, l, o.Digest, "STATUS", want); err != nil {
-			if want, err = Network(l, subnets[:1], chained); err != nil || bytes.Equal(have, want) {
+			if want, err = Network(l, subnets[:1], chained, cniplugin.Namespace()); err != nil || bytes.Equal(have, want) {
 				return err
 			}
 		}
@@ -83,7 +84,10 @@ func readIPv6(except string) IPv6State {
 	if err != nil || strings.TrimSpace(string(disabled)) != "0" {
 		return IPv6Off
 	}
-	skip := linkIndex(except)
+	skip := -1 // the bridge is in another namespace than these routes
+	if !podnetns.Separate() {
+		skip = linkIndex(except)
+	}
 	routes, err := netdump.Repeat(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V6) })
 	if err != nil {
 		return IPv6Off

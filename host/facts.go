@@ -57,6 +57,9 @@ type Facts struct {
 	// SCTP reports whether the kernel has loaded SCTP; nil unless a pod requests an SCTP port.
 	SCTP *bool `json:"sctp,omitempty"`
 
+	// User is the ordinary user who runs podrun; nil for root.
+	User *User `json:"user,omitempty"`
+
 	Cgroup        Cgroup  `json:"cgroup"`
 	HugePageSizes []int64 `json:"hugePageSizes,omitempty"` // bytes, ascending
 	// ThermalPaths are the paths of the form /sys/devices/system/cpu/cpu<n>/thermal_throttle that
@@ -206,6 +209,8 @@ type Cgroup struct {
 	SwapLimits bool `json:"swapLimits,omitempty"`
 	// maps a controller to its mount point; "" is the v2 hierarchy
 	MountPoints map[string]string `json:"mountPoints,omitempty"`
+	// Unavailable is the reason why pods have no cgroups; "" if they have
+	Unavailable string `json:"unavailable,omitempty"`
 }
 
 // Driver names (the kubelet's cgroupDriver).

@@ -52,9 +52,9 @@ func EnvName(flag string) string {
 }
 
 func Add(set *pflag.FlagSet) *Flags {
-	f := &Flags{Ctx: context.Background(), Set: set, Copies: nodeconfig.CopiesDir, Into: map[string]func(*nodeconfig.Settings){}}
+	f := &Flags{Ctx: context.Background(), Set: set, Copies: nodeconfig.CopiesDir(), Into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
-	set.StringVar(&f.Config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
+	set.StringVar(&f.Config, "config", nodeconfig.ConfigFile(), "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (a reboot deletes them: apply pods with Secrets again after a reboot)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })

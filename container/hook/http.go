@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
+
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // maxBody is the number of bytes of a response that podrun reads before it closes the
@@ -38,7 +41,10 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	}
 	// Certificates of pods are rarely issued for the pods' IPs, so the kubelet does not verify
 	// them. The client uses no proxy and no credentials.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxResponseHeaderBytes: maxHeader}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxResponseHeaderBytes: maxHeader,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return podnetns.DialContext(ctx, &net.Dialer{}, network, address)
+		}}
 	defer transport.CloseIdleConnections()
 	const followOtherHosts = false
 	client := &http.Client{Transport: transport, CheckRedirect: httpprobe.RedirectChecker(followOtherHosts)}

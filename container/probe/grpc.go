@@ -13,6 +13,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	kubeprobe "k8s.io/kubernetes/pkg/probe"
+
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // maxStatus limits a response of a health service, in bytes. gRPC's default, which the kubelet uses, is 4 MiB.
@@ -34,7 +36,7 @@ func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (
 		grpc.WithInitialWindowSize(maxStatus), grpc.WithInitialConnWindowSize(maxStatus),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return kubeprobe.ProbeDialer().DialContext(ctx, "tcp", address)
+			return podnetns.DialContext(ctx, kubeprobe.ProbeDialer(), "tcp", address)
 		}))
 	if err != nil {
 		return Result{Failure, fmt.Sprintf("error: failed to connect service at %q: %v", address, err)}, nil

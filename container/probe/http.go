@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -12,6 +13,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	kubeprobe "k8s.io/kubernetes/pkg/probe"
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
+
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // runHTTP sends a GET request with the kubelet's client. A status of 200 to 399 is a success. The
@@ -50,6 +53,8 @@ var transport = sync.OnceValue(func() *http.Transport {
 		DisableCompression: true,
 
 		MaxResponseHeaderBytes: maxHeader,
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return podnetns.DialContext(ctx, dialer, network, address)
+		},
 	})
 })

@@ -14,6 +14,7 @@ import (
 	kubeprobe "k8s.io/kubernetes/pkg/probe"
 
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // tries is the maximum number of attempts if a probe cannot run. podrun does not retry a probe that has run and
@@ -97,7 +98,7 @@ func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Re
 	}
 	dialer := kubeprobe.ProbeDialer()
 	dialer.Timeout = timeout
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := podnetns.DialContext(ctx, dialer, "tcp", address)
 	if err != nil {
 		return Result{Failure, err.Error()}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // namedSystemd is systemd's own hierarchy of cgroup v1. It has no controller.
@@ -20,6 +21,9 @@ const namedSystemd = "name=systemd"
 // readCgroup finds the cgroup mounts. If a host mounts any v1 controller, as in the hybrid
 // layout, it counts as v1.
 func (m machine) readCgroup(c *host.Cgroup) error {
+	if c.Unavailable = m.noCgroups(); c.Unavailable != "" {
+		return nil
+	}
 	v1, unified, err := m.cgroupMounts()
 	if err != nil {
 		return factError("read the mounts", err, "is /proc mounted?")
@@ -47,6 +51,14 @@ func (m machine) readCgroup(c *host.Cgroup) error {
 		c.MountPoints[""] = unified
 	}
 	return nil
+}
+
+// noCgroups returns the reason why podrun cannot create cgroups; "" if it can.
+func (m machine) noCgroups() string {
+	if m.root != "/" || !rootless.User() {
+		return ""
+	}
+	return "an ordinary user has no cgroups on this host"
 }
 
 // readUnified reads the controllers of the v2 root.

@@ -56,6 +56,7 @@ func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, 
 		sockets, sctp = append(sockets, more...), &loaded
 	}
 	m.nameOwners(sockets, wanted)
+	sockets = withoutForwarder(sockets)
 	out := make([]host.Listener, len(sockets))
 	for i, s := range sockets {
 		out[i] = s.Listener

@@ -33,6 +33,9 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	if f.ResolvConf, err = m.readResolvConf(s.ResolvConf); err != nil {
 		return err
 	}
+	if f.User = m.readUser(); f.User != nil && s.ResolvConf != resolvConf {
+		f.User.Resolvers = nil // podrun-rootless forwards to the servers in /etc/resolv.conf
+	}
 	hosts, err := m.read(maxConfig, "etc/hosts")
 	if err != nil && !os.IsNotExist(err) {
 		return factError("read /etc/hosts", err, "")

@@ -11,20 +11,29 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/internal/statefile"
 )
 
-// CopiesDir is the directory with the copies of settings files (Copy). It does not depend on the settings, because
+// copiesDir is root's directory with the copies of settings files (Copy). It does not depend on the settings, because
 // podrun reads it if the settings cannot be used.
-const CopiesDir = "/var/lib/podrun/config"
+const copiesDir = "/var/lib/podrun/config"
+
+// CopiesDir returns the directory with the copies of settings files.
+func CopiesDir() string {
+	if rootless.User() {
+		return filepath.Join(rootless.DataDir(), filepath.Base(copiesDir))
+	}
+	return copiesDir
+}
 
 // copyFile is the last valid content of a settings file. A copy that cannot be read counts as absent: a command then
 // fails because of the settings file itself, which it reports.
 var copyFile = statefile.Declare(statefile.Kind[[]byte]{
-	What: "the last valid settings", Files: CopiesDir + "/<hash of the file's path>", Scope: statefile.Host,
+	What: "the last valid settings", Files: copiesDir + "/<hash of the file's path>", Scope: statefile.Host,
 	On: statefile.Answers{Absent: "podrun has not used the settings file", Corrupt: statefile.Ignore, Unreadable: statefile.Ignore, Newer: statefile.Ignore},
 	Paths: func(identity.Layout) []string {
-		paths, _ := hostfile.Entries(CopiesDir, "", "") // the directory exists only if there is a settings file
+		paths, _ := hostfile.Entries(CopiesDir(), "", "") // the directory exists only if there is a settings file
 		return paths
 	},
 	Format: statefile.Unversioned, Limit: maxFile, Mode: 0o600, DirMode: 0o750,

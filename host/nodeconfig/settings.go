@@ -4,12 +4,15 @@
 package nodeconfig
 
 import (
+	"cmp"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // Settings are the node's settings after flags, environment and file were merged. If the kubelet
@@ -26,6 +29,8 @@ type Settings struct {
 	Secrets          string `json:"secrets,omitempty"` // disk (the default for "") or memory
 	PodLogsDir       string `json:"podLogsDir"`
 	ContainerLogsDir string `json:"containerLogsDir"`
+	// ManifestDir is the source if there is none in Sources; "" is DefaultSource.
+	ManifestDir string `json:"-"`
 	// Sources are the directories whose manifests `podrun serve` runs.
 	Sources []string `json:"sources,omitempty"`
 	// Claims maps the name of a PersistentVolumeClaim, in every namespace, to a directory of this
@@ -151,8 +156,19 @@ type Settings struct {
 }
 
 // Default returns the kubelet's defaults (v1.36). Only the root directory and the number of
-// parallel image pulls are podrun's own.
+// parallel image pulls are podrun's own, and the directories of an ordinary user.
 func Default() Settings {
+	s := defaults()
+	if rootless.User() {
+		data := rootless.DataDir()
+		s.RootDir, s.PodLogsDir, s.ContainerLogsDir = data, filepath.Join(data, "logs"), filepath.Join(data, "container-logs")
+		s.ManifestDir = filepath.Join(rootless.ConfigDir(), filepath.Base(DefaultSource))
+	}
+	return s
+}
+
+// defaults is Default with root's directories.
+func defaults() Settings {
 	return Settings{
 		RootDir:               "/var/lib/podrun",
 		PodLogsDir:            "/var/log/pods",
@@ -194,13 +210,13 @@ func Default() Settings {
 
 // Layout returns the paths of pods with these settings.
 func (s Settings) Layout() identity.Layout {
-	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
+	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir, RunDir: rootless.RunDir()}
 }
 
-// SourcesOrDefault returns the sources of manifests. It returns DefaultSource if none are set.
+// SourcesOrDefault returns the sources of manifests. It returns the default directory if none are set.
 func (s Settings) SourcesOrDefault() []string {
 	if len(s.Sources) == 0 {
-		return []string{DefaultSource}
+		return []string{cmp.Or(s.ManifestDir, DefaultSource)}
 	}
 	return s.Sources
 }

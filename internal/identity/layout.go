@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"strconv"
+
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // Layout contains the paths of pods on this host. Their structure is the kubelet's
@@ -220,8 +222,15 @@ func (l Layout) StatusSocket() string { return filepath.Join(l.sharedRunDir(), "
 // StatusLink is a symlink to StatusSocket.
 func (l Layout) StatusLink() string { return filepath.Join(l.Serve(), "readonly.sock") }
 
-// sharedRunDir is the directory of the sockets for users other than root, who cannot enter runDir.
-func (l Layout) sharedRunDir() string { return filepath.Join(l.runDir()+"-api", l.id()) }
+// sharedRunDir is the directory of the sockets for users other than root, who cannot enter runDir. The run directory
+// of an ordinary user is in a directory that only this user can enter, or in /tmp, where others could create a second
+// directory first.
+func (l Layout) sharedRunDir() string {
+	if rootless.User() {
+		return filepath.Join(l.runDir(), "api", l.id())
+	}
+	return filepath.Join(l.runDir()+"-api", l.id())
+}
 
 // RemoteCopies is the directory with the last valid content of each URL from which a supervisor reads manifests.
 func (l Layout) RemoteCopies() string { return filepath.Join(l.Serve(), "remote") }

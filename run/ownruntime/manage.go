@@ -284,6 +284,9 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	if err := embedded.Remove(ctx, r.layout, r.settings.CgroupRoot); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}
 	}
+	if err := leave(r.layout); err != nil {
+		return err
+	}
 	if record == nil || record.Kind == embedded.Own {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/doctor"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -72,8 +73,10 @@ func (r *Runtime) wanted() string {
 	switch {
 	case r.settings.ContainerRuntimeEndpoint != "":
 		return r.settings.ContainerRuntimeEndpoint
-	case r.settings.Runtime != "":
+	case r.settings.Runtime != "" && r.settings.Runtime != embedded.Auto:
 		return r.settings.Runtime
+	case rootless.User():
+		return embedded.ByFlag // the runtimes of this host are root's
 	}
 	return embedded.Auto
 }
@@ -102,6 +105,12 @@ func (r *Runtime) Open(ctx context.Context, use Use) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if use == Starts {
+		// The command did not know that it starts the runtime.
+		if err := Enter(ctx, r, true); err != nil {
+			return "", err
+		}
+	}
 	if use >= Reads && os.Geteuid() == 0 {
 		if err := store.RewriteHolders(r.settings.Layout(), r.layout.Lock()); err != nil && !store.CannotWrite(err) {
 			r.Warn(problem.List{problem.WarningOf(fmt.Errorf("remove the arguments of earlier commands from lock files: %w", err))})
@@ -128,7 +137,7 @@ func (r *Runtime) Open(ctx context.Context, use Use) (string, error) {
 		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New(startingText(last.PID)), Hint: "'podrun runtime logs' shows its log"}
 	case use == Starts || last != nil && use > Looks:
 		if os.Geteuid() != 0 {
-			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and only root can start it"), Hint: "run as root"}
+			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and user " + rootless.UserName() + " cannot start it"), Hint: "use sudo"}
 		}
 		if err := r.start(ctx); err != nil {
 			return "", err

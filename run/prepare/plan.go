@@ -154,7 +154,7 @@ func (p *Plan) dropMissingDNS() {
 }
 
 func (p *Plan) planSandbox(in PlanInput) problem.List {
-	conf, warnings := dns.New(p.Pod, in.Facts.ResolvConf, in.Settings.ClusterDNS, in.Settings.ClusterDomain)
+	conf, warnings := dns.New(p.Pod, in.Facts.PodResolvConf(p.Pod.Spec.HostNetwork), in.Settings.ClusterDNS, in.Settings.ClusterDomain)
 	for _, w := range warnings {
 		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
 	}

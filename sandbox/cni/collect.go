@@ -19,6 +19,7 @@ import (
 
 	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // OwnNetwork is the network of the embedded runtime, if podrun-net is its only plugin.
@@ -152,7 +153,7 @@ func linkName(comment string) string {
 
 // hasLink reports whether an interface exists. If the state is unknown, it returns true.
 func hasLink(name string) bool {
-	_, err := netlink.LinkByName(name)
+	_, err := podnetns.Call(func() (netlink.Link, error) { return netlink.LinkByName(name) })
 	_, missing := err.(netlink.LinkNotFoundError)
 	return !missing
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/netdump"
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // readOwn reads the attachments to a network. It skips sandboxes without a network namespace, such
@@ -74,10 +75,15 @@ func nftRequest(message, flags int, family uint8, table, chain string, named [2]
 	return req
 }
 
+// execute sends a request to nftables in the namespace of the pods' bridge.
+func execute(req *nl.NetlinkRequest) ([][]byte, error) {
+	return podnetns.Call(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
+}
+
 // hasChain reports whether nftables has this chain in the kernel.
 func hasChain(family uint8, table, chain string) (bool, error) {
 	req := nftRequest(unix.NFT_MSG_GETCHAIN, 0, family, table, chain, [2]int{unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME})
-	_, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	_, err := execute(req)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -92,7 +98,7 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 func readComments(family uint8, table, chain string) ([]string, error) {
 	messages, err := netdump.Repeat(func() ([][]byte, error) {
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
-		return req.Execute(unix.NETLINK_NETFILTER, 0)
+		return execute(req)
 	})
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read the rules of the nftables chain %s %s: %w", table, chain, err)

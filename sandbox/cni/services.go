@@ -14,7 +14,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/cniplugin"
 	"github.com/podrun/podrun/internal/netdump"
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // ErrNoServices means that the network's plugin is from a release that does not support Services.
@@ -25,6 +27,7 @@ var ErrNoServices = errors.New("the running runtime's podrun-net does not suppor
 // these address families. If both are false, SetServices removes the rules. podrun-net marks its rules
 // with a hash of the table, so SetServices also restores rules that another program has removed.
 func (n OwnNetwork) SetServices(ctx context.Context, bridge string, table []byte, v4, v6 bool) (changed bool, err error) {
+	table = cniplugin.InNamespace(table)
 	sum := sha256.Sum256(table)
 	comment := "podrun-services " + hex.EncodeToString(sum[:16])
 	same := true
@@ -54,6 +57,11 @@ const serviceRouteProtocol = 112
 
 // hasServiceRoutes reports whether the bridge has routes to virtual IPs.
 func hasServiceRoutes(bridge string) (bool, error) {
+	return podnetns.Call(func() (bool, error) { return readServiceRoutes(bridge) })
+}
+
+// readServiceRoutes is hasServiceRoutes in the namespace of the bridge.
+func readServiceRoutes(bridge string) (bool, error) {
 	br, err := netlink.LinkByName(bridge)
 	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
 		return false, nil

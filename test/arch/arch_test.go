@@ -190,7 +190,7 @@ var directories = []directory{
 		[]string{"run/lifecycle", "run/store", "run/prepare", "run/observe", "run/node", "run/pod", "run/lease", "run/stop", "run/start", "run/reconcile", "run/lookup", "run/imagestore", "run/ownruntime", "run/access", "run/servicesync", "run"}, "the engine, where the nouns of a pod meet"},
 	{"serve", []string{"admission", "cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "manifest/input", "run/...", "volume"}, nil, "supervision: what stays"},
 	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/access", "run/imagestore", "run/lifecycle", "run/lookup", "run/ownruntime", "run/prepare", "run/servicesync", "serve", "serve/cluster", "serve/systemd"}, []string{"cmd/exit", "cmd/view", "cmd/apikind", "cmd/grammar", "cmd/config", "cmd", "cmd/podrun-node"}, "flags to one call of run or serve, and its result to text"},
-	{".", []string{"cmd", "internal/heap"}, nil, "main.go"},
+	{".", []string{"cmd", "internal/heap", "internal/rootless/entry"}, nil, "main.go"},
 }
 
 // support are directories and packages that are never linked into podrun, so they may import

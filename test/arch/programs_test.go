@@ -13,6 +13,9 @@ import (
 var programs = map[string]string{
 	"cmd.editing.open":                    "the editor of KUBE_EDITOR or EDITOR, and a temporary file of podrun",
 	"embedded.spawnProcess":               "containerd of the bundle, and its configuration file",
+	"embedded/userns.Enter":               "podrun-enter of the bundle, and podrun with its own arguments",
+	"embedded/userns.Options.spawn":       "podrun-rootless of the bundle, and podrun's directories",
+	"internal/rootless/entry.init":        "podrun-enter of the bundle, and podrun with its own arguments",
 	"imagepull/auth.runHelper":            "programs that docker's configuration of the host and the CredentialProviderConfig name; imagePullSecrets do not",
 	"internal/cniplugin.Exec":             "a plugin of the host's CNI configuration",
 	"manifest/input.ReadKustomization":    "the directory of --kustomize, after \"--\"",

@@ -1,0 +1,41 @@
+package cmd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/cmd/config"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
+	"github.com/podrun/podrun/run/ownruntime"
+)
+
+// startingCommands are the commands that start the embedded runtime (ownruntime.Starts), or need it to remove its
+// files.
+var startingCommands = []string{"apply", "run", "serve", "scale", "image pull", "image load", "image save",
+	"runtime up", "runtime down", "runtime upgrade"}
+
+// enter makes the command of an ordinary user enter the namespaces of podrun-rootless. It is called before the command
+// reads its input, because the command then begins again.
+func (a *app) enter(c *cobra.Command) error {
+	if !rootless.User() || rootless.Inside() != nil {
+		return nil
+	}
+	settings, _, err := a.settings.Settings()
+	if err != nil {
+		return err
+	}
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	rt := a.runtime(a.renderer(), settings)
+	if endpoint := rt.External(c.Context()); endpoint != "" {
+		if use := config.UseOf(c); use == config.Changes || use == config.Supervises {
+			return &problem.Error{Kind: problem.Runtime, Object: "container runtime at " + endpoint, Err: errors.New("podrun creates cgroups and mounts for its pods and must run as root"),
+				Hint: "use sudo, or omit --runtime and --container-runtime-endpoint: the embedded runtime of podrun-bundle runs pods of an ordinary user"}
+		}
+		return nil
+	}
+	return ownruntime.Enter(c.Context(), rt, slices.Contains(startingCommands, path) && (path != "runtime down" || ownruntime.Unpacked(rt)))
+}

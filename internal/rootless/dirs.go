@@ -1,0 +1,56 @@
+package rootless
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// DataDir returns the user's root directory: $XDG_DATA_HOME/podrun.
+func DataDir() string { return userDir("XDG_DATA_HOME", ".local/share") }
+
+// ConfigDir returns the user's directory of settings and manifests: $XDG_CONFIG_HOME/podrun.
+func ConfigDir() string { return userDir("XDG_CONFIG_HOME", ".config") }
+
+// userDir returns podrun's directory in the directory that a variable of the XDG Base Directory Specification names.
+// The specification ignores relative paths.
+func userDir(variable, otherwise string) string {
+	dir := os.Getenv(variable)
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(Home(), otherwise)
+	}
+	return filepath.Join(dir, "podrun")
+}
+
+// Home returns the user's home directory: $HOME, or the one in /etc/passwd.
+func Home() string {
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return home
+	}
+	data, _ := os.ReadFile("/etc/passwd") // without the file, no user has an entry
+	if f := passwdEntry(string(data), UID()); len(f) > 5 && filepath.IsAbs(f[5]) {
+		return f[5]
+	}
+	return "/"
+}
+
+// UserName returns the user's name in /etc/passwd, or the user's ID.
+func UserName() string {
+	data, _ := os.ReadFile("/etc/passwd") // without the file, no user has an entry
+	if f := passwdEntry(string(data), UID()); len(f) > 0 && f[0] != "" {
+		return f[0]
+	}
+	return strconv.Itoa(UID())
+}
+
+// passwdEntry returns the fields of a user's line in /etc/passwd; nil if there is none.
+func passwdEntry(text string, uid int) []string {
+	id := strconv.Itoa(uid)
+	for line := range strings.Lines(text) {
+		if f := strings.Split(strings.TrimSuffix(line, "\n"), ":"); len(f) > 2 && f[2] == id {
+			return f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package ownruntime
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/embedded/userns"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
+	"github.com/podrun/podrun/internal/trace"
+)
+
+// Enter makes this process enter the namespaces of an ordinary user, in which it has the privileges that pods require,
+// and execute podrun again with the same arguments. Call it before the command reads its input. It does nothing for
+// root, for a process that has entered, for another runtime than the embedded one, and for a command that reads only
+// (starts is false) while the runtime has not been started since the last boot. If podrun-rootless does not run, Enter
+// starts it. The error is of kind Runtime.
+func Enter(ctx context.Context, r *Runtime, starts bool) error {
+	if !rootless.User() || rootless.Inside() != nil || r.wanted() != embedded.ByFlag {
+		return nil
+	}
+	if record := rootless.ReadRecord(); record.Alive() {
+		return userns.Enter(record, os.Args[1:])
+	}
+	found := userns.Find(rootless.RunDir())
+	if found == nil && !starts && embedded.ReadDaemon(ctx, r.layout) == nil {
+		return nil
+	}
+	if err := startNamespaces(ctx, r, found); err != nil {
+		return err
+	}
+	record := rootless.ReadRecord()
+	if record == nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless", Err: errors.New("is ready, but has written no record"), Hint: "check " + rootless.RecordFile(rootless.RunDir())}
+	}
+	return userns.Enter(record, os.Args[1:])
+}
+
+// Unpacked reports whether files of an embedded runtime exist.
+func Unpacked(r *Runtime) bool {
+	digests, err := embedded.UnpackedDigests(r.layout)
+	return err != nil || len(digests) > 0
+}
+
+// startNamespaces unpacks the archive and starts podrun-rootless, inside the namespaces of a process if found is not
+// nil.
+func startNamespaces(ctx context.Context, r *Runtime, found *userns.Process) error {
+	if err := userns.MakeRunDir(rootless.RunDir()); err != nil {
+		return err
+	}
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	bin, err := unpackForUser(ctx, r)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		// Only this user can end them, and only from outside: in new namespaces, their IDs are not the user's.
+		if err := userns.End(userns.Strays(rootless.ReadRecord(), []string{rootless.RunDir(), r.layout.Dir()})); err != nil {
+			return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "end the containers of its earlier namespaces", Err: err}
+		}
+	}
+	end := trace.Begin(ctx, "start podrun-rootless", "")
+	ready, err := userns.Start(ctx, userns.Options{RunDir: rootless.RunDir(), Bin: bin, Inside: found})
+	end()
+	if err == nil && ready.SingleID {
+		r.Warn(problem.List{singleIDWarning(ready)})
+	}
+	return err
+}
+
+// unpackForUser unpacks the archive, unless the programs that start the namespaces are there, and returns the
+// directory of these programs. The start of containerd verifies all files.
+func unpackForUser(ctx context.Context, r *Runtime) (string, error) {
+	record, err := r.readChoice(ctx)
+	if err != nil {
+		return "", err
+	}
+	usable := func(digest string) bool { return embedded.VerifyPrograms(ctx, r.layout, digest) == nil }
+	own := ""
+	if r.archive != nil {
+		own = r.archive.Digest
+	}
+	digest := embedded.PickDigest(embedded.ReadDaemon(ctx, r.layout), record, own, usable)
+	switch {
+	case digest == "":
+		return "", &problem.Error{Kind: problem.Runtime, Object: "podrun as user " + rootless.UserName(), Err: errors.New("requires the embedded runtime, which this podrun binary does not contain"),
+			Hint: "use podrun-bundle, or use sudo"}
+	case digest == own && !usable(digest):
+		if err := embedded.Unpack(ctx, r.layout, *r.archive); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(r.layout.Unpacked(digest), "bin"), nil
+}
+
+// singleIDWarning warns that newuidmap or a range of subordinate IDs is missing.
+func singleIDWarning(ready userns.Ready) problem.Problem {
+	name := rootless.UserName()
+	hint := ready.Hint
+	if hint == "" {
+		hint = "let root install the package uidmap and run 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + "', then run 'podrun runtime down'"
+	}
+	return problem.Problem{Object: "user " + name, Message: "has no subordinate IDs (" + ready.Reason + "), so that pods have a single user and group ID: only images whose files all belong to root work", Hint: hint, Warning: true}
+}
+
+// leave ends podrun-rootless and removes its files, unless another root directory's runtime uses its namespaces. This
+// process keeps the namespaces until it exits.
+func leave(l embedded.Layout) error {
+	record := rootless.Inside()
+	if record == nil || usedByOthers(l) {
+		return nil
+	}
+	if err := userns.End([]userns.Process{{PID: record.PID, StartTime: record.StartTime}}); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless", Op: "end it", Err: err}
+	}
+	return userns.RemoveFiles(rootless.RunDir(), record.Netns)
+}
+
+// usedByOthers reports whether a runtime of another root directory has state in the run directory.
+func usedByOthers(l embedded.Layout) bool {
+	dirs, _ := hostfile.Entries(rootless.RunDir(), "", "") // after an error, the entries that were read
+	for _, dir := range dirs {
+		if dir == l.State() || strings.Contains(filepath.Base(dir), ".") {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "daemon.json")); err == nil {
+			return true
+		}
+	}
+	return false
+}
