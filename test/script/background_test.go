@@ -118,16 +118,26 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	var out []byte
+	var out string
 	var failed error
 	err = of(ts).until(func() bool {
-		c, err := commandOf(ts, args[1], args[2:])
-		ts.Check(err)
-		out, failed = c.CombinedOutput()
-		return pattern.Match(out)
+		out, failed = output(ts, args[1], args[2:])
+		return pattern.MatchString(out)
 	})
 	if err != nil {
 		ts.Fatalf("no %q: %v:\n%s(%v)", args[0], err, out, failed)
 	}
-	fmt.Fprint(ts.Stdout(), string(out))
+	fmt.Fprint(ts.Stdout(), out)
+}
+
+// output runs a command and returns its standard output and error.
+func output(ts *testscript.TestScript, name string, args []string) (string, error) {
+	if s := of(ts); name == "podrun" && s.sessions {
+		stdout, stderr, err := s.podrun(ts, args)
+		return stdout + stderr, err
+	}
+	c, err := commandOf(ts, name, args)
+	ts.Check(err)
+	out, err := c.CombinedOutput()
+	return string(out), err
 }

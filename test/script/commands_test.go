@@ -35,6 +35,7 @@ import (
 
 // commands are the commands of scripts that this package adds to those of testscript.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"podrun":      podrun,
 	"exits":       exits,
 	"as":          as,
 	"start":       start,
@@ -73,7 +74,7 @@ func want(ts *testscript.TestScript, neg bool, args []string, n int, usage strin
 // exits CODE COMMAND [ARG...] runs a command, and fails unless the command exits with CODE.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "exits CODE COMMAND [ARG...]")
-	checkCode(ts, args[0], ts.Exec(args[1], args[2:]...))
+	checkCode(ts, args[0], execute(ts, args[1], args[2:]))
 }
 
 func checkCode(ts *testscript.TestScript, want string, err error) {
@@ -88,6 +89,8 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 				return
 			}
 		}
+	} else if code, ok := errors.AsType[exitCode](err); ok {
+		got = int(code)
 	} else if err != nil {
 		ts.Fatalf("%v", err)
 	}
@@ -119,16 +122,7 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 	}
 	c := exec.Command(path, args...)
 	c.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "CONTAINER_RUNTIME_ENDPOINT", "PODRUN_NAMESPACE", "PODRUN_CGROUP_ROOT", "PODRUN_ROOT_DIR",
-		"PODRUN_POD_LOGS_DIR", "PODRUN_CONTAINER_LOGS_DIR", "PODRUN_HOSTNAME_OVERRIDE", "PODRUN_CLUSTER_DOMAIN"} {
-		if v := ts.Getenv(name); v != "" {
-			c.Env = append(c.Env, name+"="+v)
-		}
-	}
-	// The empty value is significant: it disables the default.
-	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} {
-		c.Env = append(c.Env, name+"="+ts.Getenv(name))
-	}
+	c.Env = environment(ts)
 	return c, nil
 }
 

@@ -26,6 +26,12 @@ func (s *script) checkLeaks(t testscript.T) {
 	for _, b := range s.background {
 		b.kill()
 	}
+	if s.session != nil {
+		if err := s.session.close(); err != nil {
+			t.Log(fmt.Sprintf("the session of podrun: %v", err))
+			t.FailNow()
+		}
+	}
 	ctx, cancel := patience.Context(context.Background(), patience.OnFake)
 	defer cancel()
 	sandboxes, left := s.leftOnRuntime(ctx)

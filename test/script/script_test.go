@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -20,7 +21,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/heap"
@@ -32,30 +32,77 @@ import (
 // TestMain lets scripts run podrun as a separate process: if the test binary is started under the
 // name podrun, it acts as podrun.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) != "podrun" {
-		inherited.Reset()
+	switch filepath.Base(os.Args[0]) {
+	case "podrun":
+		os.Exit(runPodrun(os.Args[1:], heap.Began))
+	case sessionName:
+		os.Exit(serveSession())
 	}
+	inherited.Reset()
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+// runTests runs the tests with podrun in the PATH. testscript.Main would do this, but would also define the
+// command podrun of scripts.
+func runTests(m *testing.M) (code int, err error) {
 	// In a guest, testdata is in the directory of the test binary.
-	if _, err := os.Stat("../../go.mod"); err == nil && filepath.Base(os.Args[0]) != "podrun" {
+	if _, err := os.Stat("../../go.mod"); err == nil {
 		if err := os.Chdir("../.."); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			return 0, err
 		}
 	}
 	runAtOnce()
-	testscript.Main(m, map[string]func(){"podrun": func() {
-		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "devel", heap.Began))
-	}})
+	dir, err := os.MkdirTemp("", "podrun-script-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	// A copy, because other users must be able to execute it.
+	bin := filepath.Join(dir, "bin")
+	if err := copySelf(bin); err != nil {
+		return 0, err
+	}
+	if err := os.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH")); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// copySelf copies the test binary to the file podrun in a new directory.
+func copySelf(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(filepath.Join(dir, "podrun"), os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }
 
 // runAtOnce sets the default of -parallel to three scripts per CPU instead of one, because
-// scripts mostly wait. On an emulated machine, scripts use the CPU most of the time, so the
+// scripts mostly wait, and to six if their commands are not processes. On an emulated machine, scripts use the CPU most of the time, so the
 // default remains one per CPU.
 func runAtOnce() {
 	if patience.Slowness > 1 {
 		return
 	}
-	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+	perCPU := 3
+	if !ring.Is(2) {
+		perCPU = 6
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(perCPU*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -78,7 +125,7 @@ func TestScripts(t *testing.T) {
 
 // newFakeHarness returns a harness in which each script gets a fake runtime.
 func newFakeHarness(t *testing.T, p critest.Profile) *harness {
-	h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s%x", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""), rand.Uint32())}
+	h := &harness{profile: p, sessions: !ring.Is(2), cgroupRoot: fmt.Sprintf("/podrunscripts%d%s%x", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""), rand.Uint32())}
 	// This must not happen after each script, because another script may be creating a cgroup
 	// below it.
 	t.Cleanup(func() {
@@ -162,7 +209,8 @@ type harness struct {
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 	embedded                   bool
-	ticks                      int // the limit of a script; 0 means that of the runtime
+	sessions                   bool // run podrun in sessions
+	ticks                      int  // the limit of a script; 0 means that of the runtime
 }
 
 // onRuntime are the scripts that run on a real runtime in ring 1: the parts of a pod's life that the fake
@@ -246,6 +294,8 @@ type script struct {
 	// a client that only the harness uses
 	client     *cri.Client
 	background map[string]*background
+	sessions   bool            // run podrun in sessions
+	session    *session        // nil if there is none
 	ctx        context.Context // ends when the script exceeds its limit
 	over       atomic.Bool     // the script's commands have ended
 	// functions that end the faults, by method
@@ -261,7 +311,7 @@ func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*scri
 // contains the script's name, so that checkLeaks can find leftovers.
 func (h *harness) setup(env *testscript.Env) error {
 	s := &script{
-		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir,
+		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir, sessions: h.sessions,
 		background: map[string]*background{}, faults: map[string][]func(){},
 	}
 	s.cgroupRoot = filepath.Join(h.cgroupRoot, strings.ReplaceAll(s.name, "-", ""))
