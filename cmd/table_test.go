@@ -152,6 +152,12 @@ func TestPodTable(t *testing.T) {
 	web.Status.PodIP, web.Spec.NodeName = "10.88.0.7", "edge-1"
 	web.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: corev1.PodReady}, {ConditionType: "example.com/gate"}}
 	job := tablePod(corev1.PodPending, []corev1.ContainerStatus{runs("i")}, []corev1.ContainerStatus{waits("a", "PodInitializing")})
+	web.Spec.Containers[0].Image, web.Spec.Containers[0].Ports = "web:1", []corev1.ContainerPort{
+		{HostIP: "127.0.0.1", HostPort: 80, ContainerPort: 8080},
+		{HostIP: "::1", HostPort: 53, ContainerPort: 53, Protocol: corev1.ProtocolUDP}, {ContainerPort: 9000},
+	}
+	job.Spec.Containers[0].Image = "job:3"
+	job.Spec.InitContainers[0].Ports = []corev1.ContainerPort{{HostIP: "0.0.0.0", HostPort: 443, ContainerPort: 443}}
 	job.Namespace, job.Name, job.CreationTimestamp = "batch", "a-job-with-a-long-name", metav1.Time{}
 	pods := []corev1.Pod{web, job}
 	tests := []struct {
@@ -167,9 +173,9 @@ web                      1/1     Running    2 (5m ago)   90s
 a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>
 `},
 		{name: "wide, all namespaces", o: view.TableOptions{Wide: true, Namespaces: true}, pods: pods, want: `
-NAMESPACE   NAME                     READY   STATUS     RESTARTS     AGE         IP          NODE     NOMINATED NODE   READINESS GATES
-default     web                      1/1     Running    2 (5m ago)   90s         10.88.0.7   edge-1   <none>           1/2
-batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>   <none>      <none>   <none>           <none>
+NAMESPACE   NAME                     READY   STATUS     RESTARTS     AGE         IP          NODE     NOMINATED NODE   READINESS GATES   IMAGES   PORTS
+default     web                      1/1     Running    2 (5m ago)   90s         10.88.0.7   edge-1   <none>           1/2               web:1    127.0.0.1:80->8080/TCP,[::1]:53->53/UDP,9000/TCP
+batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>   <none>      <none>   <none>           <none>            job:3    443->443/TCP
 `},
 	}
 	for _, tt := range tests {
@@ -229,7 +235,7 @@ func TestPodTableRequestedColumns(t *testing.T) {
 		want string
 	}{
 		{view.TableOptions{}, "RESTARTS   A…\n"},
-		{view.TableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>\n"},
+		{view.TableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>                     <none>\n"},
 		{view.TableOptions{LabelColumns: []string{"app"}}, "a-label\n"},
 		{view.TableOptions{ShowLabels: true}, "app=a-label\n"},
 	} {

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 
 // TableOptions specify the columns of a table of pods and the current time.
 type TableOptions struct {
-	Wide       bool   // IP, NODE, NOMINATED NODE and READINESS GATES
+	Wide       bool   // IP, NODE, NOMINATED NODE, READINESS GATES, IMAGES and PORTS
 	Namespaces bool   // NAMESPACE, for -A
 	Prefix     string // prepended to the names, such as pod/
 	Now        time.Time
@@ -75,7 +77,7 @@ func PodRows(pods []corev1.Pod, o TableOptions, age func(known, now time.Time) s
 		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		row(Plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"), LabelHeadings(o)...)...)
+		row(Plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES", "IMAGES", "PORTS"), LabelHeadings(o)...)...)
 	}
 	for i := range pods {
 		pod := &pods[i]
@@ -92,6 +94,8 @@ func PodRows(pods []corev1.Pod, o TableOptions, age func(known, now time.Time) s
 			OrNone(pod.Spec.NodeName),
 			OrNone(pod.Status.NominatedNodeName),
 			gatesCell(pod),
+			imagesCell(pod),
+			portsCell(pod),
 		), labelCells(o, pod)...)...)
 	}
 	return rows
@@ -113,8 +117,42 @@ func gatesCell(pod *corev1.Pod) string {
 	return Ready(int32(met), int32(len(pod.Spec.ReadinessGates)))
 }
 
+// imagesCell lists the images of the app containers, as kubectl does for workloads.
+func imagesCell(pod *corev1.Pod) string {
+	var images []string
+	for i := range pod.Spec.Containers {
+		images = append(images, pod.Spec.Containers[i].Image)
+	}
+	return OrNone(strings.Join(images, ","))
+}
+
+// portsCell lists the ports of the containers, each with the port of the host that podrun forwards to it, such as
+// 80->8080/TCP. It prints the address if the port is bound to one address only.
+func portsCell(pod *corev1.Pod) string {
+	var ports []string
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, p := range containers[i].Ports {
+				ports = append(ports, portCell(p))
+			}
+		}
+	}
+	return OrNone(strings.Join(ports, ","))
+}
+
+func portCell(p corev1.ContainerPort) string {
+	port := fmt.Sprintf("%d/%s", p.ContainerPort, cmp.Or(p.Protocol, corev1.ProtocolTCP))
+	switch {
+	case p.HostPort == 0:
+		return port
+	case p.HostIP == "" || p.HostIP == "0.0.0.0" || p.HostIP == "::":
+		return fmt.Sprintf("%d->%s", p.HostPort, port)
+	}
+	return net.JoinHostPort(p.HostIP, fmt.Sprint(p.HostPort)) + "->" + port
+}
+
 // wideColumns is the number of columns that -o wide adds.
-const wideColumns = 4
+const wideColumns = 6
 
 // podColumns selects the cells that the options request. The first cell is the namespace; the
 // last ones are for -o wide.

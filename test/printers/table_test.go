@@ -1,6 +1,7 @@
 package printers
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestGet(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.compare(t, "get", getWithKubectl(t, object, false))
-		f.compare(t, "wide", getWithKubectl(t, object, true))
+		f.compare(t, "wide", addColumns(getWithKubectl(t, object, true), filepath.Base(f.name)))
 	})
 }
 
