@@ -235,7 +235,7 @@ func TestPodTableRequestedColumns(t *testing.T) {
 		want string
 	}{
 		{view.TableOptions{}, "RESTARTS   A…\n"},
-		{view.TableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>                     <none>\n"},
+		{view.TableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1   <none>           <none>            <none>   <none>\n"},
 		{view.TableOptions{LabelColumns: []string{"app"}}, "a-label\n"},
 		{view.TableOptions{ShowLabels: true}, "app=a-label\n"},
 	} {
