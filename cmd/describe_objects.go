@@ -15,7 +15,9 @@ import (
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -50,9 +52,11 @@ func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) e
 		case *corev1.Secret:
 			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Secret(object, o.lost) })
 		case *corev1.Service:
-			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Service(object, o.service.Slices, o.service.Origin, f.events) })
+			events := eventsOfService(engine, r, f.events, object)
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Service(object, o.service.Slices, o.service.Origin, events) })
 		case *discoveryv1.EndpointSlice:
-			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Service(o.service.Service, o.service.Slices, o.service.Origin, f.events) })
+			events := eventsOfService(engine, r, f.events, o.service.Service)
+			err = describe(a.raw.Out, screen, now, func(d *view.Description) { d.Service(o.service.Service, o.service.Slices, o.service.Origin, events) })
 		case *corev1.Pod:
 			err = view.DescribePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
 		default:
@@ -76,6 +80,18 @@ func describe(w io.Writer, s view.Screen, now time.Time, write func(*view.Descri
 	}
 	_, err := io.WriteString(w, view.FitDescription(s, text.String()))
 	return err
+}
+
+// eventsOfService returns the events of a Service. If they are not wanted, it returns nil.
+func eventsOfService(e *run.Node, r *renderer, wanted bool, s *corev1.Service) []event.Event {
+	if !wanted {
+		return nil
+	}
+	events, err := lookup.ServiceEvents(e, s.Namespace, s.Name)
+	if err != nil {
+		r.warn(problem.List{problem.WarningOf(err)})
+	}
+	return append([]event.Event{}, events...)
 }
 
 // eventsOfPods returns the events of the pods of a workload, in the order of their times. If they are not

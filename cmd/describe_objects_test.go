@@ -30,7 +30,7 @@ func TestDescribeObjects(t *testing.T) {
 		err := describe(&out, view.Screen{}, tableNow, func(d *view.Description) {
 			switch o := object.(type) {
 			case *corev1.Service:
-				d.Service(o, endpoints, "", true)
+				d.Service(o, endpoints, "", []event.Event{})
 			case *corev1.ConfigMap:
 				d.ConfigMap(o, true)
 			case *corev1.Secret:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
@@ -28,13 +29,14 @@ func newEvents(a *app) *cobra.Command {
 	f := &eventsFlags{}
 	c := &cobra.Command{
 		Use:   "events [NAME...]",
-		Short: "Show the events of pods",
-		Long: `Show the events of the namespace's pods, or of the named pods, sorted by the time
-of their last occurrence, as 'kubectl events' does. A pod's events are deleted with
-the pod. With --watch, also print new events as they occur, whether they come from
+		Short: "Show the events of pods and Services",
+		Long: `Show the events of the namespace's pods and Services, or of the named ones, sorted
+by the time of their last occurrence, as 'kubectl events' does. A name is that of a
+pod; write svc/NAME for a Service. Events are deleted with their object. With --watch, also print new events as they occur, whether they come from
 'podrun serve' or from another command; -o json then prints one object per line.`,
 		Example: `  podrun events
   podrun events web --watch
+  podrun events --for svc/web
   podrun events -A --types Warning
   podrun events -o json | jq -r '.items[].reason'`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runEvents(c, f, named) },
@@ -42,7 +44,7 @@ the pod. With --watch, also print new events as they occur, whether they come fr
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after the existing events, print new ones as they occur")
 	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "do not print column headings")
-	c.Flags().StringVar(&f.of, "for", "", "show the events of this `pod` (pod/NAME)")
+	c.Flags().StringVar(&f.of, "for", "", "show the events of this `object` (pod/NAME, svc/NAME)")
 	c.Flags().StringSliceVar(&f.types, "types", nil, "only events of these `types` (Normal,Warning)")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name or jsonl (podrun's own events, one JSON object per line)")
 	return c
@@ -52,6 +54,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	if f.of != "" {
 		given = append(given, f.of)
 	}
+	given, services := grammar.SplitServices(given)
 	refs, err := grammar.PodRefs(given, false)
 	if err != nil {
 		return err
@@ -79,9 +82,9 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	if missing != nil {
 		return missing
 	}
-	wanted := a.eventsWanted(f, named)
+	wanted := a.eventsWanted(f, named, services)
 	read := func(ctx context.Context) ([]event.Event, error) {
-		list, err := lookup.EventsOf(ctx, settings.Layout(), func(id identity.Pod) bool { return wanted(event.Event{Namespace: id.Namespace, Pod: id.Name}) })
+		list, err := lookup.EventsOf(ctx, settings.Layout(), wanted)
 		if err != nil && ctx.Err() == nil && list != nil { // show the events of the other pods
 			r.warn(problem.List{problem.WarningOf(err)})
 			err = nil
@@ -101,17 +104,21 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 		return errors.Join(err, show(list))
 	}
 	return watchEvents(c.Context(), eventWatch{read: read, show: show,
-		wanted: func(e event.Event) bool { return wanted(e) && f.shows(e) },
+		wanted: func(e event.Event) bool {
+			kind, name := e.Object()
+			return wanted(kind, identity.Pod{Namespace: e.Namespace, Name: name}) && f.shows(e)
+		},
 		stream: func(ctx context.Context) (<-chan event.Event, error) {
 			return serve.WatchEvents(ctx, settings.Layout())
 		}})
 }
 
-// eventsWanted returns a function that selects the events of the named pods.
-func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) bool {
+// eventsWanted returns a function that selects the named pods and Services, or all if none is named.
+func (a *app) eventsWanted(f *eventsFlags, pods, services []string) func(kind string, id identity.Pod) bool {
 	namespace := a.namespaceOrDefault("default")
-	return func(e event.Event) bool {
-		return (f.allNamespaces || e.Namespace == namespace) && (len(named) == 0 || slices.Contains(named, e.Pod))
+	named := map[string][]string{"Pod": pods, apikind.Service: services}
+	return func(kind string, id identity.Pod) bool {
+		return (f.allNamespaces || id.Namespace == namespace) && (len(pods)+len(services) == 0 || slices.Contains(named[kind], id.Name))
 	}
 }
 

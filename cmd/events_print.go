@@ -77,7 +77,8 @@ func (a *app) eventTable(list []event.Event, f *eventsFlags, first bool) error {
 	now := time.Now()
 	for _, e := range list {
 		seen := duration.HumanDuration(now.Sub(e.Time))
-		object, message := "Pod/"+e.Pod, strings.TrimSpace(e.Message)
+		kind, name := e.Object()
+		object, message := kind+"/"+name, strings.TrimSpace(e.Message)
 		if wide {
 			c := coreEvent(e)
 			row(e.Namespace, seen, e.Type, e.Reason, object, e.FieldPath, c.Source.Component, message,
@@ -107,22 +108,24 @@ func coreEvent(e event.Event) corev1.Event {
 	if first.IsZero() {
 		first = e.Time
 	}
+	kind, name := e.Object()
 	return corev1.Event{
 		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 		ObjectMeta:     metav1.ObjectMeta{Namespace: e.Namespace, Name: eventName(e), CreationTimestamp: metav1.NewTime(first)},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.Namespace, Name: e.Pod, UID: types.UID(e.UID), FieldPath: e.FieldPath},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: e.Namespace, Name: name, UID: types.UID(e.UID), FieldPath: e.FieldPath},
 		Type:           e.Type, Reason: e.Reason, Message: e.Message, Count: int32(max(e.Count, 1)),
 		FirstTimestamp: metav1.NewTime(first), LastTimestamp: metav1.NewTime(e.Time),
 		Source: corev1.EventSource{Component: "podrun"}, ReportingController: "podrun",
 	}
 }
 
-// eventName returns the name that client-go gives an event: the pod's name, and the time of
+// eventName returns the name that client-go gives an event: the object's name, and the time of
 // the first occurrence in nanoseconds, in hexadecimal.
 func eventName(e event.Event) string {
 	at := e.Time
 	if !e.First.IsZero() {
 		at = e.First
 	}
-	return fmt.Sprintf("%s.%x", e.Pod, at.UnixNano())
+	_, name := e.Object()
+	return fmt.Sprintf("%s.%x", name, at.UnixNano())
 }

@@ -110,6 +110,9 @@ func (r *renderer) line(e event.Event) string {
 
 // object names the object of an event, as the prefix of a line.
 func (r *renderer) object(e event.Event) string {
+	if e.Kind != "" {
+		return strings.ToLower(e.Kind) + " " + e.Namespace + "/" + e.Name + ": "
+	}
 	who := ""
 	if r.severalPods {
 		who = e.Namespace + "/" + e.Pod + " "

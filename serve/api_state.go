@@ -222,8 +222,8 @@ func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
 
 // events returns the events in the journals, ordered by time.
 func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event, error) {
-	list, err := lookup.EventsOf(ctx, a.engine.Layout(), func(id identity.Pod) bool {
-		return (namespace == "" || id.Namespace == namespace) && (pod == "" || id.Name == pod)
+	list, err := lookup.EventsOf(ctx, a.engine.Layout(), func(kind string, id identity.Pod) bool {
+		return (namespace == "" || id.Namespace == namespace) && (pod == "" || kind == "Pod" && id.Name == pod)
 	})
 	if err != nil && list != nil {
 		a.engine.WarnOnce(problem.WarningOf(err))

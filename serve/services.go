@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
@@ -51,7 +52,7 @@ type services struct {
 	omitted  problem.List // the Services that the network cannot provide
 	failed   error        // of the last synchronization
 	// unserved are the Services without an endpoint, and the times at which podrun noticed this
-	unserved map[string]unserved
+	unserved map[identity.Pod]unserved
 }
 
 // unserved is a Service without an endpoint.
@@ -121,35 +122,57 @@ func (s *services) synchronized(ctx context.Context, omitted problem.List, err e
 	s.report(ctx, err)
 }
 
-// noteUnserved reports each Service that has had no endpoint for unservedAfter, once, and when it has one again.
+// noteUnserved emits an event for each Service that has had no endpoint for unservedAfter, once, and when it has one
+// again. The caller holds the lock of Services, so that no journal is written after its Service was deleted.
 func (s *services) noteUnserved(list []*corev1.Service, now time.Time) {
-	var notes problem.List
-	note := func(name, message, hint string) {
-		notes = append(notes, problem.Problem{Object: "service " + name, Reason: "NoEndpoints", Message: message, Hint: hint, Warning: true})
-	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	before := s.unserved
-	s.unserved = map[string]unserved{}
+	if before == nil {
+		before = s.unservedBefore()
+	}
+	s.unserved = map[identity.Pod]unserved{}
 	for _, one := range list {
-		name := one.Namespace + "/" + one.Name
-		u, known := before[name]
+		id := identity.Pod{Namespace: one.Namespace, Name: one.Name}
+		u, known := before[id]
 		if !known {
 			u.since = now
 		}
 		if !u.reported && now.Sub(u.since) >= unservedAfter {
 			u.reported = true
-			note(name, "no pod that it selects is ready, so connections to it fail", fmt.Sprintf("run 'podrun get pods -n %s -l %s'", one.Namespace, labels.FormatLabels(one.Spec.Selector)))
+			s.emit(id, event.Event{Type: event.Warning, Reason: event.NoEndpoints, Message: fmt.Sprintf(
+				"no pod that it selects is ready, so connections to it fail; run 'podrun get pods -n %s -l %s'", one.Namespace, labels.FormatLabels(one.Spec.Selector))})
 		}
-		s.unserved[name] = u
+		s.unserved[id] = u
 	}
-	for name, u := range before {
-		if _, still := s.unserved[name]; u.reported && !still {
-			note(name, "has an endpoint again, or was deleted", "")
+	for id, u := range before {
+		if _, still := s.unserved[id]; u.reported && !still && store.HasService(s.engine.Layout(), id) {
+			s.emit(id, event.Event{Type: event.Normal, Reason: event.EndpointsReady, Message: "a pod that it selects is ready"})
 		}
 	}
-	s.mu.Unlock()
-	notes = notes[:min(len(notes), maxServiceNotes)]
-	s.engine.SendWarnings(notes)
+}
+
+// unservedBefore returns the Services that an earlier supervisor reported as Services without an endpoint.
+func (s *services) unservedBefore() map[identity.Pod]unserved {
+	out := map[identity.Pod]unserved{}
+	ids, _ := store.ServicesWithEvents(s.engine.Layout()) // without the earlier events, they are reported again
+	for _, id := range ids {
+		events, _ := store.ReadServiceJournal(s.engine.Layout(), id)
+		if n := len(events); n > 0 && events[n-1].Reason == event.NoEndpoints {
+			out[id] = unserved{since: events[n-1].Time, reported: true}
+		}
+	}
+	return out
+}
+
+// emit adds an event to the journal of a Service.
+func (s *services) emit(id identity.Pod, e event.Event) {
+	j := store.Journal{Pod: id, Kind: "Service", Next: s.engine.Emit}
+	err := j.Open(s.engine.Layout())
+	j.Emit(e)
+	if err = errors.Join(err, j.Close()); err != nil {
+		s.engine.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
 }
 
 // note names the Services without an endpoint, for /readyz?verbose; "" if there are none.
@@ -157,9 +180,9 @@ func (s *services) note() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for name, u := range s.unserved {
+	for id, u := range s.unserved {
 		if u.reported {
-			names = append(names, name)
+			names = append(names, id.String())
 		}
 	}
 	if len(names) == 0 {

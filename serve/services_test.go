@@ -2,6 +2,9 @@ package serve
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/node"
@@ -17,22 +22,68 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// TestUnserved checks that a Service without endpoints is reported once, after unservedAfter, and when it has one again.
+// TestUnserved checks that a Service without endpoints has one event, after unservedAfter, and another one when a pod
+// is ready again, also if serve was restarted in between. The events are deleted with the Service.
 func TestUnserved(t *testing.T) {
-	var warned []string
-	s := newServices(&node.Node{Warn: func(l problem.List) { warned = append(warned, l.String()) }}, func() {})
-	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
-	without := []*corev1.Service{web}
-	begun := time.Now()
-	for _, at := range []time.Duration{0, unservedAfter - 1, unservedAfter, 2 * unservedAfter} {
-		s.noteUnserved(without, begun.Add(at))
-		if got := len(warned); (got == 1) != (at >= unservedAfter) || (s.note() != "") != (at >= unservedAfter) {
-			t.Errorf("after %s: %d warnings, note %q", at, got, s.note())
+	settings := nodeconfig.Default()
+	settings.RootDir = t.TempDir()
+	layout, web := settings.Layout(), identity.Pod{Namespace: "shop", Name: "web"}
+	object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	if err := store.WriteService(layout, store.ServiceRecord{Service: object}); err != nil {
+		t.Fatal(err)
+	}
+	var emitted []string
+	start := func() *services {
+		return newServices(&node.Node{Settings: settings, Emit: func(e event.Event) {
+			kind, name := e.Object()
+			emitted = append(emitted, e.Type+" "+e.Reason+" "+kind+" "+e.Namespace+"/"+name+": "+e.Message)
+		}, Warn: func(l problem.List) { t.Error(l) }}, func() {})
+	}
+	check := func(when string, want ...string) {
+		t.Helper()
+		journal, err := store.ReadServiceJournal(layout, web)
+		if err != nil || len(journal) != len(want) || !slices.Equal(emitted, want) {
+			t.Errorf("%s: journal %v (%v), emitted %q, want %q", when, journal, err, emitted, want)
 		}
 	}
+	const unready = "Warning NoEndpoints Service shop/web: no pod that it selects is ready, so connections to it fail; run 'podrun get pods -n shop -l app=web'"
+	const ready = "Normal EndpointsReady Service shop/web: a pod that it selects is ready"
+	without, begun := []*corev1.Service{object}, time.Now()
+	s := start()
+	for _, at := range []time.Duration{0, unservedAfter - 1} {
+		s.noteUnserved(without, begun.Add(at))
+	}
+	check("before unservedAfter")
+	for _, at := range []time.Duration{unservedAfter, 2 * unservedAfter} {
+		s.noteUnserved(without, begun.Add(at))
+	}
+	check("without an endpoint", unready)
+	if s.note() != "no pod is ready for shop/web" {
+		t.Errorf("note %q", s.note())
+	}
+	s = start()
+	s.noteUnserved(without, begun)
+	check("after a restart", unready)
+	s = start()
 	s.noteUnserved(nil, begun)
-	if len(warned) != 2 || !strings.Contains(warned[0], "service shop/web: no pod that it selects is ready") || !strings.Contains(warned[1], "has an endpoint again") || s.note() != "" {
-		t.Errorf("%q, note %q", warned, s.note())
+	s.noteUnserved(nil, begun)
+	check("with an endpoint after a restart", unready, ready)
+	if s.note() != "" {
+		t.Errorf("note %q", s.note())
+	}
+	s.noteUnserved(without, begun)
+	s.noteUnserved(without, begun.Add(unservedAfter))
+	if err := store.RemoveService(layout, "shop", "web"); err != nil {
+		t.Fatal(err)
+	}
+	emitted = nil
+	s.noteUnserved(nil, begun)
+	check("deleted")
+	if err := store.RemoveServiceState(layout); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(layout.ServiceEvents()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of the journals remains: %v", err)
 	}
 }
 

@@ -53,6 +53,19 @@ func PodRefs(given []string, aloneIsName bool) (refs []lookup.Ref, err error) {
 	return refs, nil
 }
 
+// SplitServices separates the names of Services (svc/NAME) from other arguments.
+func SplitServices(given []string) (others, services []string) {
+	for _, word := range given {
+		kind, name, _ := strings.Cut(word, "/")
+		if t := apikind.Of(kind); t != nil && t.Kind == apikind.Service && name != "" && !strings.Contains(name, "/") {
+			services = append(services, name)
+			continue
+		}
+		others = append(others, word)
+	}
+	return others, services
+}
+
 // Resolve returns the names of the pods that refs name in the namespace. Missing joins the
 // errors for workloads that do not define a pod of that name.
 func Resolve(layout identity.Layout, namespace string, refs []lookup.Ref) (names []string, missing error) {

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/podrun/podrun/internal/event"
 )
 
 // ServiceCells returns the cells after NAME that 'kubectl get service' prints.
@@ -78,8 +80,9 @@ func orUnset(text string) string {
 	return text
 }
 
-// Service writes the fields that 'kubectl describe service' (v1.36) prints, and the source.
-func (d *Description) Service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string, events bool) {
+// Service writes the fields that 'kubectl describe service' (v1.36) prints, and the source. If events is nil, it
+// writes no table of events.
+func (d *Description) Service(s *corev1.Service, slicesOf []*discoveryv1.EndpointSlice, origin string, events []event.Event) {
 	d.metadata(&s.ObjectMeta)
 	spec := s.Spec
 	var selector []string
@@ -132,8 +135,8 @@ func (d *Description) Service(s *corev1.Service, slicesOf []*discoveryv1.Endpoin
 		d.row(0, "Traffic Distribution:", *spec.TrafficDistribution)
 	}
 	d.optionalRow(0, "Source", origin)
-	if events { // podrun has no events of Services
-		d.row(0, "Events:", "<none>")
+	if events != nil {
+		d.events(events, func(event.Event) string { return "" })
 	}
 }
 

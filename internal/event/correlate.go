@@ -73,7 +73,13 @@ type Correlator struct {
 	kept int
 }
 
-type key struct{ uid, namespace, pod, kind, reason, fieldPath, message string }
+type key struct{ uid, namespace, object, name, kind, reason, fieldPath, message string }
+
+// keyOf returns the key of an event, with the given message.
+func keyOf(e Event, message string) key {
+	object, name := e.Object()
+	return key{e.UID, e.Namespace, object, name, e.Type, e.Reason, e.FieldPath, message}
+}
 
 // similar contains the messages of a reason, except those that were combined.
 type similar struct {
@@ -87,7 +93,7 @@ func (c *Correlator) Add(e Event) Event {
 	if c.known == nil {
 		c.known, c.similar = map[key]Event{}, map[key]similar{}
 	}
-	group := key{e.UID, e.Namespace, e.Pod, e.Type, e.Reason, e.FieldPath, ""}
+	group := keyOf(e, "")
 	k := group
 	if c.combines(group, e) {
 		k.message = combined
@@ -198,7 +204,7 @@ func Correlate(events []Event) []Event {
 	var out []Event
 	for _, e := range events {
 		e = c.Add(e)
-		k := key{e.UID, e.Namespace, e.Pod, e.Type, e.Reason, e.FieldPath, e.Message}
+		k := keyOf(e, e.Message)
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}

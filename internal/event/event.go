@@ -10,14 +10,16 @@ const (
 	Warning = "Warning"
 )
 
-// Event reports something that happened to a pod. If the kubelet emits the same event, Reason and
+// Event reports something that happened to a pod or to a Service. If the kubelet emits the same event, Reason and
 // Message are the kubelet's.
 type Event struct {
 	Time      time.Time `json:"time"` // time of the last occurrence
 	Type      string    `json:"type"`
 	Reason    string    `json:"reason"`
 	Namespace string    `json:"namespace"`
-	Pod       string    `json:"pod"`
+	Pod       string    `json:"pod,omitempty"`  // name of the pod; empty for an object of another kind
+	Kind      string    `json:"kind,omitempty"` // kind of an object that is not a pod: Service
+	Name      string    `json:"name,omitempty"` // name of an object that is not a pod
 	UID       string    `json:"uid,omitempty"`
 	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
 	Message   string    `json:"message"`
@@ -31,6 +33,14 @@ type Event struct {
 	// event occurred once.
 	Count int       `json:"count,omitempty"`
 	First time.Time `json:"firstTimestamp,omitzero"`
+}
+
+// Object returns the kind and the name of the event's object.
+func (e Event) Object() (kind, name string) {
+	if e.Kind != "" {
+		return e.Kind, e.Name
+	}
+	return "Pod", e.Pod
 }
 
 // began returns the time of the event's first occurrence.
@@ -93,6 +103,10 @@ const (
 	UpdatePending = "UpdatePending"
 	// ConfigChanged is podrun's own reason: a supervisor applied changed ConfigMaps and Secrets of a file to a pod.
 	ConfigChanged = "ConfigChanged"
+	// NoEndpoints and EndpointsReady are podrun's own reasons: no pod that a Service selects is ready, so that
+	// connections to the Service fail; and a pod is ready again.
+	NoEndpoints    = "NoEndpoints"
+	EndpointsReady = "EndpointsReady"
 	// RuntimeStoreReplaced is podrun's own reason: the kubelet does not manage the runtime.
 	RuntimeStoreReplaced = "RuntimeStoreReplaced"
 )

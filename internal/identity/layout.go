@@ -146,6 +146,15 @@ func (l Layout) Service(id Pod) string {
 	return filepath.Join(l.Services(), PairName(id.Namespace, id.Name))
 }
 
+// ServiceEvents is the directory with the journals of Services, one directory per namespace/name. It is not in the
+// directory of the Services, because older releases read each file there as a Service.
+func (l Layout) ServiceEvents() string { return filepath.Join(l.RootDir, "service-events") }
+
+// ServiceJournal is the file of a Service's events, one JSON object per line.
+func (l Layout) ServiceJournal(id Pod) string {
+	return filepath.Join(l.ServiceEvents(), PairName(id.Namespace, id.Name), "events.jsonl")
+}
+
 // ServiceRanges is the file with the ranges of virtual IPs.
 func (l Layout) ServiceRanges() string { return filepath.Join(l.Services(), "ranges.json") }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,7 +36,8 @@ const (
 )
 
 // Journal stores the events of one pod in the pod's directory, and passes them to Next. Until the
-// directory exists, it buffers the events, so that a rollback leaves no file behind.
+// directory exists, it buffers the events, so that a rollback leaves no file behind. It can also store the events
+// of a Service, in a directory of its own.
 //
 // Several podrun processes may write to the same file concurrently. A process writes each line with
 // one append. While it writes, it holds a shared lock on the file. A process that replaces the file
@@ -44,6 +47,8 @@ const (
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
+	// Kind is the kind of the object if it is not a pod: Service. Pod is then the name of the object.
+	Kind string
 
 	mu   sync.Mutex
 	dir  *os.Root // nil until Open is called
@@ -57,7 +62,11 @@ func (j *Journal) Emit(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Namespace, e.Pod, e.UID = j.Pod.Namespace, j.Pod.Name, j.Pod.UID
+	if e.Namespace, e.UID = j.Pod.Namespace, j.Pod.UID; j.Kind != "" {
+		e.Kind, e.Name = j.Kind, j.Pod.Name
+	} else {
+		e.Pod = j.Pod.Name
+	}
 	e.Message = event.Cut(e.Message)
 	j.mu.Lock()
 	j.held = append(j.held, e)
@@ -91,23 +100,39 @@ func (j *Journal) Open(layout identity.Layout) error {
 		return nil
 	}
 	path := layout.Journal(j.Pod.UID)
+	if j.Kind != "" {
+		path = layout.ServiceJournal(j.Pod)
+		if err := MakeStateDir(filepath.Dir(path)); err != nil {
+			return j.unusable(err)
+		}
+	}
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return fmt.Errorf("open the journal of pod %s: %w", j.Pod, err)
+		return fmt.Errorf("open the journal of %s: %w", j.object(), err)
 	}
 	file, err := openJournal(dir, filepath.Base(path), os.O_CREATE)
 	if err != nil {
 		dir.Close()
-		err = fmt.Errorf("open the journal of pod %s: %w", j.Pod, err)
-		if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			j.fail(err)
-			return nil
-		}
-		return err
+		return j.unusable(err)
 	}
 	j.dir, j.file = dir, file
 	j.flush(journalLockWait)
 	return nil
+}
+
+// unusable returns why the journal cannot be opened. If the file system is full or read-only, it records the error
+// and returns nil.
+func (j *Journal) unusable(err error) error {
+	err = fmt.Errorf("open the journal of %s: %w", j.object(), err)
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		j.fail(err)
+		return nil
+	}
+	return err
+}
+
+func (j *Journal) object() string {
+	return cmp.Or(strings.ToLower(j.Kind), "pod") + " " + j.Pod.String()
 }
 
 // openJournal opens the journal in a pod's directory. If the file is not a regular file, openJournal
@@ -159,7 +184,7 @@ func (j *Journal) flush(wait time.Duration) {
 		err = j.append()
 	}
 	if err != nil {
-		j.fail(fmt.Errorf("write the journal of pod %s: %w", j.Pod, err))
+		j.fail(fmt.Errorf("write the journal of %s: %w", j.object(), err))
 	}
 	j.held = nil
 	if err == nil {
@@ -209,7 +234,7 @@ func (j *Journal) Close() error {
 		const lastWait = 20 * journalLockWait
 		j.flush(lastWait)
 		if len(j.held) > 0 {
-			j.fail(fmt.Errorf("write the journal of pod %s: another process has kept it locked for %s", j.Pod, lastWait))
+			j.fail(fmt.Errorf("write the journal of %s: another process has kept it locked for %s", j.object(), lastWait))
 			j.held = nil
 		}
 		j.err = errors.Join(j.err, j.file.Close(), j.dir.Close())

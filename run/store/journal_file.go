@@ -161,7 +161,29 @@ func newestEvents(events []event.Event) []event.Event {
 // last occurrence. If there is no journal, it returns no events. It skips lines that are not events,
 // such as a line that a crash truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
-	path := layout.Journal(uid)
+	return readJournal(layout.Journal(uid))
+}
+
+// ReadServiceJournal is ReadJournal for a Service.
+func ReadServiceJournal(layout identity.Layout, id identity.Pod) ([]event.Event, error) {
+	return readJournal(layout.ServiceJournal(id))
+}
+
+// ServicesWithEvents lists the Services that have a journal.
+func ServicesWithEvents(layout identity.Layout) (out []identity.Pod, err error) {
+	entries, err := os.ReadDir(layout.ServiceEvents())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the journals of Services: %w", err)
+	}
+	for _, e := range entries {
+		if id, ok := identity.NamedPod(e.Name()); ok {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+func readJournal(path string) ([]event.Event, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

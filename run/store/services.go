@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,12 @@ func ReadServices(layout identity.Layout) ([]ServiceRecord, []ServiceFault, erro
 	return out, faults, nil
 }
 
+// HasService reports whether there is a record of a Service.
+func HasService(layout identity.Layout, id identity.Pod) bool {
+	_, err := os.Lstat(layout.Service(id))
+	return err == nil
+}
+
 // WriteService writes and syncs the record of a Service. The record must be durable, because
 // clients may cache the virtual IP. The caller holds the lock of Services.
 func WriteService(layout identity.Layout, r ServiceRecord) error {
@@ -67,11 +74,16 @@ func WriteService(layout identity.Layout, r ServiceRecord) error {
 	return err
 }
 
-// RemoveService removes the record of a Service, if there is one. The caller holds the lock of
+// RemoveService removes the record and the journal of a Service, if there are any. The caller holds the lock of
 // Services.
 func RemoveService(layout identity.Layout, namespace, name string) error {
+	id := identity.Pod{Namespace: namespace, Name: name}
 	faultpoint.At("service/remove")
-	err := serviceRecords.Delete(layout, identity.Pod{Namespace: namespace, Name: name})
+	// The record is removed last, so that a delete that was killed can be repeated.
+	if err := os.RemoveAll(filepath.Dir(layout.ServiceJournal(id))); err != nil {
+		return fmt.Errorf("remove the journal of service %s: %w", id, err)
+	}
+	err := serviceRecords.Delete(layout, id)
 	faultpoint.At("service/removed")
 	return err
 }
@@ -111,9 +123,12 @@ func WriteServiceNames(layout identity.Layout, names []service.Name) error {
 }
 
 // RemoveServiceState removes what podrun derived from the Services, after the last one was removed: the
-// names, the ranges, and temporary files of killed processes. The caller holds the lock of Services.
+// names, the ranges, the directory of the journals, and temporary files of killed processes. The caller holds the lock of Services.
 func RemoveServiceState(layout identity.Layout) error {
 	removeTemporaries(layout.Services(), 0) // processes create them only under the lock
+	if err := os.RemoveAll(layout.ServiceEvents()); err != nil {
+		return fmt.Errorf("remove the journals of Services: %w", err)
+	}
 	for _, path := range []string{layout.ServiceNames(), layout.ServiceRanges()} {
 		faultpoint.At("services/forget")
 		if err := statefile.Remove(path); err != nil {

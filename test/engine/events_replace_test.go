@@ -16,7 +16,7 @@ import (
 // those that `describe` shows.
 func (r *rig) journaled() (all, described []string) {
 	r.t.Helper()
-	events, err := lookup.EventsOf(r.t.Context(), r.layout(), func(identity.Pod) bool { return true })
+	events, err := lookup.EventsOf(r.t.Context(), r.layout(), func(string, identity.Pod) bool { return true })
 	if err != nil {
 		r.t.Fatal(err)
 	}
