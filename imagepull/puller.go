@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -140,6 +141,20 @@ func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 		})
 	}
 	return pulls
+}
+
+// For returns finished pulls for another pod with the same images, such as the one that replaces the pod. It returns
+// nil if s is nil, if a pull has not finished, or if the images differ.
+func (s *Pulls) For(plan Plan) *Pulls {
+	if s == nil || !reflect.DeepEqual(s.plan.Images, plan.Images) {
+		return nil
+	}
+	for container := range s.jobs {
+		if !s.Done(container) {
+			return nil
+		}
+	}
+	return &Pulls{puller: s.puller, plan: plan, jobs: s.jobs, cancel: s.cancel}
 }
 
 // Stop cancels the pulls that are in progress, and waits until they have ended. It may be

@@ -102,6 +102,16 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	return p, append(problems, p.planPullSecrets()...)
 }
 
+// Images returns the plan of a pod's images, without the sandbox, and all problems.
+func Images(pod *corev1.Pod, objects *manifest.Objects, id identity.Pod) (imagepull.Plan, problem.List) {
+	handler, problems := RuntimeHandler(pod, objects)
+	p := &Plan{ID: id, Pod: pod, Checkpoint: manifest.Referred(pod, objects)}
+	images, found := imagepull.New(pod, id, handler)
+	p.Images = images
+	problems = append(append(problems, found...), p.planPullSecrets()...)
+	return p.Images, problems
+}
+
 // planPullSecrets adds the pod's imagePullSecrets to the plans for its images. As in the kubelet, a
 // missing Secret is a warning, not an error: the image may be public, or the host may have credentials.
 // A Secret of another type is a warning, too.

@@ -54,6 +54,8 @@ type ApplyOptions struct {
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. If it is false, such pods are
 	// refused.
 	ReplaceCorrupt bool
+	// Pulls are finished pulls of the pod's images; nil if there are none.
+	Pulls *imagepull.Pulls
 	// Supervision makes the worker supervise the pod from its start. It is nil for a command, which
 	// ends when it reaches its goal.
 	Supervision *Supervision
@@ -174,7 +176,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		defer a.loop.start.Images.Begin(ctx, a.wantedImages(o.goal()))()
+		defer a.loop.start.Images.Begin(ctx, a.wantedImages(o.goal()), o.Pulls)()
 	}
 	if err := a.prepareChange(ctx, t, o); err != nil {
 		return OutcomeFailed, err

@@ -18,9 +18,12 @@ type Images struct {
 	Waiter ImageWaiter
 }
 
-// Begin starts the first pulls. The caller must call end.
-func (i *Images) Begin(ctx context.Context, plan imagepull.Plan) (end func()) {
-	first := i.puller.Start(ctx, plan)
+// Begin starts the first pulls, unless earlier contains finished pulls of the same images. The caller must call end.
+func (i *Images) Begin(ctx context.Context, plan imagepull.Plan, earlier *imagepull.Pulls) (end func()) {
+	first := earlier.For(plan)
+	if first == nil {
+		first = i.puller.Start(ctx, plan)
+	}
 	i.first = first
 	// this stops the first pulls even if Reset was called in between
 	return first.Stop

@@ -196,7 +196,7 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	var err error
 	switch step.Do {
 	case Apply:
-		err = p.apply(inner, step, in)
+		err = p.update(inner, step, in)
 	case Attend:
 		err = p.attend(inner, in)
 	case Delete:

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -21,8 +22,9 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// apply applies the source's definition to the pod, and then supervises the pod.
-func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
+// apply applies the source's definition to the pod, and then supervises the pod. Pulls are those of its images; nil if
+// they have not begun.
+func (p *pod) apply(ctx context.Context, step Step, in stepInput, pulls *imagepull.Pulls) error {
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
@@ -46,7 +48,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 		p.s.options.Starting(p.id)
 	}
 	var target prepare.Target
-	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
+	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force, Pulls: pulls,
 		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Checkpoint == CheckpointCorrupt, Supervision: p.supervision(),
 		Admitted: func() error {
 			// The pod has a new checkpoint.
