@@ -206,8 +206,15 @@ func (a *app) reportDelete(ctx context.Context, r *renderer, e *run.Node, f *del
 	hintInterrupted(report.Entries, "run the command again to complete the deletion; add --now to shorten the grace period to 1 s")
 	reads := serve.ReadsFile(ctx, e.Layout())
 	for _, pod := range report.Pods() {
-		if file := serve.SourceOf(e, pod.ID); file != "" && pod.Err == nil && reads(file) {
-			r.warn(problem.List{startsAgain(pod.ID, file)})
+		if pod.Err != nil {
+			continue
+		}
+		if file := serve.SourceOf(e, pod.ID); file != "" {
+			if reads(file) {
+				r.warn(problem.List{startsAgain(pod.ID, file)})
+			}
+		} else if workload := serve.WorkloadOf(e, pod.ID); workload != "" {
+			r.warn(problem.List{replicaStartsAgain(pod.ID, workload)})
 		}
 	}
 	if in.Every != nil && len(in.Every.Kinds) == 0 && f.all {
@@ -225,6 +232,14 @@ func startsAgain(id identity.Pod, from string) problem.Problem {
 		p.Hint = "delete it in the cluster: 'kubectl delete pod " + id.Args() + "'; or stop it: 'podrun stop " + id.Args() + "'"
 	}
 	return p
+}
+
+// replicaStartsAgain returns the warning that a supervisor starts a deleted replica of a workload again. The argument
+// workload is serve.WorkloadOf.
+func replicaStartsAgain(id identity.Pod, workload string) problem.Problem {
+	workload = identity.Pod{Namespace: id.Namespace, Name: workload}.Args()
+	return problem.Problem{Warning: true, Object: "pod " + id.String(), Message: "podrun serve will start it again, because it is a replica",
+		Hint: "reduce the number of replicas: 'podrun scale " + workload + " --replicas=N'; or delete the workload: 'podrun delete " + workload + "'"}
 }
 
 // printDryDelete prints what a delete would delete: lines or, with -o json or yaml, the pods.

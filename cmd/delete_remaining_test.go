@@ -39,4 +39,8 @@ func TestStartsAgain(t *testing.T) {
 			t.Errorf("%s: %q", from, got)
 		}
 	}
+	const want = "pod shop/web: podrun serve will start it again, because it is a replica (reduce the number of replicas: 'podrun scale deployment/web -n shop --replicas=N'; or delete the workload: 'podrun delete deployment/web -n shop')"
+	if got := replicaStartsAgain(id, "deployment/web").String(); got != want {
+		t.Errorf("%q", got)
+	}
 }

@@ -80,20 +80,16 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	return nil
 }
 
-// diffReferred prints the diffs between the ConfigMaps and Secrets of the input and the copies in the pods that refer to
-// them, each diff once. It reports whether there are any.
+// diffReferred prints the diffs between the ConfigMaps and Secrets of the input and the copies of the pods and CronJobs that
+// refer to them, each diff once. It reports whether there are any.
 func (a *app) diffReferred(e *run.Node, objects *manifest.Objects) (differs bool, err error) {
-	pods, err := run.Referring(e, objects)
+	copies, err := run.ReferredCopies(e, objects)
 	if err != nil {
 		return false, err
 	}
 	printed := map[string]bool{}
-	for _, k := range pods {
-		before, err := lookup.StoredCheckpoint(e, k.ID)
-		if err != nil || before == nil {
-			return false, err
-		}
-		text, err := view.DataDiff(*before, manifest.Referred(before.Pod, before.Refreshed(objects)))
+	for _, pair := range copies {
+		text, err := view.DataDiff(pair[0], pair[1])
 		if err != nil {
 			return false, err
 		}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -21,9 +22,9 @@ func (a *application) refreshes() bool {
 	return a.Objects.OnlyReferred() && len(a.CronJobs) == 0 && a.Prune == nil
 }
 
-// refreshPods replaces the copies of the input's ConfigMaps and Secrets in the pods that refer to them, if the input
-// has no other objects. As with the kubelet, volumes change without a restart, and environment variables at the next
-// start of a container. If no pod refers to one of the objects, the error is of kind Manifest, and no pod is changed.
+// refreshPods replaces the copies of the input's ConfigMaps and Secrets in the pods that refer to them, and in the
+// records of CronJobs and of workloads without pods, if the input has no other objects. As with the kubelet, volumes change without a restart, and environment variables at the next
+// start of a container. If none refers to one of the objects, the error is of kind Manifest, and nothing is changed.
 func (a *application) refreshPods(ctx context.Context) error {
 	if !a.refreshes() {
 		return nil
@@ -32,11 +33,11 @@ func (a *application) refreshPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	copies, err := unreferred(a.node, a.Objects, referred)
+	refreshes, kept, err := unreferred(a.node, a.Objects, referred)
 	if err != nil {
 		return err
 	}
-	a.node.SendWarnings(copies)
+	a.node.SendWarnings(kept)
 	changed := map[string]bool{}
 	options := a.Options
 	options.DefineOnly = true
@@ -58,6 +59,17 @@ func (a *application) refreshPods(ctx context.Context) error {
 		return err
 	}
 	report := ReportOf(results)
+	for _, r := range refreshes {
+		if len(r.changed) == 0 {
+			continue
+		}
+		if err := r.holder.replace(ctx, a.node, r.after); err != nil {
+			return errors.Join(report.Err(), err)
+		}
+		for _, name := range r.changed {
+			changed[name] = true
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(referred)) {
 		kind, key, _ := strings.Cut(name, " ")
 		namespace, object, _ := strings.Cut(key, "/")
@@ -124,65 +136,62 @@ func isRefreshable(n *node.Node, id identity.Pod) (bool, error) {
 	return source == nil || filepath.Dir(source.Path) != n.Layout().Jobs(), err
 }
 
-// Referring returns the pods on this host that an Apply of the input's ConfigMaps and Secrets alone changes. If no pod
-// refers to one of the objects, the error is of kind Manifest.
-func Referring(n *node.Node, in *manifest.Objects) ([]Known, error) {
+// ReferredCopies returns the objects of the pods, CronJobs and workloads on this host that an Apply of the input's
+// ConfigMaps and Secrets alone changes, before and after the change. If none refers to one of the objects, the error is
+// of kind Manifest.
+func ReferredCopies(n *node.Node, in *manifest.Objects) (out [][2]manifest.Checkpoint, err error) {
 	pods, referred, err := referringPods(n, in)
-	if err == nil {
-		_, err = unreferred(n, in, referred)
-	}
-	return pods, err
-}
-
-// unreferred returns an error of kind Manifest if no pod refers to one of the input's objects. The warnings name the
-// CronJobs and workloads that have copies of the others.
-func unreferred(n *node.Node, in *manifest.Objects, referred map[string]bool) (warnings problem.List, err error) {
-	copies, err := otherCopies(n.Layout(), in)
 	if err != nil {
 		return nil, err
+	}
+	refreshes, _, err := unreferred(n, in, referred)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range pods {
+		before, err := lookup.StoredCheckpoint(n, k.ID)
+		if err != nil {
+			return nil, err
+		}
+		if before != nil {
+			out = append(out, [2]manifest.Checkpoint{*before, manifest.Referred(before.Pod, before.Refreshed(in))})
+		}
+	}
+	for _, r := range refreshes {
+		out = append(out, [2]manifest.Checkpoint{r.holder.objects, r.after})
+	}
+	return out, nil
+}
+
+// unreferred returns what changes in CronJobs and workloads without pods. The error is of kind Manifest if no pod and
+// none of these refers to one of the input's objects. The warnings name those that keep their copies.
+func unreferred(n *node.Node, in *manifest.Objects, referred map[string]bool) (refreshes []refresh, warnings problem.List, err error) {
+	holders, err := copyHolders(n.Layout())
+	if err != nil {
+		return nil, nil, err
+	}
+	if refreshes, err = refreshesOf(holders, in); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range refreshes {
+		for _, name := range r.holder.objects.ReferredNames() {
+			referred[name] = referred[name] || namesOf(in)[name]
+		}
 	}
 	var problems problem.List
 	for _, name := range slices.Sorted(maps.Keys(namesOf(in))) {
 		p := problem.Problem{Object: name, Reason: manifest.ReasonNoPod, Message: "no pod in the input or on this host refers to it", Hint: manifest.HintNoPod}
-		if of := copies[name]; len(of) > 0 {
-			p.Message = strings.Join(of, ", ") + " keeps the previous data"
-			p.Hint = "apply the manifest of " + of[0] + " together with this object"
+		if i := slices.IndexFunc(holders, func(h copyHolder) bool { return h.fixed != "" && slices.Contains(h.objects.ReferredNames(), name) }); i >= 0 {
+			p.Message = holders[i].name + " keeps the previous data, because " + holders[i].fixed
+			p.Hint = "apply the manifest of " + holders[i].name + " together with this object"
 			p.Warning = referred[name]
 		} else if referred[name] {
 			continue
 		}
 		problems = append(problems, p)
 	}
-	return problems.Warnings(), problem.Refuse(problem.Manifest, problems)
-}
-
-// otherCopies returns the CronJobs, and the workloads without pods, that have copies of the input's ConfigMaps and
-// Secrets, by the names of these objects. It omits unreadable records, which other commands report.
-func otherCopies(layout identity.Layout, in *manifest.Objects) (map[string][]string, error) {
-	out, given := map[string][]string{}, namesOf(in)
-	add := func(holder string, c manifest.Checkpoint) {
-		for _, name := range c.ReferredNames() {
-			if given[name] {
-				out[name] = append(out[name], holder)
-			}
-		}
-	}
-	records, err := store.ReadRecords(layout)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range records.CronJobs {
-		if d := r.Dependencies; d != nil && !r.Deleting() {
-			add("CronJob "+r.CronJob.Namespace+"/"+r.CronJob.Name, manifest.Checkpoint{ConfigMaps: d.ConfigMaps, Secrets: d.Secrets})
-		}
-	}
-	workloads, _, err := store.ReadWorkloads(layout, "")
-	for _, w := range workloads {
-		if c, err := w.Checkpoint(); c != nil && err == nil && w.Replicas == 0 && !w.Deleted {
-			add(w.Kind+" "+w.ID.Namespace+"/"+w.ID.Name, *c)
-		}
-	}
-	return out, err
+	maps.DeleteFunc(referred, func(_ string, is bool) bool { return !is })
+	return refreshes, problems.Warnings(), problem.Refuse(problem.Manifest, problems)
 }
 
 // namesOf returns the names of the input's ConfigMaps and Secrets, such as ConfigMap shop/web.

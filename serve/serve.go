@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -79,4 +80,23 @@ func SourceOf(e *run.Node, id identity.Pod) string {
 		return ""
 	}
 	return source.Shown(r.Path)
+}
+
+// WorkloadOf returns the workload whose record makes a supervisor start a deleted pod again, such as deployment/web; ""
+// if there is none, or if no supervisor runs.
+func WorkloadOf(e *run.Node, id identity.Pod) string {
+	if !e.Supervised() {
+		return ""
+	}
+	records, _, err := store.ReadWorkloads(e.Layout(), id.Namespace)
+	if err != nil {
+		return ""
+	}
+	for _, r := range records {
+		index, ok := manifest.ReplicaIndex(r.ID.Name, id.Name)
+		if ok && index < int(r.Replicas) && !r.Deleted {
+			return strings.ToLower(r.Kind) + "/" + r.ID.Name
+		}
+	}
+	return ""
 }

@@ -1,16 +1,21 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
@@ -180,6 +185,70 @@ func TestApplyReports(t *testing.T) {
 			if r.callsTo("StartContainer") != starts {
 				t.Error("containers were started")
 			}
+		},
+		"ConfigMaps of CronJobs and of workloads without pods": func(t *testing.T, r *rig) {
+			config := func(value string) string {
+				return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"" + value + "\"}\n"
+			}
+			copies := []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Data: map[string]string{"a": "1"}}}
+			cronJob := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "report"}}
+			if err := store.WriteCronJob(r.layout(), &store.CronJobRecord{CronJob: cronJob, Dependencies: &manifest.Dependencies{ConfigMaps: copies}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"web", "file"} {
+				record := store.WorkloadRecord{ID: identity.Pod{Namespace: "default", Name: name}, Kind: "Deployment", Change: "x"}
+				if name == "file" {
+					record.Origin = "/etc/podrun/manifests/file.yaml"
+				}
+				template := load(t, podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")).Pods[0].Object
+				if err := errors.Join(record.SetTemplate(manifest.Checkpoint{Pod: template, ConfigMaps: copies}), store.WriteWorkload(r.layout(), record)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			apply := func(wantErr, text string) []string {
+				t.Helper()
+				report, err := run.Apply(t.Context(), r.engine(), applyInput(t, text))
+				if (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+					t.Errorf("apply: %v", err)
+				}
+				return linesOf(report)
+			}
+			wantData := func(want string) {
+				t.Helper()
+				records, err := store.ReadRecords(r.layout())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := records.CronJobs[0].Dependencies.ConfigMaps[0].Data["a"]
+				for _, name := range []string{"web", "file"} {
+					record, err := store.ReadWorkload(r.layout(), identity.Pod{Namespace: "default", Name: name})
+					if err != nil {
+						t.Fatal(err)
+					}
+					c, err := record.Checkpoint()
+					if err != nil {
+						t.Fatal(err)
+					}
+					got += " " + c.ConfigMaps[0].Data["a"]
+				}
+				if got != want {
+					t.Errorf("the copies of the CronJob and the workloads: %q, want %q", got, want)
+				}
+			}
+			for _, want := range []string{"ConfigMap a configured", "ConfigMap a unchanged"} {
+				if got := apply("", config("2")); !slices.Equal(got, []string{want}) {
+					t.Errorf("%q instead of %q", got, want)
+				}
+				wantData("2 2 1")
+			}
+			if got := strings.Join(r.warnings, "\n"); !strings.Contains(got, "Deployment default/file keeps the previous data, because podrun serve reads it from a file") {
+				t.Errorf("warnings %q", got)
+			}
+			apply("", config("3")+"immutable: true\n")
+			apply("ConfigMap default/a: data is immutable", config("4"))
+			wantData("3 3 1")
+			r.noError([]run.Result{{Err: errors.Join(store.RemoveCronJob(r.layout(), cronJob), store.RemoveWorkload(r.layout(), identity.Pod{Namespace: "default", Name: "web"}),
+				store.RemoveWorkload(r.layout(), identity.Pod{Namespace: "default", Name: "file"}))}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
