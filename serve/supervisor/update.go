@@ -12,15 +12,15 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// attendAfter is how long the images of a changed definition may take until podrun supervises the existing pod
-// meanwhile. Most images are on this host, and then the pulls end within milliseconds.
+// attendAfter is how long podrun pulls the images of a changed definition until it also supervises the existing pod.
+// Most images are on this host, and then the pulls end within milliseconds.
 const attendAfter = time.Second
 
 // errPulled ends the supervision of a pod while the images of its changed definition were pulled.
 var errPulled = errors.New("the images were pulled")
 
-// update is apply for a pod that may run: it first pulls the images of the new definition, and supervises the existing
-// pod meanwhile. A worker with the new definition cannot do that, because it no longer knows the old one.
+// update is apply for a pod that may run: it first pulls the images of the new definition, while it supervises the
+// existing pod. A worker with the new definition cannot do that, because it no longer knows the old one.
 func (p *pod) update(ctx context.Context, step Step, in stepInput) error {
 	if !in.updates() {
 		return p.apply(ctx, step, in, nil)
@@ -62,7 +62,7 @@ func (f stepInput) updates() bool {
 }
 
 // attendDuring waits until each image was pulled or its first pull has failed, and returns the error of a pull. If this
-// takes long, it supervises the pod meanwhile. Attended is called if the supervision ends before the pulls: its worker
+// takes long, it also supervises the pod. Attended is called if the supervision ends before the pulls: its worker
 // has received the events of the pulls, which have the same UID.
 func (p *pod) attendDuring(ctx context.Context, in stepInput, pulls *imagepull.Pulls, attended func()) error {
 	attempted := make(chan error, 1)

@@ -43,8 +43,8 @@ func TestServeShowsWhyAnImageIsMissing(t *testing.T) {
 	}
 }
 
-// TestServeAttendsWhilePulling covers a changed file whose image takes long to pull. Meanwhile, the pod of the earlier
-// definition is still supervised: podrun restarts a container that exits, and one that fails its liveness probe.
+// TestServeAttendsWhilePulling covers a changed file whose image takes long to pull. During the pull, the pod of the
+// earlier definition is still supervised: podrun restarts a container that exits, and one that fails its liveness probe.
 func TestServeAttendsWhilePulling(t *testing.T) {
 	t.Parallel()
 	const slow = "registry.example/slow:1"
@@ -102,7 +102,7 @@ func TestServeAttendsWhilePulling(t *testing.T) {
 }
 
 // TestServeCancelsPull checks that a pull for a changed file ends if the file changes back, or is removed, and that a
-// command can stop the pod meanwhile.
+// command can stop the pod during the pull.
 func TestServeCancelsPull(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -111,7 +111,7 @@ func TestServeCancelsPull(t *testing.T) {
 	}{
 		"changed back": {func(s *serving) { s.files.write(file("web"), servedPod("web")) }, (*serving).same},
 		"removed":      {func(s *serving) { s.files.remove(file("web")) }, func(s *serving, _ critest.Container) { s.absent("web") }},
-		"stopped": {func(s *serving) { s.noError(run.Stop(s.t.Context(), s.engine(), s.known(), run.DeleteOptions{})) }, func(s *serving, _ critest.Container) {
+		"stopped": {func(s *serving) { s.noError(run.StopPods(s.t.Context(), s.engine(), s.known(), run.DeleteOptions{})) }, func(s *serving, _ critest.Container) {
 			if c, _ := s.rt.Container("web"); c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 				s.t.Errorf("container %+v", c)
 			}
