@@ -28,8 +28,8 @@ var programs = map[string]string{
 	"embedded/bundle/podrun-rootless.awaitMaps":       "itself",
 	"embedded/bundle/podrun-rootless.runMap":          "newuidmap and newgidmap of the host",
 	"embedded/bundle/podrun-rootless.startNamespaces": "itself",
-	"serve/systemd.Systemctl.Run":         "systemctl of PATH, and names of podrun's units",
-	"volume.runProgram":                   "mount(8): the server, the path and the options of an NFS export, whose form NFS.problem checks; the source and the target are after \"--\"",
+	"serve/systemd.Systemctl.Run":                     "systemctl of PATH, and names of podrun's units",
+	"volume.runProgram":                               "mount(8): the server, the path and the options of an NFS export, whose form NFS.problem checks; the source and the target are after \"--\"",
 }
 
 // starters are the functions and types of standard packages that start programs.

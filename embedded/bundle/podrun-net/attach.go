@@ -97,6 +97,10 @@ func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS,
 	if err := a.take(r, args.IfName); err != nil {
 		return nil, err
 	}
+	ports := a
+	if c.Rootless != nil {
+		a.ports = nil // podrun-rootless connects to the pod, so no rule translates an address
+	}
 	if c.hasRules() {
 		err = applyAdd(a)
 	} else {
@@ -106,6 +110,11 @@ func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS,
 		return nil, err
 	}
 	fault("rules/after")
+	if c.Rootless != nil {
+		if err := c.Rootless.openPorts(ports); err != nil {
+			return nil, err
+		}
+	}
 	if host, err = awaitPort(host); err != nil {
 		return nil, err
 	}
@@ -129,5 +138,10 @@ func removeAttachment(c *config, pool addresses, args *skel.CmdArgs) error {
 		return err
 	}
 	fault("unrule/after")
+	if c.Rootless != nil {
+		if err := c.Rootless.closePorts(gone); err != nil {
+			return err
+		}
+	}
 	return pool.release(func(l lease) bool { return l.of(args.ContainerID, args.IfName) })
 }

@@ -29,6 +29,9 @@ type config struct {
 	EnableDAD        bool `json:"enabledad"`
 	unsupported
 
+	// Rootless is set for an ordinary user.
+	Rootless *rootless `json:"rootless"`
+
 	// OnlyUnused restricts GC to attachments without an interface.
 	OnlyUnused bool `json:"podrun.dev/only-unused"`
 	Args       struct {
@@ -145,6 +148,9 @@ func parse(stdin []byte) (*config, error) {
 	}
 	if c.MTU < 0 || c.MTU > 65535 {
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: mtu %d is not between 0 and 65535", c.Name, c.MTU), "")
+	}
+	if c.Rootless != nil && c.chained() {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: the setting rootless requires ipam", c.Name), "")
 	}
 	c.IsGateway = c.IsGateway || c.IsDefaultGateway
 	c.stdin = stdin

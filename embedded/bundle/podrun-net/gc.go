@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
 	"github.com/vishvananda/netlink"
@@ -29,7 +30,16 @@ func collect(c *config) error {
 		errs = append(errs, removeVeths(c.Bridge, names))
 	}
 	errs = append(errs, removeRulesOf(c.Bridge, func(comment string) bool { return !keep(comment) }))
-	if len(c.ValidAttachments) == 0 && !c.OnlyUnused {
+	removed := len(c.ValidAttachments) == 0 && !c.OnlyUnused
+	if c.Rootless != nil {
+		errs = append(errs, c.Rootless.collectPorts(func(owner string) bool {
+			if strings.HasPrefix(owner, servicesOwner(c.Bridge)) {
+				return !removed
+			}
+			return keep(owner)
+		}))
+	}
+	if removed {
 		errs = append(errs, removeAllServices(c.Bridge)) // the network itself is removed
 	}
 	if c.chained() {

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lockDir is the directory that all podrun-net processes of a node lock. Only root can open it; with the
+// setting rootless, it is another one (enterNode), and root is the user.
+var lockDir = "/run/podrun/podrun-net"
+
 const (
-	// lockDir is the directory that all podrun-net processes on this host lock. Only root
-	// can open it.
-	lockDir = "/run/podrun/podrun-net"
 	// namespaceFile is the file that releases without lockDir lock. Every user, even in a hostNetwork
 	// container, can open and lock it.
 	namespaceFile = "/proc/self/ns/net"

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -25,6 +26,9 @@ func main() {
 	if filepath.Base(os.Args[0]) == oci.Name {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", oci.Name, oci.Run(os.Args))
 		os.Exit(1)
+	}
+	if err := enterNode(); err != nil {
+		fail(err)
 	}
 	if isServicesCall() {
 		if err := setServices(os.Stdin, os.Stdout); err != nil {
@@ -60,6 +64,19 @@ func cmdAdd(args *skel.CmdArgs) error {
 	}
 	return types.PrintResult(c.PrevResult, c.CNIVersion)
 }
+
+// fail ends the program as skel does after an error.
+func fail(err error) {
+	if isServicesCall() {
+		warn("%v", err)
+	} else {
+		_ = types.NewError(types.ErrInternal, err.Error(), "").Print() // on stdout
+	}
+	os.Exit(1)
+}
+
+// The main goroutine stays on the main thread: see rootless.enter.
+func init() { runtime.LockOSThread() }
 
 // inNetwork adds the network and the sandbox to an error, and keeps its code.
 func inNetwork(err error, c *config, args *skel.CmdArgs) error {
@@ -115,6 +132,12 @@ func cmdCheck(args *skel.CmdArgs) error {
 			return inNetwork(err, c, args)
 		}
 	}
+	if c.Rootless != nil {
+		if err := c.Rootless.checkPorts(a); err != nil {
+			return inNetwork(err, c, args)
+		}
+		a.ports = nil
+	}
 	if !c.hasRules() {
 		return nil
 	}
@@ -135,6 +158,11 @@ func cmdStatus(args *skel.CmdArgs) error {
 	}
 	if c.chained() {
 		return nil
+	}
+	if c.Rootless != nil {
+		if err := c.Rootless.status(); err != nil {
+			return err
+		}
 	}
 	pool, err := c.addresses("")
 	if err != nil {

@@ -29,6 +29,8 @@ type serviceTable struct {
 	Ranges  []netip.Prefix `json:"ranges"`  // of virtual IPs
 	Subnets []netip.Prefix `json:"subnets"` // of sandboxes
 	Ports   []servicePort  `json:"ports"`
+
+	Rootless *rootless `json:"rootless"`
 }
 
 // servicePort is one port of a Service at one virtual IP.
@@ -67,12 +69,22 @@ func setServices(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer unlock()
+	digest := digestOf(data)
+	var nodePorts error
+	if t.Rootless != nil {
+		if nodePorts = t.Rootless.setNodePorts(t); nodePorts != nil {
+			digest = "incomplete" // so that podrun calls the program again
+		}
+		for i := range t.Ports {
+			t.Ports[i].NodePort = 0
+		}
+	}
 	if len(t.Ports) == 0 {
 		err = removeServices(t.Bridge)
 	} else {
-		err = applyServices(t, digestOf(data))
+		err = applyServices(t, digest)
 	}
-	if err != nil {
+	if err = errors.Join(err, nodePorts); err != nil {
 		return fmt.Errorf("network %s: Services: %w", t.Bridge, err)
 	}
 	_, err = fmt.Fprintf(out, `{"services":%d}`+"\n", len(t.Ports))

@@ -23,6 +23,7 @@ func portsPath(runDir string) string  { return filepath.Join(runDir, "ports.json
 // setup prepares the namespaces, starts the services, and reports ready. It returns only an error, or
 // after a signal.
 func setup(o options, lock *os.File) error {
+	defer lock.Close() // a file without a use would be closed earlier
 	raiseFileLimit()
 	if !o.inside {
 		if err := setupMounts(); err != nil {

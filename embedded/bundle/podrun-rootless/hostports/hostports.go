@@ -115,8 +115,8 @@ func (f *Forwarder) Add(owner string, ports []Port) error {
 	}
 	for _, p := range ports {
 		closer, err := f.listen(p)
-		if errors.Is(err, unix.EADDRINUSE) {
-			closer, err = f.replace(p, gone)
+		if errors.Is(err, unix.EADDRINUSE) && closePort(p, gone) {
+			closer, err = f.listen(p)
 		}
 		if err != nil {
 			f.undo(added, gone)
@@ -133,8 +133,9 @@ func (f *Forwarder) Add(owner string, ports []Port) error {
 	return nil
 }
 
-// replace listens on a port that the owner has with another destination.
-func (f *Forwarder) replace(p Port, gone []*forward) (io.Closer, error) {
+// closePort closes those ports of the owner that a port with another destination replaces, and reports
+// whether there is one.
+func closePort(p Port, gone []*forward) bool {
 	closed := false
 	for _, o := range gone {
 		if o.closer != nil && o.Protocol == p.Protocol && o.HostPort == p.HostPort {
@@ -142,13 +143,10 @@ func (f *Forwarder) replace(p Port, gone []*forward) (io.Closer, error) {
 			o.closer, closed = nil, true
 		}
 	}
-	if !closed {
-		return nil, unix.EADDRINUSE
-	}
-	return f.listen(p)
+	return closed
 }
 
-// undo closes the ports of a failed change, and opens those again that replace has closed.
+// undo closes the ports of a failed change, and opens those again that closePort has closed.
 func (f *Forwarder) undo(added, gone []*forward) {
 	closeAll(added)
 	for _, o := range gone {

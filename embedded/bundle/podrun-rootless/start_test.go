@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestStart checks the namespaces, the record and the privileges of a process.
+func TestStart(t *testing.T) {
+	i := newInstance(t)
+	m := i.start()
+	if m != (message{Ready: true}) {
+		t.Fatalf("%+v", m)
+	}
+	r := i.record()
+	want := fmt.Sprintf("0 %d 1\n1 200000 65536\n", testUser)
+	if r.UIDMap != want || r.GIDMap != want || r.SingleID {
+		t.Errorf("%+v", r)
+	}
+	if !r.alive() {
+		t.Error("the process of the record is not alive")
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(status), "CapPrm:\t0000000000000000\n") || !strings.Contains(string(status), "CapEff:\t0000000000000000\n") {
+		t.Errorf("the process has capabilities:\n%s", status)
+	}
+	if own, err := namespaceOf("/proc/self/ns/net"); err != nil {
+		t.Error(err)
+	} else if its, err := namespaceOf(fmt.Sprintf("/proc/%d/ns/net", r.PID)); err != nil || own != its {
+		t.Errorf("network namespace %d, not the host's %d: %v", its, own, err)
+	}
+	out, err := i.enter(r, "/bin/sh", "-c", "id -u; readlink /proc/self/ns/user; touch /var/lib/cni/x && echo writable; stat -f -c %t "+r.Netns).CombinedOutput()
+	if want := fmt.Sprintf("0\nuser:[%d]\nwritable\n6e736673\n", r.UserNamespace); err != nil || string(out) != want {
+		t.Errorf("in U: %s, want %s: %v", out, want, err)
+	}
+	if _, err := os.Stat("/var/lib/cni/x"); err == nil {
+		t.Error("a file in M's /var/lib/cni is on the host")
+	}
+	if again := i.start(); again != m || i.record().PID != r.PID {
+		t.Errorf("second start: %+v, process %d", again, i.record().PID)
+	}
+	pid := r.PID
+	i.killAndWait(pid)
+	if r := i.mustStart(); r.PID == pid {
+		t.Error("no new process")
+	}
+}
+
+// TestConcurrentStarts checks that one process remains.
+func TestConcurrentStarts(t *testing.T) {
+	i := newInstance(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if m := i.start(); !m.Ready {
+				t.Errorf("%+v", m)
+			}
+		}()
+	}
+	wg.Wait()
+	if n := i.processes(); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+// processes returns the number of processes of this run directory.
+func (i *instance) processes() int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		i.Fatal(err)
+	}
+	n := 0
+	for _, e := range entries {
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && strings.Contains(string(line), "--run-dir="+i.dir) {
+			n++
+		}
+	}
+	return n
+}
