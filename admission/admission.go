@@ -61,6 +61,8 @@ var checks = []func(question) problem.List{
 	checkRuntimeReady,
 	checkNetworkReady,
 	checkHandler,
+	checkUser,
+	checkLimits,
 	checkUserNamespaces,
 	checkProcMount,
 	checkRecursiveReadOnly,

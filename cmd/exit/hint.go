@@ -2,6 +2,7 @@ package exit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // HintFor returns the hint of an error. If the error has none, it returns a hint for the system
@@ -27,8 +29,20 @@ func HintFor(err error) string {
 	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
 		path = e.New
 	}
-	return SystemHint(err, path, IsOutOfInodes, os.Geteuid() == 0)
+	hint := SystemHint(err, path, IsOutOfInodes, os.Geteuid() == 0)
+	if rootless.User() && (hint == runAsRoot || hint == rootLacks) {
+		// Neither is true for an ordinary user: inside the user namespace, podrun is root of this namespace only.
+		return fmt.Sprintf(userLacks, rootless.UserName())
+	}
+	return hint
 }
+
+// The hints for a lack of permission.
+const (
+	runAsRoot = "run as root"
+	rootLacks = "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor or a network file system; run 'podrun doctor' to check the host"
+	userLacks = "user %s lacks a permission: check the owner and the mode of the file; some features of pods require sudo (see docs/rootless.md)"
+)
 
 // systemErrors lists system errors, each with its fix. A runtime may report the same errors as
 // text. systemHint replaces "%s" with the path, or with "this host".
@@ -73,9 +87,9 @@ func SystemHint(err error, path string, noInodes func(string) bool, root bool) s
 	case !hasErrno(err, unix.EPERM) && !hasErrno(err, unix.EACCES):
 		return ""
 	case !root:
-		return "run as root"
+		return runAsRoot
 	}
-	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor or a network file system; run 'podrun doctor' to check the host"
+	return rootLacks
 }
 
 // hasErrno reports whether err wraps errno, or is an error of a runtime whose message ends with

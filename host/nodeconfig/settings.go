@@ -103,6 +103,8 @@ type Settings struct {
 	Preempt                   bool     `json:"preempt"` // critical pods may stop other pods of podrun
 	AllowPrivileged           bool     `json:"allowPrivileged"`
 	PodSecurity               string   `json:"podSecurity,omitempty"` // privileged, baseline or restricted
+	// RequireLimits refuses pods whose limits this host cannot enforce, instead of a warning.
+	RequireLimits bool `json:"requireLimits,omitempty"`
 	// UserNamespaces is pod (the default for "") or prefer.
 	UserNamespaces     string         `json:"userNamespaces,omitempty"`
 	RegisterWithTaints []corev1.Taint `json:"registerWithTaints,omitempty"`

@@ -154,7 +154,26 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	}
 	plan, problems := volume.New(vin)
 	p.Volumes = plan
-	return problems
+	return append(problems, forUser(plan, in.Facts.User)...)
+}
+
+// forUser refuses volumes that an ordinary user cannot mount (docs/rootless.md).
+func forUser(plan volume.Plan, user *host.User) problem.List {
+	if user == nil {
+		return nil
+	}
+	var out problem.List
+	for i, v := range plan.Volumes {
+		field := fmt.Sprintf("spec.volumes[%d]", i)
+		switch {
+		case v.Setup.Kind == volume.SetupNFS:
+			out = append(out, problem.Problem{Field: field, Reason: "FailedMount", Message: "user " + user.Name + " cannot mount NFS exports",
+				Hint: "let root mount the export on the host and use hostPath, or use sudo"})
+		case v.Device != "":
+			out = append(out, problem.Problem{Field: field, Reason: "FailedMount", Message: "user " + user.Name + " cannot give block devices to containers", Hint: "use a volume of mode Filesystem, or use sudo"})
+		}
+	}
+	return out
 }
 
 // dropMissingDNS drops the warning about the missing cluster DNS if the pod has dnsPolicy

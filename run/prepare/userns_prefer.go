@@ -47,6 +47,8 @@ var idMappedTmpfs = version.MustParseGeneric("6.3.0")
 func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	kernel, err := version.ParseGeneric(facts.KernelVersion)
 	switch {
+	case facts.User != nil:
+		return "user " + facts.User.Name + " cannot give a pod its own user namespace"
 	case !facts.Runtime.Handlers[handler].UserNamespaces:
 		return "the runtime does not support user namespaces"
 	case err != nil || !kernel.AtLeast(idMappedTmpfs):
