@@ -104,6 +104,24 @@ func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.Containe
 	}
 }
 
+// WithoutUsage removes the usage of CPU, memory, swap and devices from the statistics of containers without cgroups,
+// for which the runtime reports the usage of another group. It keeps the usage of disks.
+func WithoutUsage(list []*runtimeapi.ContainerStats) {
+	for _, s := range list {
+		s.Cpu, s.Memory, s.Swap, s.Io = nil, nil, nil, nil
+	}
+}
+
+// WithoutPodUsage is WithoutUsage for pods. It keeps the usage of networks.
+func WithoutPodUsage(list []*runtimeapi.PodSandboxStats) {
+	for _, s := range list {
+		if l := s.Linux; l != nil {
+			l.Cpu, l.Memory, l.Io, l.Process = nil, nil, nil, nil
+			WithoutUsage(l.Containers)
+		}
+	}
+}
+
 // ContainerStats reads the usage of a container.
 func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ContainerStatsResponse, error) {

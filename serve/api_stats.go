@@ -10,6 +10,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
@@ -48,6 +49,10 @@ func (r *usageReader) read(ctx context.Context) (*statsapi.Summary, error) {
 		if err := read(); err != nil {
 			return nil, &problem.Error{Kind: problem.Runtime, Object: "statistics", Err: err}
 		}
+	}
+	if discover.NoCgroups() != "" {
+		cri.WithoutPodUsage(in.PodStats)
+		cri.WithoutUsage(in.Stats)
 	}
 	known := map[string]bool{}
 	for _, s := range in.PodStats {

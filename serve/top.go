@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -46,6 +48,9 @@ const topInterval = 1100 * time.Millisecond
 // usage from the running supervisor. If there is none, it requests it from the runtime. If the
 // first sample has no rates, it takes a second one. The error is of kind Runtime.
 func Top(ctx context.Context, e *run.Node, sel lookup.Selector) ([]PodUsage, error) {
+	if why := discover.NoCgroups(); why != "" {
+		return nil, &problem.Error{Kind: problem.Runtime, Err: errors.New("the usage of CPU and memory is not available: " + why), Hint: "use 'podrun exec NAME -- top' for the processes of a container, or run pods with sudo"}
+	}
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {
 		if s, err := serveSummary(ctx, e.Layout()); err == nil || ctx.Err() != nil {

@@ -53,7 +53,11 @@ func (m machine) readCgroup(c *host.Cgroup) error {
 	return nil
 }
 
-// noCgroups returns the reason why podrun cannot create cgroups; "" if it can.
+// NoCgroups returns the reason why pods have no cgroups; "" if they have. The runtime then reports the usage of the
+// cgroup of the user's session, or of the whole host, as that of each container.
+func NoCgroups() string { return machine{root: "/"}.noCgroups() }
+
+// noCgroups is NoCgroups.
 func (m machine) noCgroups() string {
 	if m.root != "/" || !rootless.User() {
 		return ""

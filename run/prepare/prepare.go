@@ -173,7 +173,7 @@ func All(in Input) ([]Target, problem.List) {
 		// The next pod of the command needs another range.
 		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS)
 		text += plan.text()
-		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), t.replicaProblem(in, mp), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings, in.Facts.Cgroup), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), t.replicaProblem(in, mp), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -18,8 +19,12 @@ func Resizes(here, pod *corev1.Pod) bool {
 }
 
 // resizeProblems refuses, as the kubelet does, an in-place resize that would change a container's swap
-// limit (disallowResizeForSwappableContainers).
-func (t Target) resizeProblems(s nodeconfig.Settings) problem.List {
+// limit (disallowResizeForSwappableContainers). It also refuses the resize of a pod without cgroups.
+func (t Target) resizeProblems(s nodeconfig.Settings, cgroups host.Cgroup) problem.List {
+	if t.Change == ChangeUpdate && cgroups.Unavailable != "" && lifecycle.Resizes(t.Was.Pod, t.Plan.Pod) {
+		return problem.List{{Field: "spec", Reason: corev1.PodReasonInfeasible, Message: "in-place resize is not available: " + cgroups.Unavailable,
+			Hint: "use 'podrun apply --force' to restart the pod"}}
+	}
 	if t.Change != ChangeUpdate || s.SwapBehavior != "LimitedSwap" {
 		return nil
 	}

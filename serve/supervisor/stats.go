@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
@@ -67,6 +68,9 @@ func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evicti
 	list, err := s.node.Client.ListContainerStats(ctx)
 	if err != nil && ctx.Err() == nil {
 		s.node.WarnOnce(problem.WarningOf(err))
+	}
+	if facts.Cgroup.Unavailable != "" {
+		cri.WithoutUsage(list)
 	}
 	byPod, files := newest(list), s.runtimeFiles(ctx, pods)
 	out := map[string]*evictions.Usage{}
