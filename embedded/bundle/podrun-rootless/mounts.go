@@ -26,28 +26,27 @@ func setupMounts() error {
 	return unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, "")
 }
 
-// setupCNI makes the directory writable: it mounts a tmpfs there. Its content is worthless after the
-// end of U, because the networks are gone, too.
+// setupCNI makes the directory writable: it covers its parent. Its content is worthless after the
+// end of U, because the networks are gone, too. A tmpfs on the directory itself is not sufficient: if
+// root removes the empty directory on the host, as root's podrun does when its runtime ends, the
+// kernel removes the mount in M, too.
 func setupCNI(dir string) error {
 	err := unix.Access(dir, unix.W_OK)
 	if errors.Is(err, unix.ENOENT) {
-		if err := os.Mkdir(dir, 0o700); err == nil {
-			return nil
-		}
-		if err := coverDirectory(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		return os.Mkdir(dir, 0o700)
+		err = os.Mkdir(dir, 0o700)
 	}
 	if err == nil {
 		return nil
 	}
-	return unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64m")
+	if err := coverDirectory(filepath.Dir(dir), filepath.Base(dir)); err != nil {
+		return err
+	}
+	return os.Mkdir(dir, 0o700)
 }
 
 // coverDirectory mounts a tmpfs on a directory, with bind mounts of all its entries, so that new
-// entries can be created. Entries that the host creates later are not visible in M.
-func coverDirectory(dir string) error {
+// entries can be created. It omits one entry. Entries that the host creates later are not visible in M.
+func coverDirectory(dir, omitted string) error {
 	old, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
@@ -61,6 +60,9 @@ func coverDirectory(dir string) error {
 		return err
 	}
 	for _, e := range entries {
+		if e.Name() == omitted {
+			continue
+		}
 		if err := copyEntry(int(old.Fd()), filepath.Join(dir, e.Name()), e); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%s: %w", e.Name(), err)
 		}
