@@ -35,6 +35,7 @@ type serveFlags struct {
 	strictCluster bool
 	relist        time.Duration
 	remote        serve.RemoteOptions
+	sourceVerify  string
 	api           apiFlags
 	shutdown      shutdownFlags
 }
@@ -76,6 +77,7 @@ serve reads the Secrets again; pods from a URL wait until the URL can be read. I
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.remote.Every, "http-check-frequency", 20*time.Second, "how often to read each URL")
 	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with HTTP headers for requests to URLs, such as \"Authorization: Bearer TOKEN\", one per line; podrun reads it at each request")
+	c.Flags().StringVar(&f.sourceVerify, "source-verify", "", "read only sources that are signed by a key in this `file` (ssh-keygen(1), ALLOWED SIGNERS); podrun reads it at each pass")
 	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories even if they do not change")
 	f.api.add(c.Flags())
 	f.shutdown.add(c.Flags(), 0, 0)
@@ -177,7 +179,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return serve.Options{
-		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet,
+		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, SourceVerify: f.sourceVerify, AllowKubelet: settings.AllowKubelet,
 		Manifest: manifest.Options{Services: true, HonourReplicas: settings.Replicas == nodeconfig.ReplicasHonour, Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		SettingsFault: func() string { return *s.fault.Load() },

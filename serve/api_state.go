@@ -187,6 +187,9 @@ func sourceStates(snapshot *source.Snapshot) []nodeapi.Source {
 	for i := range snapshot.Dirs {
 		d := &snapshot.Dirs[i]
 		one := nodeapi.Source{Name: d.Name(), State: string(d.State), Why: d.Why}
+		for _, name := range d.Unsigned[:min(len(d.Unsigned), maxSourceProblems)] {
+			one.Problems = append(one.Problems, name+": ignored, because the signed list does not contain it")
+		}
 		for j := range d.Files {
 			f := &d.Files[j]
 			if f.Objects != nil {

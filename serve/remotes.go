@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -18,6 +19,25 @@ type RemoteOptions struct {
 	Trust      []byte        // PEM certificates in addition to the system's, for tests
 }
 
+// verification returns how podrun verifies sources; nil if it does not.
+func verification(e *run.Node, o Options) *source.Verification {
+	if o.SourceVerify == "" {
+		return nil
+	}
+	layout := e.Layout()
+	return &source.Verification{Signers: o.SourceVerify,
+		ReadAccepted: func(name string) (source.Accepted, error) {
+			c, fault, err := store.ReadAccepted(context.Background(), layout, name)
+			if err == nil && fault != nil {
+				e.WarnOnce(fault.Warning())
+			}
+			return source.Accepted{Serial: c.Serial, Sums: c.Sums}, err
+		},
+		WriteAccepted: func(name string, a source.Accepted) error {
+			return store.WriteAccepted(layout, name, store.AcceptedContent{Source: source.Shown(name), Serial: a.Serial, Sums: a.Sums})
+		}}
+}
+
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return source.IsRemote(name) }
 
@@ -31,7 +51,7 @@ func IsManifestName(name string) bool { return source.IsManifestName(name) }
 func Shown(name string) string { return source.Shown(name) }
 
 // newRemotes loads the stored state of the URLs among the sources.
-func newRemotes(e *run.Node, o Options) (*source.Remotes, error) {
+func newRemotes(ctx context.Context, e *run.Node, o Options) (*source.Remotes, error) {
 	layout := e.Layout()
 	var urls []string
 	for _, name := range o.Dirs {
@@ -45,7 +65,7 @@ func newRemotes(e *run.Node, o Options) (*source.Remotes, error) {
 			e.SendWarnings(problem.List{problem.WarningOf(err)})
 		}
 	}
-	return source.NewRemotes(source.RemoteOptions{URLs: urls, Every: o.Remote.Every, HeaderFile: o.Remote.HeaderFile, Trust: o.Remote.Trust,
+	return source.NewRemotes(ctx, source.RemoteOptions{URLs: urls, Verification: verification(e, o), Every: o.Remote.Every, HeaderFile: o.Remote.HeaderFile, Trust: o.Remote.Trust,
 		ReadCopy:  func(name string) ([]byte, error) { return store.ReadRemoteCopy(layout, name) },
 		WriteCopy: func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data, inMemory) }})
 }

@@ -20,6 +20,7 @@ type Options struct {
 	// SettingsDirs is true if Dirs come from the settings: a reload then also replaces Dirs.
 	SettingsDirs bool
 	Remote       RemoteOptions    // how URLs are read
+	SourceVerify string           // the file with the keys of signed sources (source.Verification); "" for none
 	Manifest     manifest.Options // how files are read
 	Claims       map[string]string
 	// maximum interval between two reads of the directories; 0 means 20 s

@@ -73,11 +73,11 @@ const emptyUnreachable statefile.Action = "counts as absent, with a warning; an 
 func (s *sources) use(dirs []string) error {
 	o := s.options
 	o.Dirs = dirs
-	remotes, err := newRemotes(s.engine, o)
+	remotes, err := newRemotes(s.ctx, s.engine, o)
 	if err != nil {
 		return &problem.Error{Kind: problem.Usage, Err: err}
 	}
-	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: s.known, IdentitiesLost: s.lost})
+	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Verification: verification(s.engine, o), Identities: s.known, IdentitiesLost: s.lost})
 	if err != nil {
 		return err
 	}

@@ -244,6 +244,9 @@ func (l Layout) sharedRunDir() string {
 // RemoteCopies is the directory with the last valid content of each URL from which a supervisor reads manifests.
 func (l Layout) RemoteCopies() string { return filepath.Join(l.Serve(), "remote") }
 
+// Serials is the directory with the serial of the signed content that a supervisor took last from each source.
+func (l Layout) Serials() string { return filepath.Join(l.Serve(), "serials") }
+
 // ServeLock is the file whose lock a supervisor of this root directory holds while it runs.
 func (l Layout) ServeLock() string { return filepath.Join(l.Serve(), "lock") }
 

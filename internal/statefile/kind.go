@@ -69,6 +69,7 @@ const (
 	CronJob  Scope = "CronJob"
 	Image    Scope = "image"
 	URL      Scope = "URL"
+	Source   Scope = "source"
 )
 
 // Format states where the schema version of a file is.

@@ -74,7 +74,7 @@ type Check struct {
 // Source is the state of one manifest source, as `podrun get --sources` prints it.
 type Source struct {
 	Name  string `json:"name"`  // the directory, or the URL without its query
-	State string `json:"state"` // Present, Unreachable or RemovedSource
+	State string `json:"state"` // Present, Unreachable, Unverified or RemovedSource
 	Why   string `json:"why,omitempty"`
 	Files int    `json:"files"` // number of files that are in effect
 	Pods  int    `json:"pods"`  // number of pods in these files

@@ -16,6 +16,9 @@ type listing struct {
 	files   []observation // by name
 	ignored []string      // printable names
 	exposed []string      // printable names of files that users other than root can write
+	// the signed list of the directory; empty without a Verification
+	signed   signedList
+	unsigned []string // printable names of manifests that the list lacks
 }
 
 // keepMarker is the name of the file that marks a directory without manifests as intentionally
@@ -31,7 +34,7 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 		d = *prev
 	}
 	if l.err != nil {
-		d.State, d.Why = Unreachable, l.err.Error()
+		d.State, d.Why = failedState(l.err), l.err.Error()
 		return d
 	}
 	if d.replaced(l) {
@@ -44,7 +47,7 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 	}
 	d.young = r.now.Sub(d.arrived) < r.settle
 	d.State, d.Why, d.Identity, d.listed = Present, "", l.identity, true
-	d.Ignored, d.Exposed = l.ignored, l.exposed
+	d.Ignored, d.Exposed, d.Unsigned = l.ignored, l.exposed, l.unsigned
 	d.Files = r.files(ctx, path, d.Files, l.files)
 	return d
 }

@@ -34,6 +34,7 @@ type answer struct {
 	// retryAfter is how long a server that refused the request asks clients to wait. 0 means the
 	// usual interval.
 	retryAfter time.Duration
+	signed     signedList // the signed list of the content; empty without a Verification
 }
 
 func newFetcher(o RemoteOptions) *fetcher {
@@ -47,10 +48,15 @@ func newFetcher(o RemoteOptions) *fetcher {
 		MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * o.Every, TLSHandshakeTimeout: 10 * time.Second}}}
 }
 
-// fetch reads a URL. It reads nothing if the content still has the given ETag. Its errors
+// fetch reads the manifests of a URL. See fetchFile.
+func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) {
+	return f.fetchFile(ctx, name, etag, input.MaxSource)
+}
+
+// fetchFile reads a URL. It reads nothing if the content still has the given ETag. Its errors
 // contain neither the query of the URL, nor the response, nor headers, because all of these may
 // contain credentials.
-func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) {
+func (f *fetcher) fetchFile(ctx context.Context, name, etag string, limit int64) (answer, error) {
 	headers, err := f.headers(ctx)
 	if err != nil {
 		return answer{}, err
@@ -84,15 +90,15 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 		return answer{retryAfter: after}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	case resp.ContentLength > input.MaxSource:
-		return answer{}, errLarge
+	case resp.ContentLength > limit:
+		return answer{}, hostfile.TooLarge(limit)
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, input.MaxSource+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	switch {
 	case err != nil:
 		return answer{}, fmt.Errorf("read the answer: %w", withoutURL(err))
-	case len(data) > input.MaxSource:
-		return answer{}, errLarge
+	case int64(len(data)) > limit:
+		return answer{}, hostfile.TooLarge(limit)
 	}
 	out := answer{data: data, etag: resp.Header.Get("ETag")}
 	if len(out.etag) > maxETag {
@@ -100,8 +106,6 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 	}
 	return out, nil
 }
-
-var errLarge = hostfile.TooLarge(input.MaxSource)
 
 // redirect accepts only https, and sends no header of the header file to another host.
 func redirect(next *http.Request, via []*http.Request, headers []header) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/manifest/input"
+	"github.com/podrun/podrun/serve/source/signature"
 )
 
 const (
@@ -28,9 +29,9 @@ var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
 // list reads a directory, or a single file, whose observation has the name "". It does not read a
 // file again if the file's attributes are those in the map "known". progress counts the completed
-// calls. All paths are relative to the directory's descriptor. Otherwise a mount or unmount
+// calls. If signed is true, it also reads the signed list. All paths are relative to the directory's descriptor. Otherwise a mount or unmount
 // during the read would mix two directories.
-func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
+func list(ctx context.Context, dir string, known map[string]print, strict, signed bool, progress *atomic.Int64) listing {
 	d, file, err := openSource(dir)
 	if err != nil {
 		return listing{err: cause(err)}
@@ -58,6 +59,9 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 		}
 	}
 	base := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
+	if signed {
+		l.readSigned(ctx, base, file, progress)
+	}
 	left := int64(input.MaxInput)
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -96,6 +100,25 @@ func openSource(path string) (d *os.File, file string, err error) {
 		return d, name, err
 	}
 	return d, "", err
+}
+
+// readSigned reads the signed list of a directory, or of a single file.
+func (l *listing) readSigned(ctx context.Context, base, file string, progress *atomic.Int64) {
+	name := sumsFile
+	if file != "" {
+		name = file + sumsSuffix
+	}
+	read := func(name string, limit int64) []byte {
+		data, err := hostfile.Read(ctx, filepath.Join(base, name), limit)
+		progress.Add(1)
+		if err != nil && l.signed.err == nil {
+			l.signed.err = fmt.Errorf("%s: %w", printable(name), cause(err))
+		}
+		return data
+	}
+	l.signed.sums = read(name, signature.MaxSums)
+	l.signed.signature = read(name+signatureSuffix, signature.MaxSignature)
+	l.ignored = slices.DeleteFunc(l.ignored, func(n string) bool { return n == sumsFile || n == sumsFile+signatureSuffix })
 }
 
 // names reads the names of manifests, a few at a time, and sorts them.

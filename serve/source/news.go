@@ -24,10 +24,12 @@ func news(before, after *Snapshot) problem.List {
 		}
 		switch {
 		case now.pending:
-		case now.State == Unreachable && (was.State != Unreachable || was.Why != now.Why):
+		case now.State != Present && (was.State != now.State || was.Why != now.Why):
 			out = append(out, now.unreachable())
 		case now.State == Present && was.State == Unreachable && !was.pending:
 			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceReachable", Message: "the " + now.kind() + " is readable again", Warning: true})
+		case now.State == Present && was.State == Unverified:
+			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceVerified", Message: "the content of the " + now.kind() + " is verified again", Warning: true})
 		}
 		if now.State != Present {
 			continue
@@ -39,6 +41,9 @@ func news(before, after *Snapshot) problem.List {
 		}
 		if len(now.Exposed) > 0 && !slices.Equal(was.Exposed, now.Exposed) {
 			out = append(out, now.exposed())
+		}
+		if len(now.Unsigned) > 0 && !slices.Equal(was.Unsigned, now.Unsigned) {
+			out = append(out, now.unsigned())
 		}
 	}
 	if rest := len(out) - maxNews; rest > 0 {
@@ -77,7 +82,12 @@ func (f *File) report() problem.List {
 // Name returns the directory's path in printable form.
 func (d *Dir) Name() string { return printable(d.Path) }
 
+// unreachable returns why a directory is not Present.
 func (d *Dir) unreachable() problem.Problem {
+	if d.State == Unverified {
+		return problem.Problem{File: printable(d.Path), Reason: "SourceUnverified", Message: "podrun does not use the content of the " + d.kind() + ": " + d.Why,
+			Hint: "its pods keep running with the last verified content", Warning: true}
+	}
 	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the " + d.kind() + " is unreachable: " + d.Why,
 		Hint: "its pods keep running; podrun removes none of them until it can read the manifests again", Warning: true}
 }
@@ -86,6 +96,11 @@ func (d *Dir) exposed() problem.Problem {
 	return problem.Problem{File: printable(d.Path), Reason: "SourceExposed", Warning: true,
 		Message: strings.Join(d.Exposed, "; ") + ": these users can start privileged pods and thus become root",
 		Hint:    "run chown root and chmod go-w on these files; to refuse such files, set strictSources: true"}
+}
+
+func (d *Dir) unsigned() problem.Problem {
+	return problem.Problem{File: printable(d.Path), Reason: "SourceUnverified", Message: "ignored, because the signed list does not contain them: " + strings.Join(d.Unsigned, ", "),
+		Hint: "list them in the signed file, or remove them", Warning: true}
 }
 
 func (d *Dir) ignored(names []string) problem.Problem {

@@ -25,6 +25,8 @@ type RemoteOptions struct {
 	// can be used as a file name.
 	ReadCopy  func(name string) ([]byte, error)
 	WriteCopy func(name string, data []byte) error
+	// Verification makes podrun take only signed content; nil for none.
+	Verification *Verification
 	// Trust are PEM certificates in addition to the system's, for tests.
 	Trust []byte
 }
@@ -40,7 +42,7 @@ type Remotes struct {
 }
 
 // NewRemotes loads the copies that earlier processes have stored. To poll the URLs, call Run.
-func NewRemotes(o RemoteOptions) (*Remotes, error) {
+func NewRemotes(ctx context.Context, o RemoteOptions) (*Remotes, error) {
 	if o.Every <= 0 {
 		o.Every = defaultRelist
 	}
@@ -61,7 +63,10 @@ func NewRemotes(o RemoteOptions) (*Remotes, error) {
 			return nil, fmt.Errorf("source %s: read its copy: %w", printable(name), err)
 		}
 		if kept, ok := decodeCopy(data, name); err == nil && ok {
-			*c = content{have: true, data: kept.Data, size: int64(len(kept.Data)), sum: sha256.Sum256(kept.Data), serial: 1, etag: kept.ETag}
+			*c = content{have: true, data: kept.Data, size: int64(len(kept.Data)), sum: sha256.Sum256(kept.Data), serial: 1, etag: kept.ETag, signed: kept.signed()}
+			if err := o.Verification.checkCopy(ctx, name, c); err != nil {
+				*c = content{err: fmt.Errorf("the stored copy of its content cannot be used: %w", err)}
+			}
 		}
 	}
 	if len(hosts) > 1 && o.HeaderFile != "" {
@@ -115,7 +120,7 @@ func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 		etag = c.etag
 	}
 	r.mu.Unlock()
-	got, err := r.client.fetch(ctx, name, etag)
+	got, err := r.fetch(ctx, name, etag)
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -128,11 +133,22 @@ func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 		if !got.unchanged {
 			c.take(got)
 		}
+		if got.signed.sums != nil {
+			c.signed = got.signed
+		}
 	}
 	if before.serial != c.serial || before.fetched != c.fetched || reason(before.err) != reason(c.err) {
 		r.changed.Send()
 	}
 	return got.retryAfter
+}
+
+// fetch reads the content of a URL, and verifies it.
+func (r *Remotes) fetch(ctx context.Context, name, etag string) (answer, error) {
+	if r.options.Verification == nil {
+		return r.client.fetch(ctx, name, etag)
+	}
+	return r.fetchSigned(ctx, name)
 }
 
 // take processes a server's response.
@@ -165,7 +181,7 @@ func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir)
 	var err error
 	if len(d.Files) == 1 && d.Files[0].settled == Good && c.fetched {
 		var data []byte
-		if data, err = json.Marshal(remoteCopy{URL: name, ETag: c.etag, Data: c.data}); err == nil {
+		if data, err = json.Marshal(newCopy(name, c, c.data)); err == nil {
 			err = r.options.WriteCopy(copyName(name), data)
 		}
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	// If a read of a directory makes no progress for this time, for example on a dead NFS mount,
 	// the directory is Unreachable. 0 means 10 s.
 	Stall time.Duration
+	// Verification makes podrun read only signed content; nil for none.
+	Verification *Verification
 	// Identities are the identities (Dir.Identity) of the directories that an earlier process has
 	// read, by absolute path. With them, podrun distinguishes an empty mount point from an empty
 	// directory.
@@ -144,6 +146,7 @@ func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, 
 		if r.options.IdentitiesLost {
 			remembered = unknownIdentity
 		}
+		found = r.options.Verification.verified(ctx, dir, r.before(i), found)
 		return rules.dir(ctx, dir, r.before(i), remembered, found)
 	}
 	d, err := r.options.Remotes.read(ctx, rules, dir, r.before(i))
@@ -179,7 +182,7 @@ func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
 	known := unread(before)
 	go func() {
 		defer close(p.done)
-		p.found = list(ctx, dir, known, r.options.Strict, &p.progress)
+		p.found = list(ctx, dir, known, r.options.Strict, r.options.Verification != nil, &p.progress)
 	}()
 	return p
 }

@@ -105,7 +105,16 @@ type remoteCopy struct {
 	URL  string `json:"url"`
 	ETag string `json:"etag,omitempty"`
 	Data []byte `json:"data"`
+	// the signed list, with its signature; empty if the content was not verified
+	Sums      []byte `json:"sums,omitempty"`
+	Signature []byte `json:"signature,omitempty"`
 }
+
+func newCopy(name string, c content, data []byte) remoteCopy {
+	return remoteCopy{URL: name, ETag: c.etag, Data: data, Sums: c.signed.sums, Signature: c.signed.signature}
+}
+
+func (c remoteCopy) signed() signedList { return signedList{sums: c.Sums, signature: c.Signature} }
 
 // decodeCopy decodes a copy; it returns false if the copy is corrupt, or of another URL.
 func decodeCopy(data []byte, of string) (remoteCopy, bool) {
@@ -147,7 +156,7 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 	d.stale, d.pending = !c.fetched, !c.have && c.err == nil
 	switch {
 	case c.err != nil:
-		d.State, d.Why = Unreachable, c.err.Error()
+		d.State, d.Why = failedState(c.err), c.err.Error()
 	case !c.have:
 		d.State, d.Why = Unreachable, "it has not been read yet"
 	}
@@ -168,4 +177,5 @@ type content struct {
 	serial  uint64 // counts different contents
 	etag    string
 	err     error // why the last request failed; nil otherwise
+	signed  signedList
 }

@@ -54,6 +54,8 @@ type site struct {
 	timeout time.Duration // of podrun's requests
 	kept    *copies
 	header  string
+
+	verification *Verification
 }
 
 func newSite(t *testing.T) *site {
@@ -81,7 +83,7 @@ func (s *site) url() string { return s.server.URL + "/pods.yaml" + secretQuery }
 func (s *site) process() (*Remotes, *Reader) {
 	s.t.Helper()
 	trust := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
-	remotes, err := NewRemotes(RemoteOptions{URLs: []string{s.url()}, Timeout: s.timeout, HeaderFile: s.header, Trust: trust, ReadCopy: s.kept.read, WriteCopy: s.kept.write})
+	remotes, err := NewRemotes(s.t.Context(), RemoteOptions{URLs: []string{s.url()}, Timeout: s.timeout, HeaderFile: s.header, Verification: s.verification, Trust: trust, ReadCopy: s.kept.read, WriteCopy: s.kept.write})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -332,7 +334,7 @@ func TestCheckRemote(t *testing.T) {
 	if got := Shown("https://u:s3cret@h/x?token=s3cret#s3cret"); got != "https://h/x" {
 		t.Error(got)
 	}
-	_, err := NewRemotes(RemoteOptions{URLs: []string{"https://a/x", "https://b/x"}, HeaderFile: "/h", ReadCopy: (&copies{}).read})
+	_, err := NewRemotes(t.Context(), RemoteOptions{URLs: []string{"https://a/x", "https://b/x"}, HeaderFile: "/h", ReadCopy: (&copies{}).read})
 	if err == nil {
 		t.Error("headers for several hosts are accepted")
 	}

@@ -53,13 +53,16 @@ const (
 	// podrun's limits. It is also a directory that was replaced by an empty one, as an unmount
 	// does. The last content of the directory remains in effect.
 	Unreachable DirState = "Unreachable"
+	// Unverified is a directory whose content podrun does not take, because its signature is missing or
+	// does not allow it (Verification). The last content of the directory remains in effect.
+	Unverified DirState = "Unverified"
 )
 
 // Dir is one directory.
 type Dir struct {
 	Path  string // absolute, or an https URL
 	State DirState
-	// why the directory is Unreachable; otherwise empty
+	// why the directory is not Present; otherwise empty
 	Why string
 	// Identity is the identity of the directory that podrun last read at this path; zero if it
 	// read none. After a restart, the caller passes it in Options.Identities.
@@ -68,6 +71,9 @@ type Dir struct {
 	Files   []File
 	Ignored []string // printable names of ignored files, at most 100
 	Exposed []string // files to which users other than root can write, with these users; at most 10
+	// Unsigned are the printable names of manifests that podrun does not read, because the signed list of a
+	// Verification lacks them; at most 100
+	Unsigned []string
 
 	// this process has read the directory at least once
 	listed  bool
@@ -146,7 +152,7 @@ func (s *Snapshot) Problems() problem.List {
 	var out problem.List
 	for i := range s.Dirs {
 		d := &s.Dirs[i]
-		if d.State == Unreachable {
+		if d.State != Present {
 			out = append(out, d.unreachable())
 		}
 		for j := range d.Files {
@@ -154,6 +160,9 @@ func (s *Snapshot) Problems() problem.List {
 		}
 		if len(d.Ignored) > 0 {
 			out = append(out, d.ignored(d.Ignored))
+		}
+		if len(d.Unsigned) > 0 {
+			out = append(out, d.unsigned())
 		}
 	}
 	return out

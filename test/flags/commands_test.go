@@ -177,7 +177,7 @@ var values = map[string][]string{
 	"pid": {"2147483647"}, "port": {"8080"}, "profile": {"general"}, "publish": {"0:8080"}, "pull": {"always"}, "pvc": {"data=@/claims"},
 	"readonly-socket": {"@/readonly.sock"}, "replicas": {"2"}, "restart-policy": {"Never"}, "schedule": {"0 4 * * *"},
 	"secret": {"@/secret.yaml"}, "selector": {"app=web"}, "set-image": {"ends=registry.example/app:2"}, "since-time": {"2020-01-01T00:00:00Z"},
-	"skip-kinds": {"Widget"}, "socket-group": {"root"}, "source-header-file": {"@/file"}, "target": {"stays"}, "tls-cert-file": {"@/file"},
+	"skip-kinds": {"Widget"}, "socket-group": {"root"}, "source-header-file": {"@/file"}, "source-verify": {"@/file"}, "target": {"stays"}, "tls-cert-file": {"@/file"},
 	"tls-private-key-file": {"@/file"}, "user": {"1000"}, "validate": {"warn"}, "wait": {"ready"}, "workdir": {"/"},
 }
 
