@@ -87,25 +87,20 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	namespace := a.namespaceOrDefault("default")
-	name, err := named.Resolve(engine.Layout(), namespace)
-	if err != nil {
+	report, err := run.Debug(c.Context(), engine, run.DebugInput{
+		Namespace:    a.namespaceOrDefault("default"),
+		Named:        named,
+		Container:    *debugged,
+		Chosen:       func(name string) { f.printf(a, "Defaulting debug container name to %s.", name) },
+		Timeout:      f.timeout,
+		AllowKubelet: a.allowKubelet,
+	})
+	if err = errors.Join(err, report.Err()); err != nil || !f.attach {
 		return err
 	}
-	pod, err := run.FindDebugTarget(c.Context(), engine, namespace, name)
-	if err != nil {
-		return err
-	}
-	if debugged.Name == "" {
-		debugged.Name = pod.Name()
-		f.printf(a, "Defaulting debug container name to %s.", debugged.Name)
-	}
-	target, running, err := run.Debug(c.Context(), engine, pod, run.DebugOptions{Container: *debugged, Timeout: f.timeout, AllowKubelet: a.allowKubelet})
-	if err != nil || !f.attach {
-		return err
-	}
+	target := report.Target
 	c.SetContext(a.deadline.unlimited) // --timeout limits the start, and not the session
-	if running && target.TTY {
+	if report.Running && target.TTY {
 		if err = a.attachTerminal(c, engine, target, f); err == nil || c.Context().Err() != nil {
 			return err
 		}

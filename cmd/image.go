@@ -158,8 +158,8 @@ func newImagePull(a *app) *cobra.Command {
 			}
 			a.jsonMessages = a.output == "json"
 			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Node) error {
-				pulled, err := imagestore.Pull(ctx, e, names, timeout)
-				return errors.Join(err, a.printPulled(pulled))
+				report, err := imagestore.Pull(ctx, e, imagestore.PullInput{Names: names, Timeout: timeout})
+				return errors.Join(err, report.Err(), a.printPulled(report.Done()))
 			})
 		},
 	}
@@ -169,18 +169,34 @@ func newImagePull(a *app) *cobra.Command {
 	return c
 }
 
+// pulledImage describes a pulled image in the output.
+type pulledImage struct {
+	Image string `json:"image"` // the name as requested
+	ID    string `json:"id"`
+	Size  uint64 `json:"size"` // bytes
+}
+
 // printPulled prints the pulled images to stdout if -o is set; otherwise they were
 // printed on stderr.
-func (a *app) printPulled(images []imagestore.Pulled) error {
-	switch a.output {
-	case "json", "yaml":
-		return view.PrintData(a.raw.Out, a.output, images)
-	case "name":
-		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, view.OneLine(i.Image))
+func (a *app) printPulled(pulled imagestore.Report) error {
+	out := []pulledImage{}
+	for _, e := range pulled {
+		if a.output == "name" {
+			fmt.Fprintln(a.streams.Out, view.OneLine(e.Name))
 		}
+		out = append(out, pulledImage{Image: e.Name, ID: e.ID, Size: e.Size})
+	}
+	if a.output == "json" || a.output == "yaml" {
+		return view.PrintData(a.raw.Out, a.output, out)
 	}
 	return nil
+}
+
+// printImageLines prints what an operation has done to each image.
+func (a *app) printImageLines(done imagestore.Report) {
+	for _, e := range done {
+		fmt.Fprintf(a.streams.Out, "image/%s %s\n", view.OneLine(e.Name), e.Outcome)
+	}
 }
 
 func newImageRemove(a *app) *cobra.Command {
@@ -199,17 +215,11 @@ containerd can only remove an image with all its names, which also requires --fo
 		Args: grammar.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.withEngine(c.Context(), ownruntime.Acts, func(ctx context.Context, e *run.Node) error {
-				removed, err := imagestore.Remove(ctx, e, names, force)
-				for _, r := range removed {
-					done := "untagged"
-					if r.Content {
-						done = "removed"
-					}
-					if !a.quiet {
-						fmt.Fprintf(a.streams.Out, "image/%s %s\n", view.OneLine(r.Name), done)
-					}
+				report, err := imagestore.Remove(ctx, e, imagestore.RemoveInput{Images: names, Force: force})
+				if !a.quiet {
+					a.printImageLines(report.Done())
 				}
-				return err
+				return errors.Join(report.Err(), err)
 			})
 		},
 	}
@@ -257,11 +267,9 @@ before.`,
 				in = f
 			}
 			return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Node) error {
-				names, err := imagestore.Load(ctx, e, in)
-				for _, name := range names {
-					if !a.quiet {
-						fmt.Fprintf(a.streams.Out, "image/%s loaded\n", view.OneLine(name))
-					}
+				report, err := imagestore.Load(ctx, e, in)
+				if !a.quiet {
+					a.printImageLines(report)
 				}
 				return err
 			})

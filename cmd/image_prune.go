@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -47,48 +46,25 @@ removes them.`,
 }
 
 func (a *app) pruneImages(ctx context.Context, e *run.Node, f *pruneFlags) error {
-	unused, err := imagestore.Unused(ctx, e, f.all)
-	if err != nil {
-		return err
+	found := false
+	report, err := imagestore.Prune(ctx, e, imagestore.PruneInput{All: f.all, DryRun: f.dryRun, Confirm: func(unused []imagestore.Image) (bool, error) {
+		found = true
+		return a.confirmPrune(ctx, unused, f.force)
+	}})
+	if f.dryRun || !a.quiet {
+		a.printImageLines(report)
 	}
-	if len(unused) == 0 {
-		text := "no unused images without a tag (--all also removes tagged ones)"
-		if f.all {
-			text = "no unused images"
-		}
-		if !a.quiet {
-			fmt.Fprintln(a.streams.Err, text)
-		}
-		return nil
-	}
-	if f.dryRun {
-		for _, i := range unused {
-			fmt.Fprintf(a.streams.Out, "image/%s would be removed (dry run)\n", view.OneLine(i.Title()))
-		}
-		return nil
-	}
-	if confirmed, err := a.confirmPrune(ctx, unused, f.force); err != nil || !confirmed {
-		return err
-	}
-	gone, err := imagestore.Prune(ctx, e, unused)
-	for _, i := range gone {
-		if a.quiet {
-			break
-		}
-		fmt.Fprintf(a.streams.Out, "image/%s removed\n", view.OneLine(i.Title()))
-	}
-	if len(gone) > 0 && !a.quiet {
-		_, printed := fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(sizeOfImages(gone)))
-		err = errors.Join(err, printed)
+	switch {
+	case a.quiet:
+	case len(report) > 0 && !f.dryRun:
+		fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(report.Size()))
+	case err != nil || found || len(report) > 0:
+	case f.all:
+		fmt.Fprintln(a.streams.Err, "no unused images")
+	default:
+		fmt.Fprintln(a.streams.Err, "no unused images without a tag (--all also removes tagged ones)")
 	}
 	return err
-}
-
-func sizeOfImages(images []imagestore.Image) (total uint64) {
-	for _, i := range images {
-		total += i.Size
-	}
-	return total
 }
 
 // confirmPrune lists the images and asks whether to remove them. It returns true without
@@ -98,10 +74,12 @@ func (a *app) confirmPrune(ctx context.Context, images []imagestore.Image, force
 	if force || in == nil || a.errTerminal == nil {
 		return true, nil
 	}
+	total := uint64(0)
 	for _, i := range images {
+		total += i.Size
 		fmt.Fprintf(a.streams.Err, "%s  %s\n", view.OneLine(i.Title()), megabytes(i.Size))
 	}
-	fmt.Fprintf(a.streams.Err, "Remove %d images, %s? [y/N] ", len(images), megabytes(sizeOfImages(images)))
+	fmt.Fprintf(a.streams.Err, "Remove %d images, %s? [y/N] ", len(images), megabytes(total))
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(in).ReadString('\n') // at the end of the input, line is empty, which means no

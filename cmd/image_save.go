@@ -53,7 +53,8 @@ Without -o, podrun writes the archive to stdout, but not to a terminal.`,
 
 func (a *app) saveImages(c *cobra.Command, names []string, to io.Writer) error {
 	return a.withEngine(c.Context(), ownruntime.Starts, func(ctx context.Context, e *run.Node) error {
-		return imagestore.Save(ctx, e, names, to)
+		_, err := imagestore.Save(ctx, e, imagestore.SaveInput{Images: names, To: to})
+		return err
 	})
 }
 

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -11,9 +10,8 @@ import (
 
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
-	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
@@ -154,47 +152,18 @@ start.`,
 }
 
 func (a *app) runtimeDown(ctx context.Context, rt *ownruntime.Runtime, force bool) error {
-	if err := rt.Removable(ctx, force); err != nil {
-		return err
-	}
-	if force {
-		err := a.removePods(ctx, rt)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		// If the runtime cannot start, podrun removes it and the pods anyway.
-		if err != nil {
-			a.renderer().warn(problem.List{problem.WarningOf(err)})
-		}
-	}
-	if err := rt.Down(ctx, force); err != nil {
-		return err
-	}
-	fmt.Fprintln(a.streams.Out, "runtime removed")
-	return nil
-}
-
-// removePods kills and removes all pods of the root directory; it starts the runtime if
-// necessary.
-func (a *app) removePods(ctx context.Context, rt *ownruntime.Runtime) error {
-	if used, err := rt.HasPods(ctx); err != nil || !used {
-		return err
-	}
 	r := a.renderer()
-	engine, closeAll, err := a.rootEngine(ctx, r, ownruntime.Starts)
-	if err != nil {
-		return err
+	in := run.RemoveRuntimeInput{
+		Runtime: rt,
+		Force:   force,
+		Working: func(pods []identity.Pod) { r.severalPods = len(pods) > 1 },
+		Open: func(ctx context.Context) (*run.Node, func(), error) {
+			return a.rootEngine(ctx, r, ownruntime.Starts)
+		},
 	}
-	defer closeAll()
-	pods, err := lookup.Find(ctx, engine, lookup.Selector{})
-	if err != nil {
-		return err
-	}
-	r.severalPods = len(pods) > 1
-	var grace time.Duration
-	results, err := run.DeletePods(ctx, engine, pods, run.DeleteOptions{Grace: &grace})
-	for _, res := range results {
-		err = errors.Join(err, res.Err)
+	_, err := run.RemoveRuntime(ctx, in)
+	if err == nil {
+		fmt.Fprintln(a.streams.Out, "runtime removed")
 	}
 	return err
 }

@@ -18,37 +18,94 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// DebugOptions are the options of Debug.
-type DebugOptions struct {
-	Container    corev1.EphemeralContainer // must have a name (DebugTarget.Name)
-	Timeout      time.Duration             // limits the whole operation; 0 for no limit
+// DebugInput is the input of Debug.
+type DebugInput struct {
+	Namespace string
+	Named     lookup.Ref                // the pod, or a workload that defines it
+	Container corev1.EphemeralContainer // without a name, Debug chooses one
+	// Chosen is called with the name that Debug has chosen; it may be nil.
+	Chosen       func(name string)
+	Timeout      time.Duration // limits the whole operation; 0 for no limit
 	AllowKubelet bool
 }
 
-// DebugTarget is a running pod to which an ephemeral container is added.
-type DebugTarget struct {
+// DebugReport is the report of Debug.
+type DebugReport struct {
+	Report  // one entry for the pod
+	Target  access.Target
+	Running bool // false if the container has already exited
+}
+
+// debugged is the running pod to which Debug adds a container.
+type debugged struct {
 	known observe.Known
 	obs   *lifecycle.Observed
 }
 
-// FindDebugTarget finds the running pod to which Debug can add a container. The error is of kind Failed if the pod is not
-// found or does not run, and Runtime if the runtime does not respond.
-func FindDebugTarget(ctx context.Context, n *node.Node, namespace, name string) (DebugTarget, error) {
-	seen, err := lookup.ObservePod(ctx, n, namespace, name)
+// Debug adds an ephemeral container to a running pod, starts it, and returns it as a target for Attach. If
+// another podrun process owns the pod, Debug takes over the pod, and returns the ownership
+// afterwards. The error is one of those of Apply, of kind Failed if the pod does not run, or of kind Usage if the
+// container's name is already in use or its target container does not exist. The pod's entry has the error of a
+// container that could not be started: Debug then has removed it from the pod again.
+func Debug(ctx context.Context, n *node.Node, in DebugInput) (out DebugReport, err error) {
+	t, err := findDebugged(ctx, n, in)
 	if err != nil {
-		return DebugTarget{}, err
+		return out, err
+	}
+	c := in.Container
+	if c.Name == "" {
+		c.Name = t.freeName()
+		if in.Chosen != nil {
+			in.Chosen(c.Name)
+		}
+	}
+	if err := t.check(&c); err != nil {
+		return out, err
+	}
+	results, err := StartPods(ctx, n, []Known{t.known}, ApplyOptions{
+		Timeout:      in.Timeout,
+		AllowKubelet: in.AllowKubelet,
+		Wait:         lifecycle.GoalDebugged(c.Name),
+		Debug:        &c,
+	})
+	out.Report = ReportOf(results)
+	if err != nil || out.Err() != nil {
+		return out, err
+	}
+	out.Target = access.Target{Pod: t.known.ID, Container: c.Name, Stdin: c.Stdin, TTY: c.TTY}
+	obs, err := n.Observe(ctx, t.known.ID.UID)
+	if err != nil {
+		return out, err
+	}
+	started := obs.Newest(c.Name)
+	if started == nil {
+		return out, out.Target.NotRunning(nil)
+	}
+	out.Target.ID, out.Running = started.ID, started.State == lifecycle.Running
+	return out, nil
+}
+
+// findDebugged finds the running pod.
+func findDebugged(ctx context.Context, n *node.Node, in DebugInput) (debugged, error) {
+	name, err := in.Named.Resolve(n.Layout(), in.Namespace)
+	if err != nil {
+		return debugged{}, err
+	}
+	seen, err := lookup.ObservePod(ctx, n, in.Namespace, name)
+	if err != nil {
+		return debugged{}, err
 	}
 	ended := lifecycle.Next(seen.Pod, lifecycle.World{Observed: seen.Obs, Now: time.Now(), Since: lifecycle.StartTime(seen.Pod, seen.Obs)}).Ended
 	if sandbox := seen.Obs.Sandbox(); sandbox == nil || !sandbox.Ready || ended {
-		return DebugTarget{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.ID.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
+		return debugged{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.ID.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
 			Hint: "run 'podrun get " + seen.ID.Name + "' to show its state, or 'podrun start' to start a stopped pod"}
 	}
-	return DebugTarget{known: observe.Known{ID: seen.ID, Pod: seen.Pod}, obs: seen.Obs}, nil
+	return debugged{known: observe.Known{ID: seen.ID, Pod: seen.Pod}, obs: seen.Obs}, nil
 }
 
-// Name returns a name for an ephemeral container in the format of `kubectl debug`:
+// freeName returns a name for an ephemeral container in the format of `kubectl debug`:
 // debugger- and five random characters.
-func (t DebugTarget) Name() string {
+func (t debugged) freeName() string {
 	for {
 		name := "debugger-" + rand.String(5)
 		if lifecycle.FindContainer(t.known.Pod, name).Container == nil {
@@ -57,39 +114,8 @@ func (t DebugTarget) Name() string {
 	}
 }
 
-// Debug adds an ephemeral container to a pod, starts it, and returns it as a target for Attach. If
-// another podrun process owns the pod, Debug takes over the pod, and returns the ownership
-// afterwards. The error is one of those of Apply, or of kind Usage if the container's name is
-// already in use or its target container does not exist. It is not an error if the container has
-// already exited: the returned target has its ID, and running is false. If the container could not
-// be started, Debug removes it from the pod again.
-func Debug(ctx context.Context, n *node.Node, t DebugTarget, o DebugOptions) (target access.Target, running bool, err error) {
-	if err := t.check(&o.Container); err != nil {
-		return access.Target{}, false, err
-	}
-	results, err := StartPods(ctx, n, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
-		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
-	if err == nil {
-		err = results[0].Err
-	}
-	if err != nil {
-		return access.Target{}, false, err
-	}
-	target = access.Target{Pod: t.known.ID, Container: o.Container.Name, Stdin: o.Container.Stdin, TTY: o.Container.TTY}
-	obs, err := n.Observe(ctx, t.known.ID.UID)
-	if err != nil {
-		return target, false, err
-	}
-	c := obs.Newest(o.Container.Name)
-	if c == nil {
-		return target, false, target.NotRunning(nil)
-	}
-	target.ID = c.ID
-	return target, c.State == lifecycle.Running, nil
-}
-
 // check refuses container names that the API server would refuse.
-func (t DebugTarget) check(c *corev1.EphemeralContainer) error {
+func (t debugged) check(c *corev1.EphemeralContainer) error {
 	wrong := func(format string, args ...any) error {
 		return &problem.Error{Kind: problem.Usage, Object: "pod " + t.known.ID.String(), Err: fmt.Errorf(format, args...)}
 	}

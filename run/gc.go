@@ -53,8 +53,9 @@ const gcAge = time.Minute
 
 // GC finds and removes leftovers of killed podrun processes on this host. It removes only objects
 // that podrun has marked as its own. The result also contains objects that look like leftovers but
-// are kept, with the reason. If the host could not be read, the error is of kind Runtime or
-// Deadline; otherwise it joins the errors of the objects that could not be removed.
+// are kept, with the reason. The error joins those of the objects that could not be removed, and of the host, of
+// kind Runtime or Deadline, if it could not be read. In that case, the result has the leftovers of the root directories
+// that were read before.
 func GC(ctx context.Context, n *node.Node, o GCOptions) ([]Leftover, error) {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -80,7 +81,7 @@ func GC(ctx context.Context, n *node.Node, o GCOptions) ([]Leftover, error) {
 		of.Settings.RootDir = dir
 		found, err := leftovers(ctx, of, dir == dirs[0])
 		if err != nil {
-			return nil, reconcile.ReadHostError(ctx, err)
+			return out, errors.Join(append(errs, reconcile.ReadHostError(ctx, err))...)
 		}
 		for i := range found {
 			errs = append(errs, found[i].collect(ctx, o.DryRun))

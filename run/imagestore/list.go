@@ -2,21 +2,16 @@ package imagestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
 )
@@ -31,7 +26,7 @@ type Image struct {
 	InUse bool `json:"inUse"`
 }
 
-// Images lists the runtime's images, sorted by name. The error is of kind Runtime.
+// List lists the runtime's images, sorted by name. The error is of kind Runtime.
 func List(ctx context.Context, n *node.Node) ([]Image, error) {
 	used, err := usedImages(ctx, n)
 	if err != nil {
@@ -40,7 +35,7 @@ func List(ctx context.Context, n *node.Node) ([]Image, error) {
 	return list(ctx, n, used)
 }
 
-// list is Images with the result of usedImages.
+// list is List with the result of usedImages.
 func list(ctx context.Context, n *node.Node, used map[string]bool) ([]Image, error) {
 	list, err := n.Client.ListImages(ctx)
 	if err != nil {
@@ -104,63 +99,6 @@ func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
 	return used, nil
 }
 
-// PulledImage describes an image that PullImages has pulled.
-type Pulled struct {
-	Image string `json:"image"` // the name as requested
-	ID    string `json:"id"`
-	Size  uint64 `json:"size"` // bytes
-}
-
-// PullImages pulls images concurrently, even if the runtime already has them. It returns the pulled
-// images in the order of names, and an error that joins the errors of the other images. Each of
-// these is of kind Image, or is the cause that ended ctx. If a name is invalid, the error is of
-// kind Usage, and nothing is pulled. A timeout of 0 means no limit.
-func Pull(ctx context.Context, n *node.Node, names []string, timeout time.Duration) ([]Pulled, error) {
-	ctx, cancel := wait.WithTimeout(ctx, timeout)
-	defer cancel()
-	pod := &corev1.Pod{}
-	for _, name := range names {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Image: name, ImagePullPolicy: corev1.PullAlways})
-	}
-	plan, problems := imagepull.New(pod, identity.Pod{}, "")
-	if len(problems) > 0 {
-		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New(problems[0].Message), Hint: problems[0].Hint}
-	}
-	for i := range plan.Images {
-		for j := range plan.Images[i].Containers {
-			plan.Images[i].Containers[j].FieldPath = "" // the image belongs to no container
-		}
-	}
-	puller := n.NewPuller()
-	pulls := puller.Start(ctx, plan)
-	defer pulls.Stop()
-	var errs []error
-	out := []Pulled{}
-	for _, name := range names {
-		got, err := pulls.Wait(ctx, name)
-		if err != nil {
-			errs = append(errs, imageOnly(ctx, err, name))
-			continue
-		}
-		out = append(out, Pulled{Image: name, ID: got.ImageID, Size: got.Size})
-	}
-	return out, errors.Join(errs...)
-}
-
-// imageOnly removes the container from an error about an image that belongs to no container.
-func imageOnly(ctx context.Context, err error, name string) error {
-	var e *problem.Error
-	if !errors.As(err, &e) {
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
-			return fmt.Errorf("image %s: pull: %w", name, cause)
-		}
-		return err
-	}
-	out := *e
-	out.Object, out.Op = "image "+name, "pull"
-	return &out
-}
-
 // ForgetPulls removes the pull records of images that the runtime does not have.
 func ForgetPulls(ctx context.Context, n *node.Node) error {
 	list, err := n.Client.ListImages(ctx)
@@ -172,41 +110,6 @@ func ForgetPulls(ctx context.Context, n *node.Node) error {
 		present = append(present, i.Id)
 	}
 	return imagepull.ForgetPulls(n.Layout().ImageRecords(), present)
-}
-
-// UnusedImages returns the images that are not in use. If all is false, it returns only images
-// whose names now refer to a newer image. The error is of kind Runtime.
-func Unused(ctx context.Context, n *node.Node, all bool) ([]Image, error) {
-	images, err := List(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.ContainsFunc(images, func(i Image) bool { return i.InUse }) {
-		// The sandbox image is unknown, so any image could be in use.
-		return nil, nil
-	}
-	return slices.DeleteFunc(images, func(i Image) bool { return i.InUse || !all && len(i.Names) > 0 }), nil
-}
-
-// PruneImages removes those of the given images that are still unused, and returns the images that
-// it removed. On an error, which is of kind Runtime, it returns the images that it removed before
-// the error.
-func Prune(ctx context.Context, n *node.Node, chosen []Image) ([]Image, error) {
-	images, err := Unused(ctx, n, true)
-	if err != nil {
-		return nil, err
-	}
-	var removed []Image
-	for _, i := range images {
-		if !slices.ContainsFunc(chosen, func(c Image) bool { return c.ID == i.ID }) {
-			continue
-		}
-		if err := n.Client.RemoveImage(ctx, i.ID); err != nil {
-			return removed, imageError(i.Title(), "remove", err)
-		}
-		removed = append(removed, i)
-	}
-	return removed, ForgetPulls(ctx, n)
 }
 
 func imageError(name, op string, err error) error {

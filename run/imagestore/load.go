@@ -22,11 +22,11 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// LoadImages loads the images of an archive into containerd and returns their names. The
-// error is of kind Refused if the runtime is not containerd, Image if the archive cannot be
-// read, and Runtime if the runtime does not respond. When ctx ends, LoadImages returns its
-// cause, even if it is blocked reading from a pipe.
-func Load(ctx context.Context, n *node.Node, from io.Reader) ([]string, error) {
+// Load loads the images of an archive into containerd. The report has one entry for each name that containerd has
+// loaded, also if there is an error. The error is of kind Refused if the runtime is not containerd, Image if the archive
+// cannot be read, and Runtime if the runtime does not respond. When ctx ends, Load returns its cause, even if it is
+// blocked reading from a pipe.
+func Load(ctx context.Context, n *node.Node, from io.Reader) (Report, error) {
 	version, err := n.Client.Version(ctx)
 	if err != nil {
 		return nil, imageError("", "read the runtime's version", err)
@@ -57,9 +57,9 @@ func Load(ctx context.Context, n *node.Node, from io.Reader) ([]string, error) {
 	}
 	n.SendWarnings(moved(loaded))
 	if err != nil {
-		return names, loadError(err)
+		return named(names, Loaded), loadError(err)
 	}
-	return names, seen(ctx, n, names)
+	return named(names, Loaded), seen(ctx, n, names)
 }
 
 // loadError returns the error for an archive that could not be loaded.

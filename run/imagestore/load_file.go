@@ -7,7 +7,8 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-func LoadFile(ctx context.Context, n *node.Node, path string) ([]string, error) {
+// LoadFile is Load for the archive in a file.
+func LoadFile(ctx context.Context, n *node.Node, path string) (Report, error) {
 	file, err := hostfile.Open(path)
 	if err != nil {
 		return nil, err

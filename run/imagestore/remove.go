@@ -20,36 +20,37 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// RemovedImage is a name that RemoveImages has removed, or the ID of an image without names.
-type Removed struct {
-	Name string
-	// Content reports whether the image was removed with its last name.
-	Content bool
+// RemoveInput is the input of Remove.
+type RemoveInput struct {
+	Images []string // names or IDs
+	Force  bool     // also names and images that are in use, and all names of an ID
 }
 
-// RemoveImages removes names of images, and each image with its last name. An argument is a name or an ID. An ID
-// stands for all names of the image. As in docker, the names with a digest go with the last tag of their repository.
+// Remove removes names of images, and each image with its last name. An ID stands for all names of the image. As in
+// docker, the names with a digest go with the last tag of their repository.
 //
-// It returns what it has removed, and an error that joins the errors of the individual arguments. Such an error is
-// of kind Image if the image is not found. It is of kind Refused if the name, or an image with its last name, is in
-// use, if an ID stands for several tags, or if the runtime cannot remove the name alone, and force is false. It is
-// also of this kind if the image is the embedded runtime's sandbox image. Otherwise it is of kind Runtime.
-func Remove(ctx context.Context, n *node.Node, names []string, force bool) (removed []Removed, err error) {
+// The report has one entry for each removed name, and one with an error for each argument that Remove could not remove.
+// Such an error is of kind Image if the image is not found. It is of kind Refused if the name, or an image with its last
+// name, is in use, if an ID stands for several tags, or if the runtime cannot remove the name alone, and Force is false.
+// It is also of this kind if the image is the embedded runtime's sandbox image. Otherwise it is of kind Runtime.
+func Remove(ctx context.Context, n *node.Node, in RemoveInput) (out Report, err error) {
 	used, err := usedImages(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	var errs []error
-	for _, name := range names {
-		gone, err := removeImage(ctx, n, name, used, force)
-		removed = append(removed, gone...)
-		errs = append(errs, err)
+	for _, name := range in.Images {
+		gone, err := removeImage(ctx, n, name, used, in.Force)
+		out = append(out, gone...)
+		if err != nil {
+			out = append(out, Entry{Name: name, Outcome: Failed, Err: err})
+		}
 	}
-	return removed, errors.Join(append(errs, ForgetPulls(ctx, n))...)
+	return out, ForgetPulls(ctx, n)
 }
 
-// removeImage removes one argument of RemoveImages.
-func removeImage(ctx context.Context, n *node.Node, name string, used map[string]bool, force bool) ([]Removed, error) {
+// removeImage removes one argument of Remove. It returns the entries of the names that it has removed, also if there is
+// an error.
+func removeImage(ctx context.Context, n *node.Node, name string, used map[string]bool, force bool) (Report, error) {
 	// An earlier argument may have removed other names of the image.
 	images, err := list(ctx, n, used)
 	if err != nil {
@@ -78,17 +79,19 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 			Hint: "remove it by one of its names, or use --force to remove all of them"}
 	}
 	if !content {
-		err = untag(ctx, n, image.ID, chosen)
+		gone, err := untag(ctx, n, image.ID, chosen)
 		content = force && status.Code(err) == codes.Unimplemented
 		if status.Code(err) == codes.Unimplemented && !force {
 			return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("the runtime cannot remove only one of its names: %s", strings.Join(image.allNames(), ", ")),
 				Hint: "use --force to remove the image with all its names"}
 		}
 		if err != nil && !content {
-			return nil, imageError(name, "remove", err)
+			return named(gone, Untagged), imageError(name, "remove", err)
 		}
 	}
+	outcome := Untagged
 	if content {
+		outcome = Removed
 		chosen = image.allNames()
 		if err := n.Client.RemoveImage(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
 			return nil, imageInUse(ctx, n, name)
@@ -99,11 +102,7 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 	if len(chosen) == 0 {
 		chosen = []string{image.ID}
 	}
-	out := make([]Removed, len(chosen))
-	for i, n := range chosen {
-		out[i] = Removed{n, content}
-	}
-	return out, nil
+	return named(chosen, outcome), nil
 }
 
 // namesToRemove returns the names of an image that an argument removes: all if the argument is an ID, otherwise the
@@ -128,30 +127,32 @@ func namesToRemove(image Image, arg string) []string {
 }
 
 // untag removes names of an image from containerd, and waits until the CRI plugin has noticed. The image keeps other
-// names. The code of the error is Unimplemented if the runtime is not containerd.
-func untag(ctx context.Context, n *node.Node, id string, names []string) error {
+// names. It returns the names that it has removed, also if there is an error. The code of the error is Unimplemented if
+// the runtime is not containerd.
+func untag(ctx context.Context, n *node.Node, id string, names []string) (gone []string, err error) {
 	conn := n.Client.ImageConn()
 	if conn == nil {
-		return status.Error(codes.Unimplemented, "the runtime has no service for images")
+		return nil, status.Error(codes.Unimplemented, "the runtime has no service for images")
 	}
 	for _, name := range names {
 		if err := archive.Untag(ctx, conn, name); err != nil {
-			return err
+			return gone, err
 		}
+		gone = append(gone, name)
 	}
 	ctx, cancel := wait.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
 		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: id})
 		if err != nil {
-			return err
+			return gone, err
 		}
 		left := slices.Concat(found.GetRepoTags(), found.GetRepoDigests())
 		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(left, n) }) {
-			return nil
+			return gone, nil
 		}
 		if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
+			return gone, err
 		}
 	}
 }

@@ -16,23 +16,29 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// SaveImages writes images of containerd to an archive (archive.Save). A name is a name with a tag or a digest, or
-// an ID, which stands for all names of the image. The error is of kind Refused if the runtime is not containerd,
+// SaveInput is the input of Save.
+type SaveInput struct {
+	Images []string // names with a tag or a digest, or IDs, which stand for all names of an image
+	To     io.Writer
+}
+
+// Save writes images of containerd to an archive (archive.Save). The report has one entry for each name in the
+// archive, and none if there is an error: the archive is then incomplete. The error is of kind Refused if the runtime is not containerd,
 // Image if an image or a part of it is not found, and Runtime if the runtime does not respond.
-func Save(ctx context.Context, n *node.Node, names []string, to io.Writer) error {
+func Save(ctx context.Context, n *node.Node, in SaveInput) (Report, error) {
 	version, err := n.Client.Version(ctx)
 	if err != nil {
-		return imageError("", "read the runtime's version", err)
+		return nil, imageError("", "read the runtime's version", err)
 	}
 	conn := n.Client.ImageConn()
 	if version.RuntimeName != "containerd" || conn == nil {
-		return notContainerd(version.RuntimeName, "save images only from containerd", saveElsewhere)
+		return nil, notContainerd(version.RuntimeName, "save images only from containerd", saveElsewhere)
 	}
 	var full []string
-	for _, name := range names {
+	for _, name := range in.Images {
 		found, err := n.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 		if err != nil {
-			return imageError(name, "get its status", err)
+			return nil, imageError(name, "get its status", err)
 		}
 		image := Image{Names: found.GetRepoTags(), Digests: found.GetRepoDigests()}
 		of := []string{imagepull.FullName(name)}
@@ -42,7 +48,7 @@ func Save(ctx context.Context, n *node.Node, names []string, to io.Writer) error
 			}
 		}
 		if len(of) == 0 {
-			return &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found, or it has no name"), Hint: "run 'podrun image ls' to list the images"}
+			return nil, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found, or it has no name"), Hint: "run 'podrun image ls' to list the images"}
 		}
 		for _, n := range of {
 			if !slices.Contains(full, n) {
@@ -50,18 +56,18 @@ func Save(ctx context.Context, n *node.Node, names []string, to io.Writer) error
 			}
 		}
 	}
-	err = archive.Save(ctx, conn, full, to)
+	err = archive.Save(ctx, conn, full, in.To)
 	switch code := status.Code(err); {
 	case err == nil:
-		return nil
+		return named(full, Saved), nil
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case code == codes.Unimplemented:
-		return notContainerd("a runtime without its image services", "save images only from containerd", saveElsewhere)
+		return nil, notContainerd("a runtime without its image services", "save images only from containerd", saveElsewhere)
 	case code != codes.Unknown:
-		return imageError("", "save", err)
+		return nil, imageError("", "save", err)
 	}
-	return err
+	return nil, err
 }
 
 // saveElsewhere is the hint for CRI-O.

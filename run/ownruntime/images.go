@@ -49,7 +49,7 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 	n := &node.Node{Client: client, Settings: r.settings, Warn: r.Warn}
 	for name, d := range fresh {
 		path := filepath.Join(r.layout.Images(), name)
-		names, err := imagestore.LoadFile(ctx, n, path)
+		report, err := imagestore.LoadFile(ctx, n, path)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -59,7 +59,10 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 			r.Warn(problem.List{warning})
 			continue
 		}
-		d.Images = names
+		d.Images = nil
+		for _, e := range report {
+			d.Images = append(d.Images, e.Name)
+		}
 		loaded[name] = d
 	}
 	if err := embedded.LoadedFile.Write(r.layout.Loaded(), loaded); err != nil {

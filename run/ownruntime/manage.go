@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -262,36 +263,40 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 // Down removes the embedded runtime, everything that it created on this host, and the record of its
 // use. The error lists the objects that Down could not remove. It can be repeated. Unless force is
 // set, Down returns the same error as Removable if pods exist. If force is set, it removes the
-// remaining pods without calling containerd, because containerd may be unable to start.
-func (r *Runtime) Down(ctx context.Context, force bool) error {
+// remaining pods without calling containerd, because containerd may be unable to start, and returns their results.
+func (r *Runtime) Down(ctx context.Context, force bool) (pods []reconcile.Result, err error) {
 	lock, err := r.lock(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer lock.Unlock()
 	if err := r.Removable(ctx, force); err != nil {
-		return err // a user applied a pod after the first check
+		return nil, err // a user applied a pod after the first check
 	}
 	record, err := r.readChoice(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if force && record != nil && record.Kind == embedded.Own {
-		if err := r.RemoveStored(ctx); err != nil {
-			return err
+		pods, err = r.RemoveStored(ctx)
+		for _, p := range pods {
+			err = errors.Join(err, p.Err)
+		}
+		if err != nil {
+			return pods, err
 		}
 	}
 	if err := embedded.Remove(ctx, r.layout, r.settings.CgroupRoot); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}
+		return pods, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}
 	}
 	if err := leave(r.layout); err != nil {
-		return err
+		return pods, err
 	}
 	if record == nil || record.Kind == embedded.Own {
-		return nil
+		return pods, nil
 	}
 	if err := embedded.MakeDirs(r.layout); err != nil {
-		return err
+		return pods, err
 	}
-	return embedded.WriteChoice(r.layout, *record)
+	return pods, embedded.WriteChoice(r.layout, *record)
 }

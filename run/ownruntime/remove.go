@@ -2,7 +2,6 @@ package ownruntime
 
 import (
 	"context"
-	"errors"
 
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
@@ -16,25 +15,30 @@ import (
 )
 
 // RemoveStored stops the embedded runtime with all its containers, and removes the pods of
-// the root directory. It does not call containerd. The layout's lock must be held.
-func (r *Runtime) RemoveStored(ctx context.Context) error {
+// the root directory. It does not call containerd. It returns one result for each pod, unless it could not stop the
+// runtime. The layout's lock must be held.
+func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) {
 	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: store.RandomHex(8)}
 	stored, err := store.StoredPods(n.Layout())
 	if err != nil || len(stored) == 0 {
-		return err
+		return nil, err
 	}
 	if err := embedded.End(ctx, r.layout); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "stop it", Err: err, Hint: "run 'podrun runtime down --force' again"}
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "stop it", Err: err, Hint: "run 'podrun runtime down --force' again"}
 	}
 	var facts host.Facts
 	if facts.Cgroup, err = discover.ReadCgroup(ctx, r.settings); err != nil {
-		return err
+		return nil, err
 	}
-	var errs []error
+	var out []reconcile.Result
 	for _, id := range stored {
-		errs = append(errs, removeStoredPod(ctx, n, id, facts))
+		result := reconcile.Result{ID: id, Outcome: reconcile.OutcomeDeleted}
+		if result.Err = removeStoredPod(ctx, n, id, facts); result.Err != nil {
+			result.Outcome = reconcile.OutcomeFailed
+		}
+		out = append(out, result)
 	}
-	return errors.Join(errs...)
+	return out, nil
 }
 
 func removeStoredPod(ctx context.Context, n *node.Node, id identity.Pod, facts host.Facts) error {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +50,9 @@ func TestRemoveImages(t *testing.T) {
 				if profile.Name == critest.CRIO().Name && test.crio != "" {
 					refused, removes, left = test.crio, nil, []string{app, stable, other, single}
 				}
-				removed, err := imagestore.Remove(t.Context(), r.engine(), test.args, test.force)
+				report, err := imagestore.Remove(t.Context(), r.engine(), imagestore.RemoveInput{Images: test.args, Force: test.force})
+				err = errors.Join(err, report.Err())
+				removed := report.Done()
 				if refused != "" {
 					wantErr(t, err, problem.Refused, refused)
 				} else if err != nil {

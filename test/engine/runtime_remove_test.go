@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/imagestore"
 	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/run/store"
@@ -28,8 +29,9 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 	if err := embedded.MakeDirs(embeddedLayout(r.settings)); err != nil {
 		t.Fatal(err)
 	}
-	if err := runtime.RemoveStored(context.Background()); err != nil {
-		t.Fatal(err)
+	removed, err := runtime.RemoveStored(context.Background())
+	if err = errorOf(removed, err); err != nil || len(removed) != 1 || removed[0].Outcome != run.OutcomeDeleted {
+		t.Fatalf("%+v, %v", removed, err)
 	}
 	if pods, err := store.StoredPods(r.settings.Layout()); err != nil || len(pods) > 0 {
 		t.Errorf("pods are left: %v, %v", pods, err)
@@ -43,8 +45,8 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 		t.Errorf("%s is left", dir)
 	}
 	// There is nothing left to remove.
-	if err := runtime.RemoveStored(context.Background()); err != nil {
-		t.Error(err)
+	if removed, err := runtime.RemoveStored(context.Background()); err != nil || len(removed) > 0 {
+		t.Errorf("%+v, %v", removed, err)
 	}
 }
 
@@ -52,8 +54,8 @@ func TestTheSandboxImageIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: embedded.PauseImage})
-	_, err := imagestore.Remove(context.Background(), r.engine(), []string{embedded.PauseImage, "registry.example/db:2"}, true)
-	wantErr(t, err, problem.Refused, "sandbox image")
+	report, err := imagestore.Remove(context.Background(), r.engine(), imagestore.RemoveInput{Images: []string{embedded.PauseImage, "registry.example/db:2"}, Force: true})
+	wantErr(t, errors.Join(err, report.Err()), problem.Refused, "sandbox image")
 	list, err := imagestore.List(context.Background(), r.engine())
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lookup"
 )
 
 // noSandboxPID makes StartContainer fail as containerd did on a busy host for a container that it had
@@ -92,12 +93,9 @@ func TestDebugWithoutSandboxPID(t *testing.T) {
 				r.rt.Script("debugger", tc.runs...)
 				r.rt.ForgetCalls()
 				e := r.engine()
-				target, err := run.FindDebugTarget(t.Context(), e, "default", "web")
-				if err != nil {
-					t.Fatal(err)
-				}
 				debugger := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "registry.example/app:1"}}
-				_, _, err = run.Debug(t.Context(), e, target, run.DebugOptions{Container: debugger, Timeout: testTimeout, AllowKubelet: true})
+				report, err := run.Debug(t.Context(), e, run.DebugInput{Namespace: "default", Named: lookup.Ref{Name: "web"}, Container: debugger, Timeout: testTimeout, AllowKubelet: true})
+				err = errors.Join(err, report.Err())
 				if (err != nil) != tc.fails || err != nil && !strings.Contains(err.Error(), "lstat /proc/0/ns/ipc") {
 					t.Errorf("the error is %v", err)
 				}
