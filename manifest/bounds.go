@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest/weigh"
 )
 
 // Limits of the input. A manifest that an API server would store is far below all of these
@@ -58,7 +59,7 @@ func (d *document) textBounds() problem.List {
 		p := d.tooLarge("the document is larger than %d MiB", maxDocument>>20)
 		p.Hint = "separate its objects by lines of ---"
 		return problem.List{p}
-	case d.json == nil && weighYAML(d.text, maxValues) > maxValues:
+	case d.json == nil && weigh.YAML(d.text, maxValues) > maxValues:
 		return problem.List{d.tooLarge("the document has more than %d values", maxValues)}
 	case d.json == nil:
 		return d.aliasBounds()
@@ -69,7 +70,7 @@ func (d *document) textBounds() problem.List {
 // jsonBounds refuses a document whose JSON exceeds a limit when its aliases are replaced. It
 // returns the number of values.
 func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem) {
-	values, depth := weighJSON(raw)
+	values, depth := weigh.JSON(raw)
 	var p problem.Problem
 	switch {
 	// The limit is twice the size, because characters may have been escaped.

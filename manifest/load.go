@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest/input"
+	"github.com/podrun/podrun/manifest/weigh"
 )
 
 // loader collects the objects and the problems of one call of Load.
@@ -202,7 +203,7 @@ func (l *loader) object(it item, depth int) {
 		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, the limit of an API server", maxDocument>>20)))
 		return
 	}
-	if values, _ := weighJSON(it.raw); values > maxObjectValues {
+	if values, _ := weigh.JSON(it.raw); values > maxObjectValues {
 		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("has more than %d values", maxObjectValues)))
 		return
 	}

@@ -1,4 +1,6 @@
-package manifest
+// Package weigh counts the nodes of a document before it is parsed. A few bytes of YAML can produce several
+// nodes of 100 to 200 bytes: 10 MB of [1,1,… required 2 GB of memory.
+package weigh
 
 import (
 	"bytes"
@@ -6,12 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// A few bytes of YAML can produce several nodes of 100 to 200 bytes: 10 MB of [1,1,… required 2 GB
-// of memory. Therefore, podrun counts the nodes of a document before it parses the document.
-
-// weighJSON returns the number of values in a JSON text, including keys, and their maximum
+// JSON returns the number of values in a JSON text, including keys, and their maximum
 // depth. It never underestimates the number.
-func weighJSON(text []byte) (values, depth int) {
+func JSON(text []byte) (values, depth int) {
 	values = 1
 	level := 0
 	for i := 0; i < len(text); i++ {
@@ -35,10 +34,10 @@ func weighJSON(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// weighYAML returns an upper bound of the number of nodes in a YAML document. When it exceeds
+// YAML returns an upper bound of the number of nodes in a YAML document. When it exceeds
 // most, it stops counting. For nearly all documents, it suffices to count the characters that
-// may begin a node. weighYAML scans only documents with many of these characters.
-func weighYAML(text []byte, most int) int {
+// may begin a node. YAML scans only documents with many of these characters.
+func YAML(text []byte, most int) int {
 	marks := 1
 	for i, c := range text {
 		switch c {
