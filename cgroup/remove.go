@@ -110,7 +110,7 @@ func removeTree(ctx context.Context, dir string) error {
 			}
 		}
 	}
-	for pause := removePause; ; pause = min(2*pause, 100*removePause) {
+	for pause := removePause; ; pause = wait.Next(pause, removePause, 100*removePause) {
 		err := unix.Rmdir(dir)
 		switch {
 		case err == nil || noGroup(err):

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // The kubelet's values for images (pkg/kubelet: MaxImageBackOff, imageBackOffPeriod).
@@ -21,7 +23,7 @@ type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
 	delay time.Duration
-	// the delay that the registry requested, limited to maxRetryAfter
+	// the delay that the registry requested, limited to backOffMax
 	asked  time.Duration
 	failed time.Time
 	why    why
@@ -44,7 +46,7 @@ type why struct {
 func (b *backOff) Fail(key backOffKey, because why, asked time.Duration, now time.Time) time.Duration {
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
-		delay = min(2*last.delay, backOffMax)
+		delay = wait.Next(last.delay, backOffInitial, backOffMax)
 	}
 	e := backOffEntry{delay: delay, asked: asked, failed: now, why: because}
 	b.put(key, e)

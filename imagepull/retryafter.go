@@ -2,13 +2,11 @@ package imagepull
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// maxRetryAfter is the maximum delay that a registry can request: the longest back-off.
-const maxRetryAfter = backOffMax
+	"github.com/podrun/podrun/internal/wait"
+)
 
 // overloaded matches the status codes with which a registry may request a delay (RFC 9110,
 // section 10.2.3; RFC 6585, section 4).
@@ -20,7 +18,7 @@ var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
 var askedFor = expression(`(?i)\bretry-after"?[:=]? *"?([A-Za-z]{3}, \d{2} [A-Za-z]{3} \d{4} \d{2}:\d{2}:\d{2} GMT|[0-9][0-9.a-zµμ]*)`)
 
 // retryAfter returns the delay that an overloaded registry requests in the text of a pull's error,
-// up to maxRetryAfter. If the registry requests no delay, it returns 0.
+// up to the longest back-off. If the registry requests no delay, it returns 0.
 func retryAfter(text string, now time.Time) time.Duration {
 	// The name of an image must not count as a delay. It is in quotes.
 	text = quoted().ReplaceAllString(text, `""`)
@@ -31,16 +29,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 	if found == nil {
 		return 0
 	}
-	value := strings.TrimRight(found[1], ".")
-	var wait time.Duration
-	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if d, err := time.ParseDuration(value); err == nil {
-		wait = d
-	} else if at, err := time.Parse(time.RFC1123, value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
+	return wait.RetryAfter(strings.TrimRight(found[1], "."), now, backOffMax)
 }
 
 // backOffMessage returns the kubelet's back-off message, with the delay that the registry

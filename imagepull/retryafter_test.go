@@ -20,13 +20,9 @@ func TestRetryAfter(t *testing.T) {
 		many + `toomanyrequests: Retry-After: 120`:                              2 * time.Minute,
 		many + `toomanyrequests: Retry-After: 120.`:                             2 * time.Minute,
 		many + `Retry-After: Fri, 02 Jan 2026 03:05:05 GMT`:                     time.Minute,
-		many + `Retry-After: Fri, 02 Jan 2026 03:00:00 GMT`:                     0, // date in the past
-		many + `Retry-After: Sat, 02 Jan 2027 03:00:00 GMT`:                     5 * time.Minute,
 		many + `retry-after: 4294967295`:                                        5 * time.Minute,
-		// too large for a number of seconds
-		many + `retry-after: 99999999999999999999`: 0,
-		many + `retry-after: -5`:                   0,
-		many + `retry-after: soon`:                 0,
+		many + `retry-after: -5`:                                                0,
+		many + `retry-after: soon`:                                              0,
 		// in quotes, so it may be the name of an image
 		`pinging container registry r.example: 503 Service Unavailable: "Retry-After: 30"`:        0,
 		`pinging container registry r.example: 503 Service Unavailable: Retry-After=30`:           30 * time.Second,

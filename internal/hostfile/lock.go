@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // longestLockPoll is the longest interval at which Lock tries again. Lock does not use a blocking
@@ -21,7 +23,7 @@ const longestLockPoll = 8 * time.Millisecond
 // Between two attempts it sleeps in the kernel, not with a timer. The holder may be another process, so
 // the simulated time of a testing/synctest test must not advance while Lock waits.
 func Lock(ctx context.Context, f *os.File, holder string) error {
-	for poll := longestLockPoll / 32; ; poll = min(2*poll, longestLockPoll) {
+	for poll := longestLockPoll / 32; ; poll = wait.Next(poll, longestLockPoll/32, longestLockPoll) {
 		err := Flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // The kubelet's back-off for crashing containers: no delay before the first restart, then 10 s,
@@ -49,14 +50,7 @@ func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
 		return min(max(d, 0), limits.Longest)
 	}
-	if c.Restarts == 0 {
-		return 0
-	}
-	delay := limits.First
-	for n := uint32(1); n < c.Restarts && delay < limits.Longest; n++ {
-		delay *= 2
-	}
-	return min(delay, limits.Longest)
+	return wait.Nth(int(c.Restarts), limits.First, limits.Longest)
 }
 
 // NextBackOff returns the restart delay to store on the container that replaces last. For the first
@@ -70,5 +64,5 @@ func NextBackOff(last *Container, hash string, limits RestartBackOff) time.Durat
 	case last.ranLong():
 		return limits.First
 	}
-	return min(max(last.backOff(limits)*2, limits.First), limits.Longest)
+	return wait.Next(last.backOff(limits), limits.First, limits.Longest)
 }

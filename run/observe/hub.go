@@ -88,12 +88,12 @@ func (h *Hub) Run(ctx context.Context) {
 			if h.fail() {
 				pause = fastestRetry
 			} else {
-				pause = min(pause*2, slowestRetry)
+				pause = wait.Next(pause, fastestRetry, slowestRetry)
 			}
 		case h.take(states):
 			pause = fastestRelist
 		default:
-			pause = min(pause*2, slowestRelist)
+			pause = wait.Next(pause, fastestRelist, slowestRelist)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string, failed error) {
 		if wait.Sleep(ctx, pause) != nil {
 			return
 		}
-		pause = min(max(2*pause, time.Second), slowestStart)
+		pause = wait.Next(pause, time.Second, slowestStart)
 		if failed = r.start(ctx); failed == nil {
 			began = time.Now()
 			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd was not running: podrun started it"}})

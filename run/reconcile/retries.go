@@ -3,6 +3,7 @@ package reconcile
 import (
 	"time"
 
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -52,7 +53,7 @@ func (r *retries) after(name string, now time.Time) {
 	if r.steps == nil {
 		return
 	}
-	delay := min(max(r.steps[name].delay*2, firstRetry), lastRetry)
+	delay := wait.Next(r.steps[name].delay, firstRetry, lastRetry)
 	r.steps[name] = retry{now.Add(delay), delay}
 }
 

@@ -35,7 +35,7 @@ func (r *retries) failed(ctx context.Context) bool {
 		return false
 	}
 	_ = wait.Sleep(ctx, r.pause) // the caller checks ctx
-	r.pause = min(2*r.pause, lastStopPause)
+	r.pause = wait.Next(r.pause, firstStopPause, lastStopPause)
 	return true
 }
 

@@ -16,16 +16,18 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // The kubelet's intervals at which it renews the lease and examines the node
 // (nodeLeaseDurationSeconds / 4, nodeStatusUpdateFrequency), and at which it reports an unchanged
 // node (nodeStatusReportFrequency).
 const (
-	leaseSeconds = 40
-	renewEvery   = leaseSeconds * time.Second / 4
-	reportEvery  = 5 * time.Minute
-	nodeTimeout  = 10 * time.Second
+	leaseSeconds   = 40
+	renewEvery     = leaseSeconds * time.Second / 4
+	firstNodeRetry = time.Second
+	reportEvery    = 5 * time.Minute
+	nodeTimeout    = 10 * time.Second
 	// Reading the facts lists the runtime's pods.
 	readFactsEvery = 30 * time.Second
 )
@@ -33,23 +35,23 @@ const (
 // keepNode registers the node, and renews its status and its lease until ctx ends.
 func (c *Cluster) keepNode(ctx context.Context) {
 	n := &nodeObject{cluster: c}
-	retry := time.Second
+	retry := firstNodeRetry
 	for {
 		bounded, cancel := context.WithTimeout(ctx, nodeTimeout)
 		err := n.renew(bounded)
 		cancel()
 		c.link.note(ctx, err)
-		wait := renewEvery
+		pause := renewEvery
 		if err == nil {
 			c.joinOnce.Do(func() { close(c.joined) })
-			retry = time.Second
+			retry = firstNodeRetry
 		} else {
-			wait, retry = retry, min(2*retry, renewEvery)
+			pause, retry = retry, wait.Next(retry, firstNodeRetry, renewEvery)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(pause):
 		}
 	}
 }

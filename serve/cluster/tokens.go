@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // tokens requests and renews the service account tokens of pods.
@@ -121,21 +122,21 @@ func (t *tokens) renew(ctx context.Context, e *token, namespace, account string,
 		if ctx.Err() != nil {
 			return
 		}
-		wait := retry
+		pause := retry
 		t.mu.Lock()
 		e.err = err
 		if err == nil {
 			e.value = got.Status.Token
-			wait, retry = renewAfter(time.Now(), got), firstTokenRetry
+			pause, retry = renewAfter(time.Now(), got), firstTokenRetry
 		} else {
-			retry = min(2*retry, lastTokenRetry)
+			retry = wait.Next(retry, firstTokenRetry, lastTokenRetry)
 		}
 		t.mu.Unlock()
 		t.changed()
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(pause):
 		}
 	}
 }

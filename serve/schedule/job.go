@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -251,11 +252,7 @@ func (d *jobDecision) backOffEnd() time.Time {
 	if d.Record.Failures == 0 || d.Record.LastFailure.After(d.in.Now) {
 		return time.Time{}
 	}
-	wait := firstBackOff
-	for i := int32(1); i < d.Record.Failures && wait < longestBackOff; i++ {
-		wait *= 2
-	}
-	return d.Record.LastFailure.Add(min(wait, longestBackOff))
+	return d.Record.LastFailure.Add(wait.Nth(int(d.Record.Failures), firstBackOff, longestBackOff))
 }
 
 // addPod adds a pod to the record. The pod's name depends only on the record.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest/input"
 )
 
@@ -86,7 +87,7 @@ func (f *fetcher) fetchFile(ctx context.Context, name, etag string, limit int64)
 	case resp.StatusCode == http.StatusNotModified:
 		return answer{}, errors.New("the server returned 304 Not Modified although podrun has no copy")
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
-		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		after := wait.RetryAfter(resp.Header.Get("Retry-After"), time.Now(), maxRetryAfter)
 		return answer{retryAfter: after}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,18 +50,6 @@ const (
 
 // maxRetryAfter is the longest time for which a server can make podrun wait.
 const maxRetryAfter = 5 * time.Minute
-
-// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3), which contains seconds or
-// a date. It returns 0 for invalid values, and at most maxRetryAfter.
-func retryAfter(value string, now time.Time) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := time.Parse(time.RFC1123, value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
-}
 
 // header is one line of a header file.
 type header struct{ name, value string }

@@ -361,21 +361,6 @@ func TestRemoteRun(t *testing.T) {
 // If a server is overloaded, podrun sends the next request at the time that the server
 // specifies, but within five minutes.
 func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"":                              0,
-		"30":                            30 * time.Second,
-		"-30":                           0,
-		"soon":                          0,
-		"86400":                         5 * time.Minute,
-		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
-		"Fri, 02 Jan 2026 03:00:00 GMT": 0,
-		"Sat, 02 Jan 2027 03:00:00 GMT": 5 * time.Minute,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-	}
 	s := newSite(t)
 	remotes, _ := s.process()
 	for code, want := range map[int]time.Duration{http.StatusTooManyRequests: 2 * time.Minute, http.StatusServiceUnavailable: 2 * time.Minute, http.StatusNotFound: 0} {

@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
@@ -48,7 +49,7 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		// The previous failure had another cause or happened long ago.
 		f.delay = 0
 	}
-	f.delay = min(max(2*f.delay, firstDelay), last)
+	f.delay = wait.Next(f.delay, firstDelay, last)
 	f.hash, f.retry, f.message = hash, time.Now().Add(f.delay), event.Cut(err.Error())
 	if pull, ok := errors.AsType[*imagepull.PullError](err); ok && pull.Next.After(f.retry) {
 		f.retry = pull.Next

@@ -93,7 +93,7 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 		}
 		if err != nil {
 			_ = wait.Sleep(ctx, delay) // the loop checks ctx
-			delay = min(2*delay, lastReconnect)
+			delay = wait.Next(delay, firstReconnect, lastReconnect)
 		}
 	}
 }

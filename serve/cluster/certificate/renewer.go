@@ -94,7 +94,7 @@ func (r *Renewer) failed(ctx context.Context, c Credentials, err error) time.Dur
 	r.warn("renew", fmt.Sprintf("podrun-node cannot renew the client certificate, which expires at %s: %v", date(c.Leaf.NotAfter), err),
 		"podrun-node retries; check that the cluster approves and signs the requests of nodes ('kubectl get csr')")
 	pause := r.retry
-	r.retry = min(2*r.retry, lastRetry)
+	r.retry = wait.Next(r.retry, firstRetry, lastRetry)
 	return pause
 }
 

@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // Requests are the calls for CertificateSigningRequests.
@@ -79,7 +81,7 @@ func request(ctx context.Context, requests Requests, node string) (*pair, error)
 // await waits until a request has a certificate, and returns the certificate in PEM format.
 func await(ctx context.Context, requests Requests, created *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	pending := errors.New("the API server has not answered")
-	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
+	for poll := firstPoll; ; poll = wait.Next(poll, firstPoll, lastPoll) {
 		got, err := requests.Get(ctx, created.Name, metav1.GetOptions{})
 		switch {
 		case ctx.Err() != nil:
