@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/hostfile"
-	"github.com/podrun/podrun/internal/wait"
 )
 
 // snapshotters are the snapshotters that podrun configures (Config).
@@ -100,17 +100,10 @@ func probeDatabase(ctx context.Context, path string) error {
 	}
 	defer f.Close()
 	// The threads of a process that has just crashed hold the lock until all of them have exited.
-	for deadline := time.Now().Add(lockWithin); ; {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			break
-		}
-		if err != unix.EWOULDBLOCK || time.Now().After(deadline) {
-			return fmt.Errorf("%s is locked by another process: %w", path, err)
-		}
-		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
+	bounded, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	if err := hostfile.AwaitFlock(bounded, f, unix.LOCK_EX); err != nil {
+		return cmp.Or(context.Cause(ctx), fmt.Errorf("%s is locked by another process: %w", path, err))
 	}
 	buffer := make([]byte, 1<<20)
 	for ctx.Err() == nil {

@@ -159,7 +159,7 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	}
 	// The content may be large. Deleting it does not require the lock, because no pod can find the
 	// renamed directory.
-	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
+	if err := hostfile.Flock(claims, unix.LOCK_UN); err != nil {
 		return false, err
 	}
 	var errs []error

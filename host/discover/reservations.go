@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
@@ -61,22 +60,12 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 // readReservation reads one reservation. ok is false if the process that made the reservation
 // has released the file's lock.
 func (m machine) readReservation(path string) (reservation host.Pod, ok bool) {
-	if locked, _ := isLocked(path); !locked {
+	if !hostfile.IsLocked(path) {
 		return reservation, false
 	}
 	found := reservationFile.Examine(m.ctx, path)
 	m.unreadable.add(found.Fault)
 	return found.Value, found.State == statefile.Intact
-}
-
-// isLocked reports whether a process holds the lock of a reservation.
-func isLocked(path string) (bool, error) {
-	f, err := hostfile.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil, nil
 }
 
 // combined returns a pod with the maximum of its current and its reserved amount of each

@@ -12,6 +12,7 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/statefile"
 )
@@ -108,7 +109,7 @@ func lockedReservations(l identity.Layout) (out []string) {
 	entries, _ := os.ReadDir(l.Reservations()) // readReservations reports the error
 	for _, e := range entries {
 		path := filepath.Join(l.Reservations(), e.Name())
-		if locked, err := isLocked(path); locked && err == nil {
+		if hostfile.IsLocked(path) {
 			out = append(out, path)
 		}
 	}

@@ -42,6 +42,28 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 	}
 }
 
+// AwaitFlock calls flock(2) until it succeeds, for a wait that is bounded by a short timeout. If ctx ends, the error is
+// EWOULDBLOCK. Unlike Lock, it sleeps with a timer and does not close f.
+func AwaitFlock(ctx context.Context, f *os.File, how int) error {
+	for {
+		err := Flock(f, how|unix.LOCK_NB)
+		if err != unix.EWOULDBLOCK || wait.Sleep(ctx, longestLockPoll) != nil {
+			return err
+		}
+	}
+}
+
+// IsLocked reports whether a process holds the lock of the file or directory at path. It returns false if there is
+// none.
+func IsLocked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return Flock(f, unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
+}
+
 // Flock calls flock(2). It repeats the call if a signal interrupts it.
 func Flock(f *os.File, how int) error {
 	for {

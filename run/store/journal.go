@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -175,11 +176,12 @@ func (j *Journal) flush(wait time.Duration) {
 	if len(j.held) == 0 {
 		return
 	}
-	err := j.lockFile(time.Now().Add(wait))
+	err := j.lockFile(wait)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return
 	}
-	defer unlockFile(j.file)
+	// Flock fails only if the file is not a regular file.
+	defer func() { _ = hostfile.Flock(j.file, unix.LOCK_UN) }()
 	if err == nil {
 		err = j.append()
 	}

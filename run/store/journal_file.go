@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -24,9 +26,11 @@ const journalName = "events.jsonl"
 // lockFile acquires the shared lock that every writer of the pod's journal holds. If the file was
 // replaced after this process opened it, lockFile opens the new file. If the pod was deleted, it
 // keeps the deleted file.
-func (j *Journal) lockFile(deadline time.Time) error {
+func (j *Journal) lockFile(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
 	for {
-		if err := flockUntil(j.file, deadline); err != nil {
+		if err := hostfile.AwaitFlock(ctx, j.file, unix.LOCK_SH); err != nil {
 			return err
 		}
 		current, err := isCurrent(j.dir, j.file)
@@ -43,26 +47,6 @@ func (j *Journal) lockFile(deadline time.Time) error {
 		j.file.Close() // closing the file also releases its lock
 		j.file = newer
 	}
-}
-
-// flockUntil takes a shared lock. It fails with EWOULDBLOCK at the deadline.
-func flockUntil(f *os.File, deadline time.Time) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || !time.Now().Before(deadline) {
-			return err
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// unlockFile releases the lock on a file, which stays open.
-func unlockFile(f *os.File) {
-	// Flock fails only if the file is not a regular file.
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
 
 // isCurrent reports whether an open file is the pod's journal. It returns true if the pod has no
@@ -87,7 +71,7 @@ func (j *Journal) compact() {
 	if err != nil || info.Size() <= maxJournal {
 		return
 	}
-	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if hostfile.Flock(j.file, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
 	// The kernel releases the shared lock before it grants the exclusive one. Another process may

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 )
@@ -118,8 +119,8 @@ func FlockFile(path string, flags int) (*os.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open lock: %w", err)
 		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		err = hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
 			f.Close()
 			return nil, nil
 		}

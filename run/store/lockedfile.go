@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // LockedFile is a file whose content is valid only while the process that created
@@ -37,7 +38,7 @@ func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	final := filepath.Join(dir, filepath.Base(f.Name())[1:])
 	_, err = f.Write(data)
 	if err == nil {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB)
 	}
 	if err == nil {
 		err = os.Rename(l.path, final)
@@ -74,17 +75,6 @@ func (l *LockedFile) Release() {
 	l.file = nil
 }
 
-// IsLocked reports whether a process holds the lock of the file at path. It returns false if there is
-// no such file.
-func IsLocked(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-}
-
 // temporaryAge is the minimum age at which podrun considers a temporary file to be a leftover of a
 // killed process. A running process renames its temporary files immediately.
 const temporaryAge = time.Minute
@@ -110,7 +100,7 @@ func sweepDir(dir string, each func(name string)) error {
 // sweepLockedFiles removes the files of processes that have ended.
 func sweepLockedFiles(dir string) error {
 	return sweepDir(dir, func(name string) {
-		if path := filepath.Join(dir, name); !IsLocked(path) {
+		if path := filepath.Join(dir, name); !hostfile.IsLocked(path) {
 			_ = os.Remove(path) // the next sweep tries again
 		}
 	})

@@ -134,7 +134,7 @@ func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 	// If the directory cannot be read, a sweep removes the files later.
 	entries, _ := os.ReadDir(layout.Claims())
 	for _, e := range entries {
-		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
+		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !hostfile.IsLocked(path) {
 			// If the removal fails, a sweep removes the file later.
 			_ = os.Remove(path)
 		}
@@ -158,7 +158,7 @@ func removeTemporary(dir, prefix string) {
 
 // Live reports whether the owner's process still holds its claim on the pod.
 func (r *OwnerRecord) Live(layout identity.Layout) bool {
-	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
+	return r != nil && r.Claim != "" && hostfile.IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
 
 // killed reports whether the owner's process ended without releasing its claim: the claim file exists,
@@ -169,7 +169,7 @@ func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	}
 	path := filepath.Join(layout.Claims(), filepath.Base(r.Claim))
 	_, err := os.Lstat(path)
-	return err == nil && !IsLocked(path)
+	return err == nil && !hostfile.IsLocked(path)
 }
 
 // sweepClaims removes the claims of processes that have ended. It keeps claims that owner records
@@ -177,7 +177,7 @@ func (r *OwnerRecord) killed(layout identity.Layout) bool {
 func sweepClaims(layout identity.Layout) error {
 	return sweepDir(layout.Claims(), func(name string) {
 		path := filepath.Join(layout.Claims(), name)
-		if IsLocked(path) {
+		if hostfile.IsLocked(path) {
 			return
 		}
 		if at := strings.LastIndexByte(name, '_'); at > 0 {
@@ -214,7 +214,7 @@ func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
 	// An error means that the directory does not exist, so there are no claims.
 	entries, _ := os.ReadDir(layout.Claims())
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))
+		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && hostfile.IsLocked(filepath.Join(layout.Claims(), e.Name()))
 	})
 }
 
@@ -227,7 +227,7 @@ func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, inc
 	}
 	for _, e := range entries {
 		path := filepath.Join(layout.Claims(), e.Name())
-		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !IsLocked(path) {
+		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !hostfile.IsLocked(path) {
 			continue
 		}
 		if data, err := hostfile.ReadNoFollow(context.Background(), path, claimMaxBytes); err == nil && string(data) == claimText(true, incarnation) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -57,7 +58,7 @@ func (l *ServeLock) Unlock() {
 
 // Supervised reports whether a supervisor runs for the root directory.
 func Supervised(layout identity.Layout) bool {
-	return IsLocked(layout.ServeLock()) || IsLocked(layout.RootDir)
+	return hostfile.IsLocked(layout.ServeLock()) || hostfile.IsLocked(layout.RootDir)
 }
 
 // Supervisor returns the process ID of the root directory's supervisor. It returns 0 if no supervisor

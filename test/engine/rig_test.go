@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -293,7 +294,7 @@ func (r *rig) residue() []string {
 		}
 		for _, e := range entries {
 			// This file belongs to a running command.
-			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) {
+			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !hostfile.IsLocked(path) {
 				left = append(left, path)
 			}
 		}
