@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/cri"
@@ -12,12 +13,13 @@ import (
 
 // Watch is a worker's subscription to a Hub. Only its worker may use it.
 type Watch struct {
-	hub  *Hub
+	hub  *Hub        // nil for a command
+	mu   *sync.Mutex // the hub's
 	uid  string
 	news wait.Signal         // receives a value when one of the fields below is set
 	pids map[string]pidWatch // the watched processes, by container ID
 
-	// Guarded by hub.mu. The states that the worker observed before it began to wait; nil if it is
+	// Guarded by mu. The states that the worker observed before it began to wait; nil if it is
 	// not waiting.
 	known     states
 	unwatched int // running containers without a pidfd
@@ -28,18 +30,28 @@ type Watch struct {
 
 // Watch adds a pod to the hub. The caller must call Close.
 func (h *Hub) Watch(uid string) *Watch {
-	w := &Watch{hub: h, uid: uid, news: wait.NewSignal(), pids: map[string]pidWatch{}}
+	w := newWatch(h, uid)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watches[w] = true
 	return w
 }
 
+func newWatch(h *Hub, uid string) *Watch {
+	w := &Watch{hub: h, mu: &sync.Mutex{}, uid: uid, news: wait.NewSignal(), pids: map[string]pidWatch{}}
+	if h != nil {
+		w.mu = &h.mu
+	}
+	return w
+}
+
 // Close removes the pod from the hub.
 func (w *Watch) Close() {
-	w.hub.mu.Lock()
-	delete(w.hub.watches, w)
-	w.hub.mu.Unlock()
+	if w.hub != nil {
+		w.mu.Lock()
+		delete(w.hub.watches, w)
+		w.mu.Unlock()
+	}
 	for id, p := range w.pids {
 		p.stop()
 		delete(w.pids, id)
@@ -54,22 +66,43 @@ func (w *Watch) Hub() *Hub { return w.hub }
 // differed, Await returns stale, and the caller must observe the pod again. The error is the cause
 // that ended ctx, or an error of the runtime.
 func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}) (stale bool, err error) {
+	return w.await(ctx, client, obs, d, wake, 0)
+}
+
+// await is Await. If the watch has no hub, relist is not 0; see AwaitChange.
+func (w *Watch) await(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) (stale bool, err error) {
 	if err := w.arm(ctx, client, obs, d); err != nil {
 		return false, err
 	}
-	var until <-chan time.Time
+	var until, relisted, polled <-chan time.Time
 	if !d.Until.IsZero() {
-		timer := time.NewTimer(time.Until(d.Until))
-		defer timer.Stop()
-		until = timer.C
+		until = time.After(time.Until(d.Until))
 	}
-	select {
-	case <-ctx.Done():
-		w.disarm()
-		return false, context.Cause(ctx)
-	case <-wake:
-	case <-until:
-	case <-w.news:
+	polls := poller{watch: w, client: client, obs: obs, verboseAt: time.Now()}
+	if w.hub == nil {
+		relisted = time.After(relist)
+	}
+	for waits := true; waits; {
+		if w.hub == nil && len(w.pids) > 0 {
+			polled = time.After(polls.next())
+		}
+		waits = false
+		select {
+		case <-ctx.Done():
+			w.disarm()
+			return false, context.Cause(ctx)
+		case <-wake:
+		case <-until:
+		case <-w.news:
+		case <-relisted:
+			return true, nil
+		case <-polled:
+			changed, err := polls.poll(ctx)
+			if changed || err != nil {
+				return false, err
+			}
+			waits = true
+		}
 	}
 	stale, exited := w.disarm()
 	for _, id := range exited {
@@ -123,11 +156,11 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 			delete(w.pids, id)
 		}
 	}
-	w.hub.mu.Lock()
+	w.mu.Lock()
 	more := unwatched > w.unwatched
 	w.known, w.unwatched = statesOf(obs), unwatched
-	w.hub.mu.Unlock()
-	if more {
+	w.mu.Unlock()
+	if more && w.hub != nil {
 		// The current interval of the hub may be long, and its earlier lists do not include these
 		// containers.
 		w.hub.Relist()
@@ -154,16 +187,16 @@ func (w *Watch) unfollow(id string) {
 }
 
 func (w *Watch) noteExit(id string) {
-	w.hub.mu.Lock()
-	defer w.hub.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.exited = append(w.exited, id)
 	w.news.Send()
 }
 
 // disarm returns the changes that the watch has received, and resets the watch.
 func (w *Watch) disarm() (stale bool, exited []string) {
-	w.hub.mu.Lock()
-	defer w.hub.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	stale, exited = w.stale, w.exited
 	w.known, w.stale, w.exited = nil, false, nil
 	return stale, exited

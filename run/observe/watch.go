@@ -2,7 +2,7 @@ package observe
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -14,9 +14,9 @@ import (
 )
 
 // podrun detects a container's exit as follows. A pidfd wakes podrun immediately. podrun then polls the
-// runtime every settlePoll until the runtime reports the exit, about 25 ms later. If no pid is known,
-// podrun polls the runtime at increasing intervals. If a pid is known, podrun also polls the runtime
-// every safeguardPoll, in case the pidfd does not work.
+// runtime, at first every settlePoll, until the runtime reports the exit, about 25 ms later. Without a hub, it also
+// polls the running containers: at increasing intervals if it does not know the pid of one of them, and otherwise every
+// safeguardPoll, in case a pidfd does not work.
 const (
 	settlePoll    = 2 * time.Millisecond
 	settleTime    = 500 * time.Millisecond
@@ -29,136 +29,62 @@ const (
 	OutagePoll = 100 * time.Millisecond
 )
 
-// watchExit waits until the container is no longer running, and returns its new state. If ctx ends
-// first, the error is its cause.
-func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (lifecycle.Container, error) {
-	watch := watchPID(c.PID, c.ID, nil)
-	defer func() { watch.stop() }()
-	poll := firstPoll
-	var settle, verboseAt time.Time
-	for {
-		// The verbose response is much more expensive than the plain one, both for the runtime and for
-		// podrun. So watchExit requests it only if the pid is unknown, and not at each poll if the
-		// runtime reports no pid.
-		verbose := c.PID == 0 && time.Since(verboseAt) >= safeguardPoll
-		if verbose {
-			verboseAt = time.Now()
-		}
-		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, verbose)
-		if ctx.Err() != nil {
-			return c, context.Cause(ctx)
-		}
-		if IsUnavailable(err) {
-			// Containers keep running during a restart of the runtime, so the watch continues. The
-			// worker decides how long an outage may last (run/lease, longestOutage).
-			if err := wait.Sleep(ctx, OutagePoll); err != nil {
-				return c, err
-			}
-			continue
-		}
-		if err != nil {
-			return c, err
-		}
-		if now.State != lifecycle.Running {
-			return now, nil
-		}
-		if c.PID == 0 && now.PID != 0 {
-			watch = watchPID(now.PID, c.ID, nil)
-			c.PID = now.PID
-		}
-		if watch.gone {
-			watch.gone, settle = false, time.Now().Add(settleTime)
-		}
-		wait := poll
-		switch {
-		case time.Now().Before(settle):
-			wait = settlePoll
-		case watch.exited != nil:
-			wait = safeguardPoll
-		default:
-			poll = min(poll*5/4, slowestPoll)
-		}
-		select {
-		case <-ctx.Done():
-			return now, context.Cause(ctx)
-		case <-time.After(wait):
-		case <-watch.exited:
-			watch.exited, settle = nil, time.Now().Add(settleTime)
-		}
-	}
-}
-
 // IsUnavailable reports whether an error means that the runtime is unavailable.
 func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// AwaitChange waits until a container in d.Watch exits, d.Until has passed, or a value arrives on wake. It
-// updates obs with the new states of containers. After the duration relist, it returns ErrRelist: the
-// caller must observe the pod again, because the runtime does not announce every change. Any other error
-// is the runtime's, or the cause that ended ctx.
-func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	woken := make(chan struct{})
-	go func() {
-		defer close(woken)
-		select {
-		case <-wake:
-			cancel(errWoken)
-		case <-time.After(relist):
-			cancel(ErrRelist)
-		case <-ctx.Done():
-		}
-	}()
-	defer func() { cancel(nil); <-woken }()
-	if !d.Until.IsZero() {
-		timer := time.AfterFunc(time.Until(d.Until), func() { cancel(errBackOffEnded) })
-		defer timer.Stop()
-	}
-	type end struct {
-		c   lifecycle.Container
-		err error
-	}
-	ends := make(chan end, len(d.Watch))
-	watching := 0
-	for i := range obs.Containers {
-		c := obs.Containers[i]
-		for _, id := range d.Watch {
-			if c.ID == id {
-				watching++
-				go func() {
-					now, err := watchExit(ctx, client, c)
-					ends <- end{now, err}
-				}()
-			}
-		}
-	}
-	var first error
-	for i := range watching {
-		e := <-ends
-		if e.err == nil {
-			obs.Put(e.c)
-		} else if i == 0 {
-			first = e.err
-		}
-		cancel(errOtherEnded)
-	}
-	if watching == 0 {
-		<-ctx.Done()
-		first = context.Cause(ctx)
-	}
-	if first == errBackOffEnded || first == errOtherEnded || first == errWoken {
-		return nil
-	}
-	return first
+// AwaitChange is Watch.Await for a command, which has no hub: it polls the containers, because a list of all pods would be
+// slow on a host with thousands of them. After the duration relist it returns stale, because the runtime does not
+// announce every change.
+func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) (stale bool, err error) {
+	w := newWatch(nil, "")
+	defer w.Close()
+	return w.await(ctx, client, obs, d, wake, relist)
 }
 
-var (
-	errBackOffEnded = fmt.Errorf("the back-off has expired")
-	errOtherEnded   = fmt.Errorf("another container has exited")
-	errWoken        = fmt.Errorf("an asynchronous result arrived")
-	// ErrRelist means that the pod must be observed again.
-	ErrRelist = fmt.Errorf("the pod must be observed again")
-)
+// poller polls the running containers of a pod, for a Watch without a hub.
+type poller struct {
+	watch     *Watch
+	client    *cri.Client
+	obs       *lifecycle.Observed
+	interval  time.Duration
+	verboseAt time.Time // of the last verbose requests
+}
+
+// next returns the time until the next poll.
+func (p *poller) next() time.Duration {
+	if p.watch.unwatched == 0 {
+		return safeguardPoll
+	}
+	p.interval = min(max(firstPoll, p.interval*5/4), slowestPoll)
+	return p.interval
+}
+
+// poll reads the states of the containers, and reports whether one of them is no longer running. A verbose response is
+// much more expensive than a plain one, both for the runtime and for podrun. So poll requests it only if the pid is
+// unknown, and not at each poll if the runtime reports no pid.
+func (p *poller) poll(ctx context.Context) (changed bool, err error) {
+	verbose := time.Since(p.verboseAt) >= safeguardPoll
+	for id := range p.watch.pids {
+		i := slices.IndexFunc(p.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
+		c := p.obs.Containers[i]
+		now, err := ReadContainer(ctx, p.client, id, c.SandboxID, verbose && c.PID == 0)
+		switch {
+		case err != nil:
+			return false, err
+		case now.State != lifecycle.Running:
+			p.obs.Put(now)
+			changed = true
+		case c.PID == 0 && now.PID != 0:
+			p.obs.Containers[i].PID = now.PID
+			p.watch.follow(id, now.PID)
+			p.watch.unwatched--
+		}
+	}
+	if verbose {
+		p.verboseAt = time.Now()
+	}
+	return changed, nil
+}
 
 // Settled reports whether a container has exited although podrun's call to stop it failed. containerd's
 // StopContainer fails if the container exits by itself at the same moment ("ttrpc: closed"). containerd

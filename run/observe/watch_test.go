@@ -53,7 +53,9 @@ func TestWatchOfUnknownPID(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		c, err := watchExit(t.Context(), client, lifecycle.Container{ID: id, SandboxID: sb})
+		obs := &lifecycle.Observed{Containers: []lifecycle.Container{{ID: id, SandboxID: sb, State: lifecycle.Running}}}
+		_, err = AwaitChange(t.Context(), client, obs, lifecycle.Decision{Watch: []string{id}}, nil, time.Hour)
+		c := obs.Containers[0]
 		if err != nil || c.State != lifecycle.Exited || c.ExitCode != 3 {
 			t.Errorf("%+v, %v", c, err)
 		}

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -35,12 +34,16 @@ type poll struct {
 const followPoll = 500 * time.Millisecond
 
 func (p poll) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
-	err = observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.Observed, d, wake, p.every)
-	// the pod's owner has removed the container
-	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound {
+	return changed(observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.Observed, d, wake, p.every))
+}
+
+// changed returns the result of a waiter.
+func changed(relist bool, err error) (bool, error) {
+	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
+		// the next observation reports the error
 		return true, nil
 	}
-	return false, err
+	return relist, err
 }
 
 func (p poll) runtime(ctx context.Context) error { return wait.Sleep(ctx, observe.OutagePoll) }
@@ -53,12 +56,7 @@ type watching struct {
 }
 
 func (h watching) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
-	relist, err = h.changes.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
-	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
-		// the next observation reports the error
-		return true, nil
-	}
-	return relist, err
+	return changed(h.changes.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake))
 }
 
 func (h watching) runtime(ctx context.Context) error { return h.hub.AwaitRuntime(ctx) }
