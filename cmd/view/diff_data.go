@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -90,18 +89,15 @@ func maskSecret(was, is *dataObject) {
 
 // objectDiff returns the unified diff of two versions of an object; either version may be nil.
 func objectDiff(name string, was, is *dataObject) (string, error) {
-	var lines [2][]string
+	var texts [2][]byte
 	for i, o := range []*dataObject{was, is} {
 		if o == nil {
 			continue
 		}
-		text, err := yamlLines(name, o)
-		if err != nil {
+		var err error
+		if texts[i], err = objectYAML(name, o); err != nil {
 			return "", err
 		}
-		if lines[i] = text; len(text) > maxDiffLines {
-			return fmt.Sprintf("%s: data changed\n", name), nil
-		}
 	}
-	return unifiedDiff(name, lines[0], lines[1])
+	return unifiedDiff(name, texts[0], texts[1]), nil
 }

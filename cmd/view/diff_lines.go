@@ -1,65 +1,51 @@
 package view
 
 import (
+	"bytes"
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
+	"github.com/rogpeppe/go-internal/diff"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/manifest"
 )
 
-// maxDiffLines limits the comparison of lines, whose time is quadratic in their number. If the
-// YAML of a pod has more lines, podDiff lists the changed fields instead.
-const maxDiffLines = 20000
-
 // PodDiff returns a unified diff of two pods, or "" if apply would change nothing. Before
 // is nil if the pod does not exist.
 func PodDiff(before, after *corev1.Pod) (string, error) {
-	var was []string
-	name := after.Namespace + "/" + after.Name
+	var was []byte
+	name := "pod " + after.Namespace + "/" + after.Name
 	if before != nil {
 		after = manifest.KeepUserNamespace(before, manifest.KeepEphemeral(before, after))
-		changes := manifest.Changes(before, after)
-		if len(changes) == 0 {
+		if len(manifest.Changes(before, after)) == 0 {
 			return "", nil
 		}
-		lines, err := podLines(before)
-		if err != nil {
+		var err error
+		if was, err = podYAML(name, before); err != nil {
 			return "", err
 		}
-		if was = lines; len(was) > maxDiffLines {
-			return fmt.Sprintf("pod %s: %s\n", name, strings.Join(changes, ", ")), nil
-		}
 	}
-	is, err := podLines(after)
-	if err != nil {
-		return "", err
-	}
-	if len(is) > maxDiffLines {
-		return fmt.Sprintf("pod %s: more than %d lines differ\n", name, maxDiffLines), nil
-	}
-	return unifiedDiff("pod "+name, was, is)
+	is, err := podYAML(name, after)
+	return unifiedDiff(name, was, is), err
 }
 
-func unifiedDiff(name string, was, is []string) (string, error) {
-	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: was, FromFile: name + " on this host", B: is, ToFile: name + " in the manifest", Context: 3})
+// unifiedDiff returns the unified diff of two texts, as diff -u prints it.
+func unifiedDiff(name string, was, is []byte) string {
+	_, text, _ := bytes.Cut(diff.Diff(name+" on this host", was, name+" in the manifest", is), []byte("\n")) // the line diff OLD NEW
+	return string(text)
 }
 
-// podLines returns the fields of a pod that apply compares, as lines of YAML.
-func podLines(pod *corev1.Pod) ([]string, error) {
-	lines, err := yamlLines("pod "+pod.Namespace+"/"+pod.Name, manifest.Authored(pod))
-	return slices.DeleteFunc(lines, func(line string) bool { return line == "status: {}\n" }), err
+// podYAML returns the fields of a pod that apply compares.
+func podYAML(name string, pod *corev1.Pod) ([]byte, error) {
+	data, err := objectYAML(name, manifest.Authored(pod))
+	return bytes.TrimSuffix(data, []byte("status: {}\n")), err
 }
 
-func yamlLines(name string, object any) ([]string, error) {
+func objectYAML(name string, object any) ([]byte, error) {
 	data, err := yaml.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return slices.Collect(strings.Lines(string(data))), nil
+	return data, nil
 }
