@@ -56,7 +56,7 @@ func bundleOf(args []string) (string, bool) {
 			i++
 			value = args[i]
 		}
-		if command != "" && (name == "bundle" || name == "b") {
+		if command != "" && value != "" && (name == "bundle" || name == "b") {
 			bundle = value
 		}
 	}
