@@ -127,16 +127,25 @@ func hostNetwork() error {
 		return err
 	}
 	for _, a := range []string{hostIP4 + "/24", hostIP6 + "/64"} {
-		address, err := netlink.ParseAddr(a)
-		if err != nil {
-			return err
-		}
-		address.Flags = unix.IFA_F_NODAD
-		if err := netlink.AddrAdd(lan, address); err != nil {
+		if err := addAddress(a); err != nil {
 			return err
 		}
 	}
 	return netlink.LinkSetUp(lan)
+}
+
+// addAddress adds an address to the host.
+func addAddress(prefix string) error {
+	lan, err := netlink.LinkByName("lan0")
+	if err != nil {
+		return err
+	}
+	address, err := netlink.ParseAddr(prefix)
+	if err != nil {
+		return err
+	}
+	address.Flags = unix.IFA_F_NODAD
+	return netlink.AddrAdd(lan, address)
 }
 
 // setSubordinate writes the content of /etc/subuid and /etc/subgid.

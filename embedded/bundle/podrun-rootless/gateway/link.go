@@ -84,11 +84,25 @@ func (l *link) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt *s
 		l.pings.forward(request)
 		return
 	}
+	if fragmentedICMPv6(protocol, pkt) {
+		return
+	}
 	l.Endpoint.DeliverNetworkPacket(protocol, pkt)
 }
 
+// fragmentedICMPv6 reports whether a packet is a fragment of an ICMPv6 message to another address than the
+// gateway's. The network stack would answer an echo request; for IPv4, it does not.
+func fragmentedICMPv6(protocol tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) bool {
+	if protocol != header.IPv6ProtocolNumber {
+		return false
+	}
+	h, ok := pkt.Data().PullUp(header.IPv6MinimumSize + header.IPv6FragmentHeaderSize)
+	return ok && header.IPv6(h).NextHeader() == header.IPv6FragmentHeader && h[header.IPv6MinimumSize] == uint8(header.ICMPv6ProtocolNumber) &&
+		addr(header.IPv6(h).DestinationAddress()) != Address6
+}
+
 // WritePackets implements stack.LinkEndpoint. It drops the network stack's own answers to echo
-// requests that parseEcho has not seen, because they were fragmented.
+// requests that parseEcho has not seen, because of extension headers.
 func (l *link) WritePackets(pkts stack.PacketBufferList) (int, tcpip.Error) {
 	for _, pkt := range pkts.AsSlice() {
 		if invented(pkt) {
