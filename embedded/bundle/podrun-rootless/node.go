@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
@@ -204,22 +205,24 @@ func defaultDestination(family int) *net.IPNet {
 	return &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}
 }
 
-// disableOffloads makes the kernel segment UDP packets (UDP_SEGMENT, which QUIC uses) before they reach
-// the gateway: it would take a packet with several datagrams for one datagram.
+// disableOffloads makes the kernel segment all packets but those of TCP before they reach the gateway. gVisor
+// would take a packet with several UDP datagrams (UDP_SEGMENT, which QUIC uses) for one datagram. A packet that a
+// virtio-net header cannot describe (of SCTP) is an error of the socket, which ends gVisor's receiver.
 func disableOffloads(name string) error {
 	e, err := ethtool.NewEthtool()
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	features, err := e.Features(name)
+	features, err := e.FeaturesWithState(name)
 	if err != nil {
 		return err
 	}
 	off := map[string]bool{}
-	for _, f := range []string{"tx-udp-segmentation", "tx-gso-list"} {
-		if features[f] {
-			off[f] = false
+	for name, state := range features {
+		segments := strings.HasSuffix(name, "-segmentation") && name != "tx-generic-segmentation" || name == "tx-gso-list"
+		if segments && !strings.HasPrefix(name, "tx-tcp") && state.Active && !state.NeverChanged {
+			off[name] = false
 		}
 	}
 	if len(off) == 0 {

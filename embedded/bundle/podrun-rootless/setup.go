@@ -24,7 +24,7 @@ func portsPath(runDir string) string  { return filepath.Join(runDir, "ports.json
 // after a signal.
 func setup(o options, lock *os.File) error {
 	defer lock.Close() // a file without a use would be closed earlier
-	raiseFileLimit()
+	files := raiseFileLimit()
 	if !o.inside {
 		if err := setupMounts(); err != nil {
 			return err
@@ -41,12 +41,14 @@ func setup(o options, lock *os.File) error {
 		return err
 	}
 	fault("uplink/after")
+	failed := make(chan error, 1)
 	if _, err := gateway.Start(gateway.Options{
-		Socket: h.socket, MAC: h.mac, NodeMAC: h.node, AllowMetadata: o.allowMetadata, Resolvers: readResolvers,
+		Socket: h.socket, MAC: h.mac, NodeMAC: h.node, Files: files, AllowMetadata: o.allowMetadata, Resolvers: readResolvers,
+		Failed: func(err error) { failed <- err },
 	}); err != nil {
 		return err
 	}
-	ports, err := startPorts(o, node)
+	ports, err := startPorts(o, node, files)
 	if err != nil {
 		return err
 	}
@@ -66,14 +68,13 @@ func setup(o options, lock *os.File) error {
 		return err
 	}
 	report(r.message())
-	await()
-	_ = ports.Close()
-	return nil
+	defer ports.Close()
+	return await(failed)
 }
 
 // startPorts opens the socket for host ports, and, inside, the recorded ports. A new U has no pods, so
 // the ports of an earlier one are removed.
-func startPorts(o options, node *thread) (interface{ Close() error }, error) {
+func startPorts(o options, node *thread, files int) (interface{ Close() error }, error) {
 	save := func(ports []hostports.Port) error {
 		data, err := json.Marshal(map[string]any{"schemaVersion": schemaVersion, "ports": ports})
 		if err != nil {
@@ -90,7 +91,7 @@ func startPorts(o options, node *thread) (interface{ Close() error }, error) {
 		})
 		return fd, err
 	}
-	forwarder := hostports.New(socket, save)
+	forwarder := hostports.New(socket, save, files)
 	if o.inside {
 		recorded, err := readPorts(o.runDir)
 		if err != nil {
@@ -134,13 +135,17 @@ func readResolvers() []netip.Addr {
 	return gateway.ParseResolvers(string(data))
 }
 
-// raiseFileLimit permits as many open files as the user may have.
-func raiseFileLimit() {
+// raiseFileLimit permits as many open files as the user may have, and returns their number.
+func raiseFileLimit() int {
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		limit.Cur = limit.Max
-		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024
 	}
+	raised := unix.Rlimit{Cur: limit.Max, Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err == nil {
+		limit = raised
+	}
+	return int(min(limit.Cur, 1<<20))
 }
 
 // dropPrivileges removes all capabilities in U from all threads: the thread in N is there already. The
@@ -158,10 +163,15 @@ func dropPrivileges() error {
 	return nil
 }
 
-// await waits for a signal. A terminal's hangup does not end pods.
-func await() {
+// await waits for a signal or an error. A terminal's hangup does not end pods.
+func await(failed <-chan error) error {
 	signal.Ignore(unix.SIGHUP)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	<-signals
+	select {
+	case <-signals:
+		return nil
+	case err := <-failed:
+		return err
+	}
 }

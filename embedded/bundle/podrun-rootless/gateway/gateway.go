@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
@@ -40,14 +41,17 @@ type Options struct {
 	Socket int
 	// MAC and NodeMAC are the hardware addresses of this interface and of the uplink.
 	MAC, NodeMAC net.HardwareAddr
+	// Files is the number of files that the process may open.
+	Files int
 	// AllowMetadata permits connections to the metadata services of clouds.
 	AllowMetadata bool
+	// Failed is called if the gateway ends because of an error.
+	Failed func(error)
 	// Resolvers returns the addresses of the host's resolvers.
 	Resolvers func() []netip.Addr
 }
 
-// The limits of a gateway, for all pods together. With the default limits of Linux, a process may
-// open 524,288 files, or 4,096 in an old distribution.
+// limits are the limits of a gateway, for all pods together.
 type limits struct {
 	handshakes int // TCP connections that are not established yet
 	tcp, udp   int
@@ -55,7 +59,20 @@ type limits struct {
 	queries    int // of the resolver
 }
 
-var defaults = limits{handshakes: 1024, tcp: 16_384, udp: 4096, pings: 256, queries: 512}
+// limitsFor returns the limits of a process that may have a number of open files: at least 4,096 in most
+// distributions, and 524,288 with systemd. Each handshake, connection and flow has one.
+func limitsFor(files int) limits {
+	return limits{handshakes: min(1024, files/16), tcp: min(4096, files/4), udp: min(4096, files/8), pings: min(256, files/32), queries: min(512, files/16)}
+}
+
+// The buffers of a connection are in this process, not in the memory of the pod. Each new connection gets
+// a part of memory, so that pods with thousands of stalled connections cannot use gigabytes.
+const memory, minBuffer, maxBuffer = 32 << 20, 32 << 10, 4 << 20
+
+// bufferSize returns the size of each of the two buffers of a connection.
+func bufferSize(connections int) int {
+	return max(minBuffer, min(maxBuffer, memory/max(connections, 1)))
+}
 
 // Gateway is a running gateway.
 type Gateway struct {
@@ -75,9 +92,8 @@ type Gateway struct {
 const nicID = 1
 
 // Start starts a gateway.
-func Start(o Options) (*Gateway, error) { return start(o, defaults) }
-
-func start(o Options, l limits) (*Gateway, error) {
+func Start(o Options) (*Gateway, error) {
+	l := limitsFor(o.Files)
 	g := &Gateway{options: o, limits: l, closed: make(chan struct{}), tcp: make(chan struct{}, l.tcp), queries: make(chan struct{}, l.queries)}
 	g.flows, g.pings = sessions.New(l.udp), newPings(g, l.pings)
 	child, err := fdbased.New(&fdbased.Options{
@@ -86,6 +102,13 @@ func start(o Options, l limits) (*Gateway, error) {
 		// The packets do not leave this host's memory. The kernel computes the checksums of segments;
 		// with TXChecksumOffload, gVisor would send other packets, such as resets, without one.
 		RXChecksumOffload: true,
+		ClosedFunc: func(err tcpip.Error) {
+			select {
+			case <-g.closed:
+			default:
+				o.Failed(fmt.Errorf("receive from the uplink: %v", err))
+			}
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway: %w", err)
@@ -117,10 +140,13 @@ func (g *Gateway) configure() error {
 		}
 	}
 	sack, moderate, cc := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(true), tcpip.CongestionControlOption("cubic")
-	send := tcpip.TCPSendBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: 4 << 20}
-	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: 4 << 20}
+	send := tcpip.TCPSendBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: maxBuffer}
+	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: maxBuffer}
+	// A pod may use a port again as soon as its own end is closed, but gVisor accepts a new connection with the
+	// ports of one in TIME-WAIT only for a listener.
+	wait := tcpip.TCPTimeWaitTimeoutOption(time.Millisecond)
 	for name, option := range map[string]tcpip.SettableTransportProtocolOption{
-		"SACK": &sack, "receive buffer": &moderate, "congestion control": &cc, "send buffers": &send, "receive buffers": &receive,
+		"SACK": &sack, "receive buffer": &moderate, "congestion control": &cc, "send buffers": &send, "receive buffers": &receive, "TIME-WAIT": &wait,
 	} {
 		must(name, s.SetTransportProtocolOption(tcp.ProtocolNumber, option))
 	}

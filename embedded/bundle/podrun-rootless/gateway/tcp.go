@@ -25,7 +25,7 @@ const (
 	keepAliveIdle, keepAliveInterval, keepAliveCount = 60 * time.Second, 15 * time.Second, 8
 	// A connection of which one side is closed ends after this time without data.
 	halfClosedLimit = 10 * time.Minute
-	copyBuffer      = 256 << 10
+	copyBuffer      = 64 << 10
 )
 
 // forwardTCP connects to the destination before it completes the handshake, so that a pod sees a
@@ -69,6 +69,9 @@ func (g *Gateway) proxy(r *tcp.ForwarderRequest, dial func(context.Context) (*ne
 		return
 	}
 	keepAlive(endpoint)
+	size := int64(bufferSize(len(g.tcp)))
+	endpoint.SocketOptions().SetSendBufferSize(size, true)
+	endpoint.SocketOptions().SetReceiveBufferSize(size, true)
 	pod := gonet.NewTCPConn(&queue, endpoint)
 	defer pod.Close()
 	exchange(pod, host, func() { endpoint.Abort() }, func() { _ = host.SetLinger(0) })

@@ -41,7 +41,7 @@ type Forwarder struct {
 
 	mu   sync.Mutex
 	open []*forward
-	// slots limits the connections and UDP sessions of all ports.
+	// slots limits the TCP connections of all ports.
 	slots chan struct{}
 }
 
@@ -51,11 +51,12 @@ type forward struct {
 	closer io.Closer
 }
 
-const maxSessions = 8192
+const maxConnections = 8192
 
-// New returns a Forwarder without ports.
-func New(socket Socket, save func([]Port) error) *Forwarder {
-	return &Forwarder{socket: socket, save: save, slots: make(chan struct{}, maxSessions)}
+// New returns a Forwarder without ports. A connection has up to 6 open files: two sockets and, in each
+// direction, a pipe. files is the number of files that the process may open.
+func New(socket Socket, save func([]Port) error, files int) *Forwarder {
+	return &Forwarder{socket: socket, save: save, slots: make(chan struct{}, max(1, min(maxConnections, files/16)))}
 }
 
 // PortError is the error of one port.

@@ -86,7 +86,11 @@ func (f *Forwarder) answer(c *net.UnixConn) {
 	if r.Ports == nil {
 		r.Ports = []Port{}
 	}
+	_ = c.SetDeadline(time.Now().Add(requestLimit))
 	_ = json.NewEncoder(c).Encode(r)
+	// The kernel would reset the connection if it closed it with unread data.
+	_ = c.CloseWrite()
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, maxRequest))
 }
 
 // checkPeer permits only processes of the user: in U, all of them have the user ID 0.
