@@ -19,6 +19,7 @@ type plugin struct {
 	*instance
 	r    *record
 	path string
+	kill string // a step of podrun-net
 }
 
 func newPlugin(t *testing.T) *plugin {
@@ -26,7 +27,8 @@ func newPlugin(t *testing.T) *plugin {
 	p := &plugin{instance: newInstance(t)}
 	p.path = filepath.Join(p.bin, "podrun-net")
 	if _, err := os.Stat(p.path); err != nil {
-		build := exec.Command("go", "build", "-o", p.path, "../podrun-net")
+		// The binary of its tests is the plugin, too, and can be killed at each step.
+		build := exec.Command("go", "test", "-c", "-o", p.path, "../podrun-net")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -76,6 +78,9 @@ func (p *plugin) call(command, id, netns string, config object) ([]byte, error) 
 	c := p.enter(p.r, args...)
 	if command != "services" {
 		c.Env = append(c.Env, "CNI_COMMAND="+command, "CNI_CONTAINERID="+id, "CNI_NETNS="+netns, "CNI_IFNAME=eth0", "CNI_PATH="+p.bin)
+	}
+	if p.kill != "" {
+		c.Env = append(c.Env, "PODRUN_NET_KILL="+p.kill)
 	}
 	var out bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(input), &out, &out
@@ -172,6 +177,7 @@ func (p *plugin) list() string {
 // TestPlugin attaches sandboxes to the network in N.
 func TestPlugin(t *testing.T) {
 	p := newPlugin(t)
+	serveTCP(t, "tcp", ":7000", "host ")
 	one := p.sandbox("one")
 	address := p.add("one", one, mapping(18080, 80, "tcp"))
 	p.listen(one, "tcp", ":80", "hello")
@@ -204,6 +210,16 @@ func TestPlugin(t *testing.T) {
 		if got := read("tcp", hostIP4+":18080"); got != "hello" {
 			t.Errorf("pod to host port: %q", got)
 		}
+		for _, to := range []string{hostIP4 + ":7000", "[" + hostIP6 + "]:7000"} {
+			if got := exchange("tcp", to, 500_000); got != "host 500000" {
+				t.Errorf("pod to %s: %q", to, got)
+			}
+		}
+		for _, to := range []string{"192.0.0.1:7000", "10.65.0.1:7000"} {
+			if got := exchange("tcp", to, 1); !strings.Contains(got, "refused") {
+				t.Errorf("pod to %s: %q", to, got)
+			}
+		}
 	})
 	p.must("DEL", "one", one, p.config(nil))
 	if got := read("tcp", "127.0.0.1:18080"); !strings.Contains(got, "refused") {
@@ -228,4 +244,109 @@ func merge(all ...object) object {
 		}
 	}
 	return out
+}
+
+// TestPluginKilled kills podrun-net, and podrun-rootless during its call. DEL removes everything.
+func TestPluginKilled(t *testing.T) {
+	p := newPlugin(t)
+	ports := []object{mapping(18080, 80, "tcp"), mapping(18081, 81, "udp")}
+	for _, c := range []struct{ command, step string }{{"ADD", "ports/before#1"}, {"ADD", "ports/after#1"}, {"DEL", "unport/before#1"}, {"DEL", "unrule/after#1"}, {"DEL", "release/before#1"}} {
+		id := strings.NewReplacer("/", "", "#", "").Replace(c.step)
+		sandbox := p.sandbox(id)
+		if c.command == "DEL" {
+			p.add(id, sandbox, ports...)
+		}
+		p.kill = c.step
+		if out, err := p.call(c.command, id, sandbox, p.config(ports)); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("%s is not killed at %s: %v\n%s", c.command, c.step, err, out)
+		}
+		p.kill = ""
+		p.must("DEL", id, "", p.config(nil))
+		if got := p.list(); got != "" {
+			t.Errorf("%s: %s", c.step, got)
+		}
+		// The same ports and the same address are free.
+		p.add(id, sandbox, ports...)
+		p.must("DEL", id, sandbox, p.config(nil))
+	}
+}
+
+// TestPluginWithoutRootless calls the plugin while podrun-rootless is not running.
+func TestPluginWithoutRootless(t *testing.T) {
+	p := newPlugin(t)
+	keeper := p.keeper(p.r)
+	one, two := p.sandbox("one"), p.sandbox("two")
+	p.add("one", one, mapping(18080, 80, "tcp"))
+	p.add("two", two)
+	p.killAndWait(p.r.PID)
+	p.r.PID, p.r.StartTime = keeper.PID, keeper.StartTime
+	const want = "podrun-rootless is not running: run a podrun command, which starts it"
+	if out, err := p.call("ADD", "three", p.sandbox("three"), p.config([]object{mapping(18082, 80, "tcp")})); err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("ADD: %v\n%s", err, out)
+	}
+	if out, err := p.call("STATUS", "", "", p.config(nil)); err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("STATUS: %v\n%s", err, out)
+	}
+	if out, err := p.call("DEL", "one", one, p.config(nil)); err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("DEL of a sandbox with a host port: %v\n%s", err, out)
+	}
+	p.must("DEL", "two", two, p.config(nil)) // without host ports
+	if m, errs := p.startInside(keeper); !m.Ready {
+		t.Fatalf("%+v %s", m, errs)
+	}
+	p.must("DEL", "one", one, p.config(nil))
+	if got := p.list(); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestServices opens node ports of Services.
+func TestServices(t *testing.T) {
+	p := newPlugin(t)
+	one := p.sandbox("one")
+	address := p.add("one", one)
+	p.listen(one, "tcp", ":80", "hello")
+	taken, err := net.Listen("tcp", ":30002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := func(name, protocol string, nodePort int) object {
+		return object{"service": name, "address": "10.96.0.9", "protocol": protocol, "port": 8000 + nodePort - 30000, "nodePort": nodePort, "endpoints": []string{address + ":80"}}
+	}
+	table := func(ports ...object) object {
+		return object{"bridge": "podrun0", "ranges": []string{"10.96.0.0/16"}, "subnets": []string{"10.65.0.0/24"}, "ports": ports, "rootless": p.setting()}
+	}
+	p.must("services", "", "", table(port("a", "tcp", 30000), port("a", "udp", 30000), port("b", "tcp", 30001)))
+	p.in(p.r, one, func() {
+		if got := read("tcp", "10.96.0.9:8000"); got != "hello" {
+			t.Errorf("virtual IP: %q", got)
+		}
+	})
+	for _, to := range []string{"127.0.0.1:30000", "[::1]:30000", hostIP4 + ":30001"} {
+		if got := read("tcp", to); got != "hello" {
+			t.Errorf("%s: %q", to, got)
+		}
+	}
+	// A port that is taken does not affect the others, and the next call tries it again.
+	out, err := p.call("services", "", "", table(port("a", "tcp", 30000), port("c", "tcp", 30002), port("d", "tcp", 30003)))
+	if err == nil || !strings.Contains(string(out), "node port: host port 30002/tcp: listen tcp :30002: bind: address already in use") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, to := range []string{"127.0.0.1:30000", "127.0.0.1:30003"} {
+		if got := read("tcp", to); got != "hello" {
+			t.Errorf("%s: %q", to, got)
+		}
+	}
+	if got := read("tcp", "127.0.0.1:30001"); !strings.Contains(got, "refused") {
+		t.Errorf("a removed node port: %q", got)
+	}
+	p.must("GC", "", "", merge(p.config(nil), object{"cni.dev/valid-attachments": []any{}, "podrun.dev/only-unused": true}))
+	if got := read("tcp", "127.0.0.1:30000"); got != "hello" {
+		t.Errorf("after GC of what is unused: %q", got)
+	}
+	p.must("services", "", "", table())
+	if got := p.list(); got != "" {
+		t.Errorf("without Services: %s", got)
+	}
 }
