@@ -127,7 +127,7 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 		// No pod has used the network.
 		return nil
 	}
-	config, err := json.Marshal(map[string]any{"cniVersion": "1.1.0", "name": l.Bridge(), "type": cniplugin.Own, "bridge": l.Bridge(), "cni.dev/valid-attachments": []any{}})
+	config, err := collection(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -143,6 +143,23 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 		return nil
 	}
 	return nil
+}
+
+// collection returns the input of a garbage collection without valid attachments. For root, it has only the names, so
+// that a damaged configuration does not prevent the removal.
+func collection(ctx context.Context, l Layout) ([]byte, error) {
+	config := map[string]any{"cniVersion": "1.1.0", "name": l.Bridge(), "type": cniplugin.Own, "bridge": l.Bridge()}
+	if rootless.User() {
+		data, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
+		if err == nil {
+			config, err = pluginOf(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the network's configuration: %w", err)
+		}
+	}
+	config["cni.dev/valid-attachments"] = []any{}
+	return json.Marshal(config)
 }
 
 // removeBridge removes the network interface of the pods, if it is a bridge.

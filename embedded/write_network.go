@@ -66,16 +66,28 @@ func isChained(l Layout, digest string) bool {
 // callPlugin calls the network plugin of an unpacked archive with the only plugin of a
 // configuration that Network returned.
 func callPlugin(ctx context.Context, l Layout, digest, command string, network []byte) error {
-	var c conflist
-	if err := json.Unmarshal(network, &c); err != nil {
+	config, err := pluginOf(network)
+	if err != nil {
 		return err
 	}
-	c.Plugins[0]["name"], c.Plugins[0]["cniVersion"] = c.Name, "1.1.0"
-	stdin, err := json.Marshal(c.Plugins[0])
+	stdin, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}
 	return cniplugin.Exec(ctx, filepath.Join(l.Unpacked(digest), "cni", cniplugin.Own), command, stdin)
+}
+
+// pluginOf returns the configuration of the only plugin of a network, as a runtime passes it to the plugin.
+func pluginOf(network []byte) (map[string]any, error) {
+	var c conflist
+	if err := json.Unmarshal(network, &c); err != nil {
+		return nil, err
+	}
+	if len(c.Plugins) == 0 {
+		return nil, errors.New("the network has no plugin")
+	}
+	c.Plugins[0]["name"], c.Plugins[0]["cniVersion"] = c.Name, "1.1.0"
+	return c.Plugins[0], nil
 }
 
 // readIPv6 determines the state of IPv6 on this host. It ignores one link: the pods' bridge.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/podnetns"
 )
 
 // firewallLimit limits the time of each call of a firewall program. Such a program waits for a
@@ -36,13 +37,10 @@ func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandb
 	if len(sandboxes) == 0 {
 		return nil
 	}
-	var errs []error
-	for _, program := range []string{"iptables", "ip6tables"} {
-		if err := removeRules(ctx, program, attachments, sandboxes); err != nil {
-			errs = append(errs, err)
-		}
+	errs := []error{removeOwn(ctx, rootDir, sandboxes)}
+	if !podnetns.Separate() { // an ordinary user has no rules in the host's network
+		errs = append(errs, removeRules(ctx, "iptables", attachments, sandboxes), removeRules(ctx, "ip6tables", attachments, sandboxes), removeNft(ctx, sandboxes))
 	}
-	errs = append(errs, removeNft(ctx, sandboxes), removeOwn(ctx, rootDir, sandboxes))
 	var dirs []string
 	for _, leases := range []string{defaultLeases, filepath.Join(rootDir, ownLeases)} {
 		found, err := hostfile.Entries(leases, "", "")
