@@ -280,7 +280,7 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 		return nil
 	}
 	if len(pods) == 0 {
-		fmt.Fprintln(a.streams.Err, "no pods found")
+		fmt.Fprintln(a.streams.Err, "no pods found"+rootsPods())
 		return nil
 	}
 	return view.PodTable(a.raw.Out, a.screenOf(a.outTerminal), pods, view.TableOptions{

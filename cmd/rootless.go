@@ -18,10 +18,18 @@ import (
 var startingCommands = []string{"apply", "run", "serve", "scale", "image pull", "image load", "image save",
 	"runtime up", "runtime down", "runtime upgrade"}
 
+// rootsPods is a remark after the message that there are no pods.
+func rootsPods() string {
+	if !ownruntime.RootRuns() {
+		return ""
+	}
+	return " of user " + rootless.UserName() + "; 'sudo podrun get' shows those of root"
+}
+
 // enter makes the command of an ordinary user enter the namespaces of podrun-rootless. It is called before the command
 // reads its input, because the command then begins again.
 func (a *app) enter(c *cobra.Command) error {
-	if !rootless.User() || rootless.Inside() != nil {
+	if !rootless.User() {
 		return nil
 	}
 	settings, _, err := a.settings.Settings()
@@ -30,7 +38,7 @@ func (a *app) enter(c *cobra.Command) error {
 	}
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	rt := a.runtime(a.renderer(), settings)
-	if endpoint := rt.External(c.Context()); endpoint != "" {
+	if endpoint := rt.External(c.Context()); endpoint != "" && !ownruntime.IsOfUser(endpoint) {
 		if use := config.UseOf(c); use == config.Changes || use == config.Supervises {
 			return &problem.Error{Kind: problem.Runtime, Object: "container runtime at " + endpoint, Err: errors.New("podrun creates cgroups and mounts for its pods and must run as root"),
 				Hint: "use sudo, or omit --runtime and --container-runtime-endpoint: the embedded runtime of podrun-bundle runs pods of an ordinary user"}

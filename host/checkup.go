@@ -1,5 +1,7 @@
 package host
 
+import "github.com/podrun/podrun/internal/rootless"
+
 // Checkup contains the data that only `podrun doctor` requires. It complements Facts. It marshals
 // to stable JSON.
 type Checkup struct {
@@ -32,8 +34,29 @@ type Checkup struct {
 	// Initramfs is true if the root file system is the one to which the kernel unpacks an
 	// initramfs. Containers cannot leave it with pivot_root(2).
 	Initramfs bool `json:"initramfs,omitempty"`
+	// User describes the ordinary user who runs podrun; nil for root.
+	User *UserCheckup `json:"user,omitempty"`
 	// SandboxImage is the runtime's pause image, and whether it is available.
 	SandboxImage SandboxImage `json:"sandboxImage"`
+}
+
+// UserCheckup is what an ordinary user requires of the host.
+type UserCheckup struct {
+	UID  int                `json:"uid"`
+	UIDs []rootless.IDRange `json:"uids"` // the ranges in /etc/subuid and /etc/subgid
+	GIDs []rootless.IDRange `json:"gids"`
+	// Programs maps newuidmap and newgidmap to their paths, if they are installed.
+	Programs map[string]string `json:"programs"`
+	// Forbidden is the setting that forbids user namespaces, such as user.max_user_namespaces = 0; "" if none does.
+	Forbidden string `json:"forbidden,omitempty"`
+	// Running is true if podrun-rootless runs. SingleID is then the reason why it has no subordinate IDs, and Changed is
+	// true if the ranges have changed since its start.
+	Running  bool   `json:"running"`
+	SingleID string `json:"singleID,omitempty"`
+	Changed  bool   `json:"changed,omitempty"`
+	// Lingers reports whether the user's processes survive the end of the last session; nil without systemd.
+	Lingers     *bool `json:"lingers,omitempty"`
+	NetworkHome bool  `json:"networkHome,omitempty"` // the root directory is on a network file system
 }
 
 // Directory is a directory to which podrun writes.

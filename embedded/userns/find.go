@@ -143,6 +143,31 @@ func End(all []Process) error {
 // endWithin is the time in which a process exits after SIGKILL, in ms.
 const endWithin = 5000
 
+// RootRuns reports whether another user, usually root, runs podrun's embedded runtime in the default directory or podrun
+// serve on this host.
+func RootRuns() bool {
+	found := false
+	eachProcess(func(pid int) bool {
+		var st unix.Stat_t
+		line, err := os.ReadFile(procFile(pid, "cmdline"))
+		if err == nil && isRootsPodrun(string(line)) && unix.Stat(procFile(pid, ""), &st) == nil {
+			found = int(st.Uid) != os.Geteuid()
+		}
+		return !found
+	})
+	return found
+}
+
+// isRootsPodrun reports whether a command line is that of the embedded runtime of root's default directory, or of podrun
+// serve.
+func isRootsPodrun(line string) bool {
+	args := strings.Split(strings.TrimRight(line, "\x00"), "\x00")
+	if strings.HasPrefix(args[0], "/var/lib/podrun/runtime/") {
+		return true
+	}
+	return strings.HasPrefix(filepath.Base(args[0]), "podrun") && len(args) > 1 && args[1] == "serve"
+}
+
 // namespace returns the user namespace of a process, as the text of the link in /proc. A process that this user may
 // not inspect has an error.
 func namespace(pid int) (string, error) { return os.Readlink(procFile(pid, "ns/user")) }

@@ -51,6 +51,7 @@ func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) E
 		OtherSockets:    m.otherSockets(),
 		CRIDisabledIn:   m.criDisabledIn("/etc/containerd/config.toml"),
 		CNI:             m.cni(e.Facts.Runtime),
+		User:            m.examineUser(s.RootDir),
 	}
 	if client != nil && e.Down == nil {
 		m.behindSocket(&e.Checkup, client.Endpoint())

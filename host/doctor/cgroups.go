@@ -8,6 +8,8 @@ import (
 func cgroupVersion(in Input) Finding {
 	c := in.Facts.Cgroup
 	switch {
+	case c.Unavailable != "":
+		return Finding{} // delegation reports it
 	case c.Version == 0 || len(c.MountPoints) == 0:
 		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no cgroups are mounted", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 	case c.Version == 1 && c.MountPoints[""] != "":
@@ -17,6 +19,9 @@ func cgroupVersion(in Input) Finding {
 }
 
 func controllers(in Input) Finding {
+	if in.Facts.Cgroup.Unavailable != "" {
+		return Finding{}
+	}
 	if p, bad := in.refused("CgroupControllerMissing"); bad {
 		return refusal("cgroup-controllers", p)
 	}
@@ -24,6 +29,9 @@ func controllers(in Input) Finding {
 }
 
 func cgroupsWritable(in Input) Finding {
+	if in.Facts.Cgroup.Unavailable != "" {
+		return Finding{}
+	}
 	if closed := in.Checkup.ReadOnlyCgroups; len(closed) > 0 {
 		f := Finding{Check: "cgroups-writable", Status: Fail, Summary: strings.Join(closed, ", ") + " is not writable",
 			Fix: "run on the host, or in a privileged container with writable cgroup mounts"}
@@ -36,6 +44,9 @@ func cgroupsWritable(in Input) Finding {
 }
 
 func cgroupDriver(in Input) Finding {
+	if in.Facts.Cgroup.Unavailable != "" {
+		return Finding{}
+	}
 	if p, bad := in.refused("CgroupDriverMismatch"); bad {
 		return refusal("cgroup-driver", p)
 	}

@@ -32,7 +32,7 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	Group   string `json:"group"`  // host, cgroups, runtime, network or security
+	Group   string `json:"group"`  // host, user, cgroups, runtime, network or security
 	Check   string `json:"check"`  // unique, for scripts
 	Status  Status `json:"status"` // pass, warn, fail or skip
 	Summary string `json:"summary"`
@@ -97,6 +97,7 @@ type group struct {
 // groups has all checks, in the order in which podrun reports them.
 var groups = []group{
 	{"host", []func(Input) Finding{root, privileges, facts, stateFiles, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
+	{"user", []func(Input) Finding{userNamespacesOfUser, subordinateIDs, idPrograms, delegation, linger, home}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
 	{"runtime", []func(Input) Finding{reachable, embedded, replacedStore, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},

@@ -101,7 +101,8 @@ func InstallRuntime(c host.Checkup) string {
 // packageNames maps a program to the names of its package. There is one name per package
 // manager.
 var packageNames = map[string]map[string]string{
-	"cni": {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
+	"uidmap": {"dnf": "shadow-utils", "zypper": "shadow", "apk": "shadow-subids", "pacman": "shadow"},
+	"cni":    {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
 }
 
 // installers maps package managers to the commands that install packages.

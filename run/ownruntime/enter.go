@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/embedded/userns"
 	"github.com/podrun/podrun/internal/hostfile"
@@ -21,7 +22,7 @@ import (
 // (starts is false) while the runtime has not been started since the last boot. If podrun-rootless does not run, Enter
 // starts it. The error is of kind Runtime.
 func Enter(ctx context.Context, r *Runtime, starts bool) error {
-	if !rootless.User() || rootless.Inside() != nil || r.wanted() != embedded.ByFlag {
+	if !rootless.User() || rootless.Inside() != nil || r.wanted() != embedded.ByFlag && !IsOfUser(r.wanted()) {
 		return nil
 	}
 	if record := rootless.ReadRecord(); record.Alive() {
@@ -41,11 +42,20 @@ func Enter(ctx context.Context, r *Runtime, starts bool) error {
 	return userns.Enter(record, os.Args[1:])
 }
 
+// IsOfUser reports whether an endpoint is that of an embedded runtime of the ordinary user who runs podrun.
+func IsOfUser(endpoint string) bool {
+	path, err := cri.SocketPath(endpoint)
+	return err == nil && rootless.User() && strings.HasPrefix(path, rootless.RunDir()+"/")
+}
+
 // Unpacked reports whether files of an embedded runtime exist.
 func Unpacked(r *Runtime) bool {
 	digests, err := embedded.UnpackedDigests(r.layout)
 	return err != nil || len(digests) > 0
 }
+
+// RootRuns reports whether an ordinary user runs this command while root's podrun has its own pods on this host.
+func RootRuns() bool { return rootless.User() && userns.RootRuns() }
 
 // startNamespaces unpacks the archive and starts podrun-rootless, inside the namespaces of a process if found is not
 // nil.
@@ -74,7 +84,24 @@ func startNamespaces(ctx context.Context, r *Runtime, found *userns.Process) err
 	if err == nil && ready.SingleID {
 		r.Warn(problem.List{singleIDWarning(ready)})
 	}
+	if err == nil && found != nil {
+		r.Warn(changedIDs(rootless.ReadRecord()))
+	}
 	return err
+}
+
+// changedIDs warns that the namespaces have former subordinate IDs.
+func changedIDs(record *rootless.Record) problem.List {
+	if record == nil {
+		return nil
+	}
+	for file, idMap := range map[string]string{"/etc/subuid": record.UIDMap, "/etc/subgid": record.GIDMap} {
+		data, err := os.ReadFile(file)
+		if err == nil && rootless.ChangedIDs(idMap, rootless.SubordinateIDs(string(data), rootless.UserName(), rootless.UID()), rootless.UID()) {
+			return problem.List{{Object: file, Message: "the ranges of user " + rootless.UserName() + " have changed: pods still have the former IDs", Hint: "run 'podrun runtime down'", Warning: true}}
+		}
+	}
+	return nil
 }
 
 // unpackForUser unpacks the archive, unless the programs that start the namespaces are there, and returns the
