@@ -28,11 +28,10 @@ func Enter(ctx context.Context, r *Runtime, starts bool) error {
 	if record := rootless.ReadRecord(); record.Alive() {
 		return userns.Enter(record, os.Args[1:])
 	}
-	found := userns.Find(rootless.RunDir())
-	if found == nil && !starts && embedded.ReadDaemon(ctx, r.layout) == nil {
+	if !starts && userns.Find(rootless.RunDir()) == nil && embedded.ReadDaemon(ctx, r.layout) == nil {
 		return nil
 	}
-	if err := startNamespaces(ctx, r, found); err != nil {
+	if err := startNamespaces(ctx, r); err != nil {
 		return err
 	}
 	record := rootless.ReadRecord()
@@ -57,9 +56,9 @@ func Unpacked(r *Runtime) bool {
 // RootRuns reports whether an ordinary user runs this command while root's podrun has its own pods on this host.
 func RootRuns() bool { return rootless.User() && userns.RootRuns() }
 
-// startNamespaces unpacks the archive and starts podrun-rootless, inside the namespaces of a process if found is not
-// nil.
-func startNamespaces(ctx context.Context, r *Runtime, found *userns.Process) error {
+// startNamespaces unpacks the archive and starts podrun-rootless. If a process of earlier namespaces lives, it starts
+// it there.
+func startNamespaces(ctx context.Context, r *Runtime) error {
 	if err := userns.MakeRunDir(rootless.RunDir()); err != nil {
 		return err
 	}
@@ -68,6 +67,10 @@ func startNamespaces(ctx context.Context, r *Runtime, found *userns.Process) err
 		return err
 	}
 	defer lock.Unlock()
+	if rootless.ReadRecord().Alive() {
+		return nil // another podrun process has started it
+	}
+	found := userns.Find(rootless.RunDir())
 	bin, err := unpackForUser(ctx, r)
 	if err != nil {
 		return err
@@ -132,11 +135,12 @@ func unpackForUser(ctx context.Context, r *Runtime) (string, error) {
 // singleIDWarning warns that newuidmap or a range of subordinate IDs is missing.
 func singleIDWarning(ready userns.Ready) problem.Problem {
 	name := rootless.UserName()
-	hint := ready.Hint
-	if hint == "" {
-		hint = "let root install the package uidmap and run 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + "', then run 'podrun runtime down'"
+	why, _, _ := strings.Cut(ready.Hint, ":")
+	if why == "" {
+		why = ready.Reason
 	}
-	return problem.Problem{Object: "user " + name, Message: "has no subordinate IDs (" + ready.Reason + "), so that pods have a single user and group ID: only images whose files all belong to root work", Hint: hint, Warning: true}
+	return problem.Problem{Object: "user " + name, Message: "has no subordinate IDs (" + why + "): containers have only the ID 0, and only images whose files all belong to root work", Warning: true,
+		Hint: "let root install newuidmap (the package uidmap or shadow-utils) and run 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + "', then run 'podrun runtime down'"}
 }
 
 // leave ends podrun-rootless and removes its files, unless another root directory's runtime uses its namespaces. This
