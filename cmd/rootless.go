@@ -18,7 +18,7 @@ import (
 var startingCommands = []string{"apply", "run", "serve", "scale", "image pull", "image load", "image save",
 	"runtime up", "runtime down", "runtime upgrade"}
 
-// rootsPods is a remark after the message that there are no pods.
+// rootsPods returns a remark for a list without pods.
 func rootsPods() string {
 	if !ownruntime.RootRuns() {
 		return ""
