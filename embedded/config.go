@@ -41,7 +41,20 @@ var unusedPlugins = []string{
 	"io.containerd.internal.v1.tracing", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
 	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
 	"io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs", "io.containerd.differ.v1.erofs", "io.containerd.mount-handler.v1.erofs",
-	"io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir", "io.containerd.monitor.container.v1.restart",
+	"io.containerd.nri.v1.nri", "io.containerd.monitor.container.v1.restart",
+}
+
+// verifierPlugin is the plugin that runs image verifiers. containerd accepts all images if its directory is missing or
+// empty, so it is disabled unless podrun has installed a verifier.
+const verifierPlugin = "io.containerd.image-verifier.v1.bindir"
+
+// verifierTimeout is the time that containerd gives podrun, which limits the time of each of its programs.
+const verifierTimeout = "10m"
+
+// VerifiesImages reports whether the containerd that was started last verifies images.
+func VerifiesImages(ctx context.Context, l Layout) (bool, error) {
+	config, err := hostfile.ReadNoFollow(ctx, l.Config(), maxRecord)
+	return strings.Contains(string(config), "\n[plugins.'"+verifierPlugin+"']\n"), err
 }
 
 // Config returns containerd's configuration (version 4, which 2.3 and later read). containerd reads
@@ -61,8 +74,16 @@ func Config(l Layout, o StartOptions, t Traits) []byte {
 	line("state = %s", quote(l.Tasks()))
 	line("oom_score = %d", score)
 	line("imports = []")
-	line("required_plugins = [\"io.containerd.grpc.v1.cri\"]")
-	line("disabled_plugins = [%s]", quoteAll(unusedPlugins))
+	unused := unusedPlugins
+	if !o.VerifyImages {
+		unused = append(slices.Clone(unused), verifierPlugin)
+	}
+	line("disabled_plugins = [%s]", quoteAll(unused))
+	if o.VerifyImages {
+		line("required_plugins = [\"io.containerd.grpc.v1.cri\", %s]", quote(verifierPlugin))
+	} else {
+		line("required_plugins = [\"io.containerd.grpc.v1.cri\"]")
+	}
 	line("[debug]")
 	line("level = \"warn\"")
 	line("[plugins.'io.containerd.server.v1.grpc']")
@@ -71,6 +92,12 @@ func Config(l Layout, o StartOptions, t Traits) []byte {
 	line("address = %s", quote(l.Socket()+".ttrpc"))
 	line("[plugins.'io.containerd.shim.v1.manager']")
 	line("socket_dir = %s", quote(l.Shims()))
+	if o.VerifyImages {
+		line("[plugins.'%s']", verifierPlugin)
+		line("bin_dir = %s", quote(l.Verifier()))
+		line("max_verifiers = 1")
+		line("per_verifier_timeout = %s", quote(verifierTimeout))
+	}
 	images := "plugins.'io.containerd.cri.v1.images'"
 	line("[%s]", images)
 	line("snapshotter = %s", quote(t.snapshotter()))

@@ -80,6 +80,9 @@ func (l Layout) Log() string { return filepath.Join(l.Dir(), "containerd.log") }
 // when the runtime starts.
 func (l Layout) Images() string { return filepath.Join(l.RootDir, "images") }
 
+// Verifier is the directory with the image verifier that containerd runs. It has no other entries.
+func (l Layout) Verifier() string { return filepath.Join(l.Dir(), "verifier") }
+
 func (l Layout) runDir() string {
 	if l.RunDir == "" {
 		return RunDir

@@ -51,6 +51,25 @@ func TestConfig(t *testing.T) {
 	if got := sandboxImageIn(text); got != o.SandboxImage {
 		t.Errorf("the sandbox image is %s", got)
 	}
+	const plugin = "io.containerd.image-verifier.v1.bindir"
+	if !strings.Contains(text, quote(plugin)) || strings.Contains(text, "[plugins.'"+plugin+"']") {
+		t.Error("without a verifier, which would accept all images, its plugin is enabled")
+	}
+	o.VerifyImages = true
+	verifies := string(Config(l, o, Traits{}))
+	for _, want := range []string{
+		"required_plugins = [\"io.containerd.grpc.v1.cri\", \"" + plugin + "\"]\n",
+		"[plugins.'" + plugin + "']\nbin_dir = \"/data/pod \\\"run\\\"/runtime/verifier\"\nmax_verifiers = 1\nper_verifier_timeout = \"10m\"\n",
+	} {
+		if !strings.Contains(verifies, want) {
+			t.Errorf("no %s in\n%s", want, verifies)
+		}
+	}
+	_, disabled, _ := strings.Cut(verifies, "disabled_plugins = ")
+	if disabled, _, _ = strings.Cut(disabled, "\n"); strings.Contains(disabled, "image-verifier") {
+		t.Errorf("disabled: %s", disabled)
+	}
+	o.VerifyImages = false
 	text = string(Config(l, o, Traits{}))
 	for _, want := range []string{"snapshotter = \"native\"\n", "oom_score = 0\n", "restrict_oom_score_adj = true\n", "SystemdCgroup = false\n"} {
 		if !strings.Contains(text, want) {

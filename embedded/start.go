@@ -30,6 +30,8 @@ type StartOptions struct {
 	CgroupDriver string         // --cgroup-driver; empty to detect it
 	PodCIDR      []netip.Prefix // --pod-cidr; nil to choose the pod subnets
 	Environment  []string
+	// VerifyImages makes containerd ask the program in Layout.Verifier before it pulls an image.
+	VerifyImages bool
 	// Running is a daemon that an earlier podrun process has started and has not prepared for use; nil to
 	// start one.
 	Running *Daemon

@@ -28,6 +28,7 @@ func (b brief) Unwrap() error { return b.PullError }
 var (
 	// wrapping matches the text with the image's name that runtimes put before the cause.
 	wrapping = expression(`(?i)(?:failed to (?:pull and unpack image|pull image|resolve (?:reference|image)|parse image reference) "[^"]*"|` +
+		`image verifier bindir blocked pull of \S+ with digest \S+ for reason: verifier podrun-image-verifier rejected image \(exit code 1\)|` +
 		`initializing source docker://\S+|(?:error )?reading manifest \S+ in \S+): `)
 	// wrapped matches the image names in the text that wrapping matches.
 	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)

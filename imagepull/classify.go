@@ -67,7 +67,7 @@ var texts = []struct {
 	class Class
 	text  func() *regexp.Regexp
 }{
-	{Signature, words(`^SignatureValidationFailed`, `source image rejected`)},
+	{Signature, words(`^SignatureValidationFailed`, `source image rejected`, `image verifier \S+ blocked pull`, `image verifier \S+ returned error`)},
 	{NoHost, words(`no such host`)},
 	{Unavailable, words(`^RegistryUnavailable`)},
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},

@@ -187,5 +187,20 @@ func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result
 		return Result{}, &PullError{Image: image.Name, Reason: ReasonInspect, Class: NotFound, Err: errors.New("the image was removed during the command")}
 	}
 	result.UID, result.Username = cri.ImageUser(found)
-	return result, nil
+	return result, p.approve(ctx, image, result.ImageID)
+}
+
+// approve applies the policy of this host to an image.
+func (p *Puller) approve(ctx context.Context, image Image, id string) error {
+	if p.opt.Approve == nil {
+		return nil
+	}
+	err := p.opt.Approve(ctx, image, id)
+	if err != nil && ctx.Err() != nil {
+		return endOf(ctx)
+	}
+	if err != nil {
+		return &PullError{Image: image.Name, Reason: ReasonSignature, Class: Signature, Err: err}
+	}
+	return nil
 }

@@ -44,6 +44,9 @@ type Options struct {
 	// use every image on this host.
 	RecordDir string
 	Verify    Verification
+	// Approve returns an error if the policy of this host does not permit an image with this ID. podrun calls it
+	// whenever it has found or pulled an image, before a container can use the image. nil permits all images.
+	Approve func(ctx context.Context, image Image, id string) error
 	// Emit receives the containers' events; it may be nil.
 	Emit event.Sink
 	// Warn receives a warning when the first pull of an image has failed and podrun will retry it.

@@ -55,6 +55,8 @@ type PodrunConfiguration struct {
 	RuntimeRecover  *bool   `json:"runtimeRecover"`
 	StrictSources   *bool   `json:"strictSources"`
 	ReadOnlyAPI     *bool   `json:"readOnlyAPI"`
+	ImagePolicy     *string `json:"imagePolicy"` // any or verified
+	ImageVerifiers  *string `json:"imageVerifierDir"`
 	UserNamespaces  *string `json:"userNamespaces"` // pod or prefer
 
 	Replicas *string `json:"replicas"` // ignore or honour
@@ -95,6 +97,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 		{"registryAuth", deref(pc.RegistryAuth, "")},
 		{"imageCredentialProviderConfig", deref(pc.ProviderConfig, "")},
 		{"imageCredentialProviderBinDir", deref(pc.ProviderBinDir, "")},
+		{"imageVerifierDir", deref(pc.ImageVerifiers, "")},
 	} {
 		if name.value != "" {
 			f.checkPath(name.field, name.value)
@@ -126,6 +129,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	if r := deref(pc.Replicas, ReplicasIgnore); !slices.Contains(ReplicasModes, r) {
 		f.invalid("replicas", fmt.Sprintf("%q is not %s", r, strings.Join(ReplicasModes, " or ")), "")
 	}
+	if p := deref(pc.ImagePolicy, ImagePolicyAny); !slices.Contains(ImagePolicies, p) {
+		f.invalid("imagePolicy", fmt.Sprintf("%q is not %s", p, strings.Join(ImagePolicies, " or ")), "")
+	}
 	if n := pc.Profile; n != nil && !slices.Contains(Profiles, *n) {
 		f.invalid("profile", fmt.Sprintf("unknown profile %q", *n), strings.Join(Profiles, ", "))
 	}
@@ -143,6 +149,26 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkClaims(pc.PersistentVolumeClaims)
 	f.checkDevices(pc.Devices)
 }
+
+// The values of imagePolicy.
+const (
+	ImagePolicyAny      = "any"
+	ImagePolicyVerified = "verified"
+)
+
+// ImageVerifiers returns the directory with the image verifiers.
+func (s Settings) ImageVerifiers() string {
+	if s.ImageVerifierDir == "" {
+		return DefaultImageVerifiers
+	}
+	return s.ImageVerifierDir
+}
+
+// DefaultImageVerifiers is the default of imageVerifierDir.
+const DefaultImageVerifiers = "/etc/podrun/image-verifier.d"
+
+// ImagePolicies are the values of imagePolicy.
+var ImagePolicies = []string{ImagePolicyAny, ImagePolicyVerified}
 
 // Colors are the values of color.
 var Colors = []string{"auto", "always", "never"}
@@ -301,7 +327,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
 		&s.Color: pc.Color, &s.Profile: pc.Profile, &s.UserNamespaces: pc.UserNamespaces, &s.Replicas: pc.Replicas, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
-		&s.ClaimDir: pc.PersistentVolumeClaimDir, &s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
+		&s.ClaimDir: pc.PersistentVolumeClaimDir, &s.StartOrder: pc.StartOrder, &s.ImagePolicy: pc.ImagePolicy, &s.ImageVerifierDir: pc.ImageVerifiers, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {
 		setIfGiven(into, value)
 	}

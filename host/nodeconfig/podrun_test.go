@@ -40,6 +40,8 @@ podSecurity: baseline
 preempt: false
 allowKubelet: true
 strictSources: true
+imagePolicy: verified
+imageVerifierDir: /etc/verifiers
 replicas: honour
 namespace: edge
 verbose: true
@@ -54,6 +56,7 @@ verbose: true
 			s.RetryPullAlways, s.PullTimeout, s.PullStall = true, &limit, 0
 			s.AllowPrivileged, s.PodSecurity, s.Preempt, s.AllowKubelet = false, "baseline", false, true
 			s.StrictSources, s.Replicas = true, ReplicasHonour
+			s.ImagePolicy, s.ImageVerifierDir = ImagePolicyVerified, "/etc/verifiers"
 			s.Namespace, s.Verbose = "edge", true
 		}},
 		"beside a KubeletConfiguration": {"# the node\n---\n" + begin + "maxPods: 7\n--- # podrun's own\n" + beginPodrun + "rootDir: /r\n...\n", func(s *Settings) {
@@ -108,6 +111,8 @@ func TestParsePodrunProblems(t *testing.T) {
 		"profile":                {"profile: hard\n", `profile: unknown profile "hard"`, 3},
 		"user namespaces":        {"userNamespaces: always\n", `userNamespaces: "always" is not pod or prefer`, 3},
 		"replicas":               {"replicas: 3\n", `replicas`, 3},
+		"image policy":           {"imagePolicy: signed\n", `imagePolicy: "signed" is not any or verified`, 3},
+		"image verifiers":        {"imageVerifierDir: verifiers\n", `imageVerifierDir: "verifiers" is not an absolute path`, 3},
 		"replicas' mode":         {"replicas: honor\n", `replicas: "honor" is not ignore or honour`, 3},
 		"security level":         {"podSecurity: strict\n", `podSecurity: "strict" is not a level`, 3},
 		"namespace":              {"namespace: a.b\n", `namespace: "a.b" is not a valid namespace`, 3},

@@ -42,10 +42,14 @@ type Settings struct {
 
 	Namespace string `json:"namespace,omitempty"` // for pods that specify none; empty: default
 	// StrictSources rejects a manifest that a user other than root can write.
-	StrictSources bool   `json:"strictSources,omitempty"`
-	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run next to a kubelet on the same runtime
-	Verbose       bool   `json:"verbose,omitempty"`
-	StartOrder    string `json:"startOrder,omitempty"` // kubelet (the default for ""), strict or parallel
+	StrictSources bool `json:"strictSources,omitempty"`
+	// ImagePolicy is any (the default for "") or verified: all programs of ImageVerifierDir must accept an image.
+	ImagePolicy      string `json:"imagePolicy,omitempty"`
+	ImageVerifierDir string `json:"imageVerifierDir,omitempty"` // "" for DefaultImageVerifiers
+
+	AllowKubelet bool   `json:"allowKubelet,omitempty"` // run next to a kubelet on the same runtime
+	Verbose      bool   `json:"verbose,omitempty"`
+	StartOrder   string `json:"startOrder,omitempty"` // kubelet (the default for ""), strict or parallel
 	// Replicas is ignore (the default for "") or honour.
 	Replicas string `json:"replicas,omitempty"`
 	// ReadOnlyAPI removes exec, attach and port-forward from the HTTP API of serve.

@@ -24,6 +24,7 @@ type Archive struct {
 type Image struct {
 	Names  []string // full names (docker.io/library/web:1)
 	Digest string   // the digest of the manifest or the index to which the names will refer
+	Target Target
 }
 
 // Read reads the documents of an archive (docker-archive or OCI image layout, as an uncompressed
@@ -66,7 +67,7 @@ func Read(ctx context.Context, file *os.File) (*Archive, error) {
 func (a *Archive) Images() []Image {
 	out := make([]Image, len(a.images))
 	for i, image := range a.images {
-		out[i] = Image{Names: image.names, Digest: image.target.Digest}
+		out[i] = Image{Names: image.names, Digest: image.target.Digest, Target: Target{image.target.MediaType, image.target.Digest, image.target.Size}}
 	}
 	return out
 }

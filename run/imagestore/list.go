@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/imagepull/verifier"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
@@ -99,17 +100,21 @@ func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
 	return used, nil
 }
 
-// ForgetPulls removes the pull records of images that the runtime does not have.
+// ForgetPulls removes the records of the pulls and the verifications of images that the runtime does not have.
 func ForgetPulls(ctx context.Context, n *node.Node) error {
 	list, err := n.Client.ListImages(ctx)
 	if err != nil {
 		return imageError("", "list the images", err)
 	}
 	var present []string
+	names := map[string]bool{}
 	for _, i := range list {
 		present = append(present, i.Id)
+		for _, name := range slices.Concat(i.RepoTags, i.RepoDigests) {
+			names[imagepull.FullName(name)] = true
+		}
 	}
-	return imagepull.ForgetPulls(n.Layout().ImageRecords(), present)
+	return errors.Join(imagepull.ForgetPulls(n.Layout().ImageRecords(), present), verifier.Forget(n.Layout(), names))
 }
 
 func imageError(name, op string, err error) error {

@@ -27,6 +27,9 @@ import (
 // cannot be read, and Runtime if the runtime does not respond. When ctx ends, Load returns its cause, even if it is
 // blocked reading from a pipe.
 func Load(ctx context.Context, n *node.Node, from io.Reader) (Report, error) {
+	if err := n.CheckImagePolicy(); err != nil {
+		return nil, err
+	}
 	version, err := n.Client.Version(ctx)
 	if err != nil {
 		return nil, imageError("", "read the runtime's version", err)
@@ -88,6 +91,11 @@ func mayLoad(ctx context.Context, n *node.Node, conn grpc.ClientConnInterface, a
 	}
 	for _, image := range a.Images() {
 		for _, name := range image.Names {
+			if n.ImagesVerified() {
+				if err := n.VerifyImage(ctx, name, image.Target); err != nil {
+					return &problem.Error{Kind: problem.Image, Object: "image " + name, Err: err, Hint: "the setting imagePolicy: verified permits only images that all image verifiers accept"}
+				}
+			}
 			if identity.ReservedImage(name) {
 				return &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("the name is reserved for images that podrun itself provides"),
 					Hint: "save the image under another name, if you trust the archive"}

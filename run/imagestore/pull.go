@@ -25,6 +25,9 @@ type PullInput struct {
 // order of names. The errors of the entries are of kind Image, or are the cause that ended ctx. If a name is invalid,
 // the error is of kind Usage, and nothing is pulled.
 func Pull(ctx context.Context, n *node.Node, in PullInput) (Report, error) {
+	if err := n.CheckImagePolicy(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := wait.WithTimeout(ctx, in.Timeout)
 	defer cancel()
 	pod := &corev1.Pod{}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"os"
 	"sync"
 	"time"
@@ -40,7 +41,12 @@ func (n *Node) NewPuller() *Puller {
 		// no user waits, and podrun logs the events
 		warn = nil
 	}
+	var approve func(context.Context, imagepull.Image, string) error
+	if n.ImagesVerified() {
+		approve = n.approve
+	}
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
+		Approve:     approve,
 		Repair:      n.RepairImages,
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
 		QPS:         float64(n.Settings.RegistryPullQPS), Burst: int(n.Settings.RegistryBurst),

@@ -65,6 +65,9 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	if replay != nil {
 		return prepare.HostState{Facts: *replay}, nil
 	}
+	if err := n.CheckImagePolicy(); err != nil {
+		return seen, err
+	}
 	go initEncoders()
 	defer trace.Begin(ctx, "read the host's facts", "")()
 	if ahead := n.ahead.Swap(nil); ahead.Fresh() {

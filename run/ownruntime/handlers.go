@@ -14,7 +14,8 @@ import (
 // restarts containerd; other commands refuse a pod that requires the new handler, with a hint.
 func reconfigures(ctx context.Context, r *Runtime) bool {
 	found, err := embedded.ReadNewHandlers(ctx, r.layout)
-	if err != nil || len(found) == 0 || !embedded.ReadDaemon(ctx, r.layout).Alive() {
+	differs := policyDiffers(ctx, r)
+	if err != nil || len(found) == 0 && !differs || !embedded.ReadDaemon(ctx, r.layout).Alive() {
 		return false
 	}
 	if r.Attended {
@@ -27,6 +28,10 @@ func reconfigures(ctx context.Context, r *Runtime) bool {
 // warnOfHandlers prints a warning about handlers that containerd does not offer until it is
 // restarted.
 func warnOfHandlers(ctx context.Context, r *Runtime) {
+	if policyDiffers(ctx, r) {
+		r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "was started before imagePolicy was changed: until it is restarted, containerd does not apply the policy to pulls; podrun applies it before a container uses an image",
+			Hint: "run 'podrun runtime up', which restarts containerd; the containers keep running"}})
+	}
 	found, err := embedded.ReadNewHandlers(ctx, r.layout)
 	if err != nil || len(found) == 0 {
 		return // podrun names the handler when it refuses a pod that requires it

@@ -70,6 +70,9 @@ func (s runtimeStart) run(ctx context.Context) error {
 	if err := embedded.RestoreDaemon(s.runtime.layout, last); err != nil {
 		s.runtime.Warn(problem.List{problem.WarningOf(err)})
 	}
+	if err := s.runtime.installVerifier(); err != nil {
+		return err
+	}
 	restarts := last.Alive() && reconfigures(ctx, s.runtime)
 	if restarts {
 		if err := embedded.Stop(ctx, s.runtime.layout, last); err != nil {
@@ -151,7 +154,7 @@ func (s runtimeStart) launch(ctx context.Context, digest string) (embedded.Daemo
 		return embedded.Daemon{}, pauseError(err)
 	}
 	defer sandbox.file.Close()
-	return s.prepare(ctx, embedded.StartOptions{Digest: digest, SandboxImage: sandbox.reference(), PodCIDR: podCIDR, CgroupRoot: s.runtime.settings.CgroupRoot, Environment: os.Environ()})
+	return s.prepare(ctx, embedded.StartOptions{Digest: digest, SandboxImage: sandbox.reference(), PodCIDR: podCIDR, VerifyImages: s.runtime.verifiesImages(), CgroupRoot: s.runtime.settings.CgroupRoot, Environment: os.Environ()})
 }
 
 // prepare starts containerd, or waits for the one that is starting (o.Running), and prepares it for use: it
