@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/podrun/podrun/cmd"
-	"github.com/podrun/podrun/imagepull/verifier"
 	"github.com/podrun/podrun/internal/heap"             // sets the pace of garbage collection, before all else
 	_ "github.com/podrun/podrun/internal/rootless/entry" // enters the namespaces of an ordinary user, before all else
 )
@@ -16,8 +15,5 @@ import (
 var version = "devel"
 
 func main() {
-	if verifier.Invoked(os.Args) {
-		os.Exit(verifier.Main(context.Background(), os.Args, os.Stdin, os.Stdout))
-	}
 	os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve"
 )
 
@@ -33,6 +35,9 @@ var hostTaint = corev1.Taint{Key: "podrun.dev/host", Value: "true", Effect: core
 
 // NodeMain is Main for podrun-node.
 func NodeMain(parent context.Context, args []string, streams Streams, version string, began time.Time, j Joiner) int {
+	if ownruntime.IsImageVerifier(os.Args) {
+		return ownruntime.VerifyImage(parent, os.Args, streams.In, streams.Out)
+	}
 	a := newApp(streams)
 	defer a.flushMessages()
 	ctx, stop := a.catchSignals(parent)

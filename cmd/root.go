@@ -26,6 +26,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/workflow"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/ownruntime"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -94,6 +95,9 @@ type app struct {
 // second signal of the same kind ends the process. Began is the time at which the process
 // started, for --trace.
 func Main(parent context.Context, args []string, streams Streams, version string, began time.Time) int {
+	if ownruntime.IsImageVerifier(os.Args) {
+		return ownruntime.VerifyImage(parent, os.Args, streams.In, streams.Out)
+	}
 	a := newApp(streams)
 	defer a.flushMessages()
 	defer func() { a.deadline.release() }()

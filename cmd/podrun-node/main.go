@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/podrun/podrun/cmd"
-	"github.com/podrun/podrun/imagepull/verifier"
 	"github.com/podrun/podrun/internal/heap" // sets the pace of garbage collection, before all else
 	"github.com/podrun/podrun/serve/cluster"
 )
@@ -17,8 +16,5 @@ import (
 var version = "devel"
 
 func main() {
-	if verifier.Invoked(os.Args) {
-		os.Exit(verifier.Main(context.Background(), os.Args, os.Stdin, os.Stdout))
-	}
 	os.Exit(cmd.NodeMain(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began, cluster.NewJoiner(version)))
 }

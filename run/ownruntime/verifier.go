@@ -2,6 +2,7 @@ package ownruntime
 
 import (
 	"context"
+	"io"
 	"os"
 
 	"github.com/podrun/podrun/embedded"
@@ -27,6 +28,14 @@ func (r *Runtime) installVerifier() error {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "install the image verifier", Err: err}
 	}
 	return nil
+}
+
+// IsImageVerifier reports whether containerd has run this process, with these arguments, as its image verifier.
+func IsImageVerifier(args []string) bool { return verifier.Invoked(args) }
+
+// VerifyImage is the main function of that process (verifier.Main).
+func VerifyImage(ctx context.Context, args []string, in io.Reader, out io.Writer) int {
+	return verifier.Main(ctx, args, in, out)
 }
 
 // policyDiffers reports whether containerd was started with another setting of imagePolicy.
