@@ -79,12 +79,12 @@ type CNI struct {
 	ConfDir string   `json:"confDir"`
 	BinDirs []string `json:"binDirs"`
 	// the file that the runtime uses, which is the first one by name
-	Config  string   `json:"config,omitempty"`
-	Network string   `json:"network,omitempty"` // its network's name
-	Plugins []string `json:"plugins,omitempty"` // the programs that the file names
-	Missing []string `json:"missing,omitempty"` // those programs that do not exist
-	Problem string   `json:"problem,omitempty"` // the problem with the file
-	Bridge  bool     `json:"bridge"`            // the common plugins are installed
+	Config          string   `json:"config,omitempty"`
+	Network         string   `json:"network,omitempty"` // its network's name
+	Plugins         []string `json:"plugins,omitempty"` // the programs that the file names
+	Missing         []string `json:"missing,omitempty"` // those programs that do not exist
+	Problem         string   `json:"problem,omitempty"` // the problem with the file
+	BridgeInstalled bool     `json:"bridge"`            // the plugin bridge exists, as the common plugins do
 }
 
 // SandboxImage is the sandbox (pause) image, and whether it is present.

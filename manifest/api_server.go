@@ -14,7 +14,8 @@ func FromAPIServer(pod *corev1.Pod) Pod {
 	nodeName := out.Spec.NodeName
 	out.TypeMeta = typeMeta("v1", "Pod")
 	out.ObjectMeta = APIServerMeta(out.ObjectMeta)
-	out.Status, out.Spec.NodeName = corev1.PodStatus{}, ""
+	out.Status = corev1.PodStatus{}
+	out.Spec.NodeName = ""
 	defaultPod(out)
 	return Pod{Object: out, NodeName: nodeName, Definition: definedByPod(), WroteDNSPolicy: true, OfCluster: true}
 }

@@ -146,7 +146,8 @@ func (c *Checkpoint) take(raw []byte) error {
 	case "Pod":
 		var stored storedPod
 		err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &stored)
-		c.Pod, c.Definition = &stored.Pod, stored.Definition
+		c.Pod = &stored.Pod
+		c.Definition = stored.Definition
 		return err
 	case "ConfigMap":
 		c.ConfigMaps = append(c.ConfigMaps, new(corev1.ConfigMap))

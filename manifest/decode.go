@@ -107,12 +107,16 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 	}
 	for _, d := range twice {
 		if d.merged {
-			l.add(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate", Warning: true,
-				Message: fmt.Sprintf("the merge key << of line %d replaces this value, as in kubectl", doc.offset+d.first), Hint: "write the merge key before the keys that replace merged ones"})
+			l.add(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path,
+				Reason: "FieldDuplicate", Warning: true,
+				Message: fmt.Sprintf("the merge key << of line %d replaces this value, as in kubectl", doc.offset+d.first),
+				Hint:    "write the merge key before the keys that replace merged ones"})
 			continue
 		}
-		l.add(l.applyValidation(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
-			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first), Hint: "remove one of them"}))
+		l.add(l.applyValidation(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path,
+			Reason:  "FieldDuplicate",
+			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first),
+			Hint:    "remove one of them"}))
 	}
 }
 
@@ -178,9 +182,11 @@ func readHeader(raw []byte) (header, bool) {
 		}
 		return s
 	}
-	h.APIVersion, h.Kind = text(fields["apiVersion"]), text(fields["kind"])
+	h.APIVersion = text(fields["apiVersion"])
+	h.Kind = text(fields["kind"])
 	if kindOf(fields["metadata"]) == "an object" && json.Unmarshal(fields["metadata"], &meta) == nil {
-		h.Metadata.Name, h.Metadata.Namespace = text(meta["name"]), text(meta["namespace"])
+		h.Metadata.Name = text(meta["name"])
+		h.Metadata.Namespace = text(meta["namespace"])
 	}
 	return h, true
 }

@@ -79,7 +79,8 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 // release does not support.
 func (d *Definition) UnmarshalJSON(raw []byte) error {
 	h, _ := readHeader(raw)
-	d.Kind, d.Workload = h.Kind, nil
+	d.Kind = h.Kind
+	d.Workload = nil
 	if workloads[h.Kind].make != nil {
 		d.Workload = append(json.RawMessage(nil), raw...)
 	}

@@ -124,7 +124,8 @@ func (d *document) syntaxErrors(err error) problem.List {
 			Message: "not valid YAML: " + strings.TrimPrefix(strings.TrimSpace(line), "yaml: ")}
 		if m := lineInMessage().FindStringSubmatch(strings.TrimSpace(line)); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil {
-				p.Line, p.Message = d.offset+n, "not valid YAML: "+m[2]
+				p.Line = d.offset + n
+				p.Message = "not valid YAML: " + m[2]
 			}
 			if parserError().MatchString(m[2]) {
 				p.Line++
@@ -151,7 +152,8 @@ func (d *document) jsonSyntax() (problem.Problem, bool) {
 		return problem.Problem{}, false
 	}
 	line := d.offset + 1 + bytes.Count(d.text[:min(int(syntax.Offset), len(d.text))], newline)
-	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML", Message: "not valid JSON: " + syntax.Error(), Hint: jsonHint(syntax)}, true
+	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML",
+		Message: "not valid JSON: " + syntax.Error(), Hint: jsonHint(syntax)}, true
 }
 
 // jsonHint returns a hint about the usual cause of an error of the JSON decoder.

@@ -53,15 +53,21 @@ func (l *loader) controlled(obj any) {
 		if p.From != "Job "+meta.Name {
 			return
 		}
-		meta.Labels, meta.Annotations = o.Labels, o.Annotations
-		o.TypeMeta, o.ObjectMeta, o.Status = typeMeta("batch/v1", "Job"), meta, batchv1.JobStatus{}
+		meta.Labels = o.Labels
+		meta.Annotations = o.Annotations
+		o.TypeMeta = typeMeta("batch/v1", "Job")
+		o.ObjectMeta = meta
+		o.Status = batchv1.JobStatus{}
 		l.objects.Jobs = append(l.objects.Jobs, Job{Object: o, Template: p})
 	case *batchv1.CronJob:
 		if p.From != "CronJob "+meta.Name {
 			return
 		}
-		meta.Labels, meta.Annotations = o.Labels, o.Annotations
-		o.TypeMeta, o.ObjectMeta, o.Status = typeMeta("batch/v1", "CronJob"), meta, batchv1.CronJobStatus{}
+		meta.Labels = o.Labels
+		meta.Annotations = o.Annotations
+		o.TypeMeta = typeMeta("batch/v1", "CronJob")
+		o.ObjectMeta = meta
+		o.Status = batchv1.CronJobStatus{}
 		l.objects.CronJobs = append(l.objects.CronJobs, CronJob{Object: o, Template: p})
 	}
 	l.objects.Pods = l.objects.Pods[:n]
@@ -84,12 +90,17 @@ func (l *loader) separateJobs() {
 		name := qualified(&p.Object.ObjectMeta)
 		if taken[name] {
 			p.Object.Name = JobPodName(p.Definition.Kind, p.Object.Name)
-			note := p.Locate(problem.Problem{Reason: "PodName", Message: fmt.Sprintf("another object already has a pod named %s: the pod of this %s is named %s", name, p.Definition.Kind, p.Object.Name), Warning: true})
+			note := p.Locate(problem.Problem{Reason: "PodName",
+				Message: fmt.Sprintf("another object already has a pod named %s: the pod of this %s is named %s", name, p.Definition.Kind, p.Object.Name),
+				Warning: true})
 			note.Object = p.Definition.Kind + " " + name
 			name = qualified(&p.Object.ObjectMeta)
 			if taken[name] {
-				note.Reason, note.Message, note.Warning = "FieldValueDuplicate", fmt.Sprintf("other objects already have pods named %s and %s", note.Object[len(p.Definition.Kind)+1:], name), false
-				note.Field, note.Hint = "metadata.name", "rename one of them"
+				note.Reason = "FieldValueDuplicate"
+				note.Message = fmt.Sprintf("other objects already have pods named %s and %s", note.Object[len(p.Definition.Kind)+1:], name)
+				note.Warning = false
+				note.Field = "metadata.name"
+				note.Hint = "rename one of them"
 			}
 			l.add(note)
 		}
@@ -129,7 +140,11 @@ func ReplacesJob(old, updated *batchv1.Job) bool {
 	a, b := WithDefaults(old), WithDefaults(updated)
 	for _, j := range []*batchv1.Job{a, b} {
 		s := &j.Spec
-		s.Suspend, s.Parallelism, s.BackoffLimit, s.ActiveDeadlineSeconds, s.TTLSecondsAfterFinished = nil, nil, nil, nil, nil
+		s.Suspend = nil
+		s.Parallelism = nil
+		s.BackoffLimit = nil
+		s.ActiveDeadlineSeconds = nil
+		s.TTLSecondsAfterFinished = nil
 	}
 	return !sameJSON(a.Spec, b.Spec)
 }
@@ -168,11 +183,14 @@ func jobProblems(s *batchv1.JobSpec, at, kind string, template Pod) (out problem
 		{"managedBy", s.ManagedBy != nil && *s.ManagedBy != batchv1.JobControllerName},
 	} {
 		if f.set {
-			add(f.name, problem.Problem{Reason: "FieldValueNotSupported", Message: "podrun serve does not support this field", Hint: "remove the field, or the " + kind})
+			add(f.name, problem.Problem{Reason: "FieldValueNotSupported",
+				Message: "podrun serve does not support this field", Hint: "remove the field, or the " + kind})
 		}
 	}
 	if n := ptr.Deref(s.Parallelism, 1); n > 1 && (s.Completions == nil || *s.Completions > 1) {
-		add("parallelism", problem.Problem{Reason: "FieldIgnored", Message: fmt.Sprintf("podrun runs the pods of a Job one after the other: %d has the same effect as 1", n), Warning: true})
+		add("parallelism", problem.Problem{Reason: "FieldIgnored",
+			Message: fmt.Sprintf("podrun runs the pods of a Job one after the other: %d has the same effect as 1", n),
+			Warning: true})
 	}
 	return out
 }
@@ -184,7 +202,8 @@ var podsOf = Options{Validate: Ignore}
 // it. It reads the Job like a file, so that a newer podrun applies its own defaults.
 func PodOfJob(j *batchv1.Job, name string) (Pod, problem.List) {
 	j = j.DeepCopy()
-	j.TypeMeta, j.Status = typeMeta("batch/v1", "Job"), batchv1.JobStatus{}
+	j.TypeMeta = typeMeta("batch/v1", "Job")
+	j.Status = batchv1.JobStatus{}
 	data, err := json.Marshal(j)
 	if err != nil {
 		return Pod{}, problem.List{{Object: "Job " + j.Namespace + "/" + j.Name, Message: err.Error()}}

@@ -69,7 +69,8 @@ func (l *loader) kind(it item, h header) (kind, bool) {
 		object := h.object()
 		p := it.problem(object, "apiVersion", "FieldValueInvalid", fmt.Sprintf("apiVersion %q does not serve kind %s", h.APIVersion, h.Kind))
 		if h.APIVersion == "" {
-			p.Reason, p.Message = "FieldValueRequired", "apiVersion is missing"
+			p.Reason = "FieldValueRequired"
+			p.Message = "apiVersion is missing"
 		}
 		p.Hint = "write apiVersion: " + k.apiVersion
 		l.add(p)
@@ -90,7 +91,8 @@ func (l *loader) unknownKind(it item, h header) {
 	case similar != "":
 		p.Hint = "did you mean " + similar + "?"
 	case h.Kind == "Kustomization":
-		p.Message, p.Hint = "this is a kustomization, not a Kubernetes object", "run 'podrun apply -k "+filepath.Dir(it.doc.file)+"'"
+		p.Message = "this is a kustomization, not a Kubernetes object"
+		p.Hint = "run 'podrun apply -k " + filepath.Dir(it.doc.file) + "'"
 	case restricts(h.Kind):
 		p.Message = "podrun does not enforce a " + h.Kind
 	case isCustom(h):

@@ -40,7 +40,9 @@ func Load(sources []input.Source, opts Options) (*Objects, problem.List) {
 		l.opts.Validate = Strict
 	case Strict, Warn, Ignore:
 	default:
-		l.add(problem.Problem{Reason: "FieldValueNotSupported", Message: fmt.Sprintf("unknown validation mode %q", opts.Validate), Hint: "use strict, warn or ignore"})
+		l.add(problem.Problem{Reason: "FieldValueNotSupported",
+			Message: fmt.Sprintf("unknown validation mode %q", opts.Validate),
+			Hint:    "use strict, warn or ignore"})
 		return l.objects, l.problems
 	}
 	for _, s := range sources {
@@ -77,7 +79,8 @@ func (l *loader) add(p problem.Problem) { l.problems = append(l.problems, p) }
 
 func (l *loader) source(s input.Source) {
 	if isBinary(s.Data) {
-		l.add(problem.Problem{File: s.Name, Reason: "InvalidYAML", Message: "this is a binary file, not a manifest", Hint: binaryHint(s.Name, s.Data)})
+		l.add(problem.Problem{File: s.Name, Reason: "InvalidYAML",
+			Message: "this is a binary file, not a manifest", Hint: binaryHint(s.Name, s.Data)})
 		return
 	}
 	docs, err := split(s)
@@ -96,7 +99,8 @@ func (l *loader) source(s input.Source) {
 		l.document(doc)
 		// Sort by line: all of them are in the same file.
 		l.problems[before:].Sort()
-		doc.root, doc.parsed = nil, false
+		doc.root = nil
+		doc.parsed = false
 	}
 }
 
@@ -185,7 +189,8 @@ func (l *loader) object(it item, depth int) {
 		p := it.problem("", "kind", "FieldValueRequired", "kind is missing")
 		p.Hint = "every object begins with apiVersion and kind, such as v1 and Pod"
 		if format, hint := otherFormat(it.doc.file, it.raw); format != "" {
-			p.Message, p.Hint = "this is "+format+", not a Kubernetes object", hint
+			p.Message = "this is " + format + ", not a Kubernetes object"
+			p.Hint = hint
 		}
 		l.add(p)
 		return

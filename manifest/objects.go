@@ -229,7 +229,9 @@ func generated(base, suffix string) string {
 // Add adds the objects of another input. If an object other than a pod has the name of an
 // existing one, Add keeps the existing one.
 func (o *Objects) Add(more *Objects) {
-	o.Pods, o.Jobs, o.CronJobs = append(o.Pods, more.Pods...), append(o.Jobs, more.Jobs...), append(o.CronJobs, more.CronJobs...)
+	o.Pods = append(o.Pods, more.Pods...)
+	o.Jobs = append(o.Jobs, more.Jobs...)
+	o.CronJobs = append(o.CronJobs, more.CronJobs...)
 	o.Workloads = append(o.Workloads, more.Workloads...)
 	addTo(&o.ConfigMaps, more.ConfigMaps)
 	addTo(&o.Secrets, more.Secrets)

@@ -39,8 +39,8 @@ func (l *loader) unusedImages() problem.List {
 	known := "the containers are " + strings.Join(l.containerNames(), ", ") + "; '*=IMAGE' changes all"
 	for _, name := range slices.Sorted(maps.Keys(l.opts.Images)) {
 		if !l.imagesUsed[name] {
-			out = append(out, problem.Problem{Kind: problem.Usage, Reason: "ContainerNotFound", Message: fmt.Sprintf("--set-image: no pod has a container %q", name),
-				Hint: known})
+			out = append(out, problem.Problem{Kind: problem.Usage, Reason: "ContainerNotFound",
+				Message: fmt.Sprintf("--set-image: no pod has a container %q", name), Hint: known})
 		}
 	}
 	return out

@@ -116,7 +116,8 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 		l.add(p)
 	case spec.RestartPolicy == corev1.RestartPolicyAlways:
 		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "a pod with restartPolicy Always never completes")
-		p.Hint, p.Kind = "use --restart-policy=Never or OnFailure", problem.Usage
+		p.Hint = "use --restart-policy=Never or OnFailure"
+		p.Kind = problem.Usage
 		l.add(p)
 	}
 }

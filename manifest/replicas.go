@@ -118,7 +118,8 @@ func (l *loader) replicas(it item, h header, obj any) {
 	}
 	w := Workload{Kind: h.Kind, First: l.objects.Pods[n], Replicas: 1}
 	if written, _ := replicasOf(obj); *written != nil {
-		w.Replicas, w.Written = max(**written, 0), *written
+		w.Replicas = max(**written, 0)
+		w.Written = *written
 	} else if l.opts.Scaled != nil {
 		if scaled, ok := l.opts.Scaled(h.Kind, w.ID()); ok {
 			w.Replicas = scaled
@@ -233,7 +234,8 @@ func ClaimName(template, set string, index int) string {
 // name (updateIdentity and initIdentity in pkg/controller/statefulset).
 func setOrdinal(meta *metav1.ObjectMeta, spec *corev1.PodSpec, set, service string, index int) {
 	name := set + "-" + strconv.Itoa(index)
-	spec.Hostname, spec.Subdomain = name, service
+	spec.Hostname = name
+	spec.Subdomain = service
 	if meta.Labels == nil {
 		meta.Labels = map[string]string{}
 	}
@@ -245,7 +247,8 @@ func withoutOrdinal(t *corev1.PodTemplateSpec) {
 	t.Labels = maps.Clone(t.Labels)
 	delete(t.Labels, appsv1.StatefulSetPodNameLabel)
 	delete(t.Labels, appsv1.PodIndexLabel)
-	t.Spec.Hostname, t.Spec.Subdomain = "", ""
+	t.Spec.Hostname = ""
+	t.Spec.Subdomain = ""
 }
 
 // meta returns the metadata of the workload in a definition.
@@ -336,15 +339,23 @@ func Scale(c Checkpoint, n int32) (*Objects, problem.List) {
 	if err != nil {
 		return nil, problem.List{{Object: kind + " " + name, Message: err.Error()}}
 	}
-	objects, problems := Load([]input.Source{{Name: strings.ToLower(kind) + "/" + name, Data: data}}, Options{Namespace: c.Pod.Namespace, HonourReplicas: true})
+	objects, problems := Load([]input.Source{{
+		Name: strings.ToLower(kind) + "/" + name,
+		Data: data,
+	}}, Options{
+		Namespace:      c.Pod.Namespace,
+		HonourReplicas: true,
+	})
 	if len(problems.Errors()) > 0 || len(objects.Workloads) != 1 {
 		return nil, problems
 	}
 	w := &objects.Workloads[0]
 	w.Written = written
-	w.First.WroteDNSPolicy, w.First.SecretsInMemory = false, c.InMemory
+	w.First.WroteDNSPolicy = false
+	w.First.SecretsInMemory = c.InMemory
 	for i := range objects.Pods {
-		objects.Pods[i].WroteDNSPolicy, objects.Pods[i].SecretsInMemory = false, c.InMemory
+		objects.Pods[i].WroteDNSPolicy = false
+		objects.Pods[i].SecretsInMemory = c.InMemory
 	}
 	others := c.Objects()
 	others.Pods = nil

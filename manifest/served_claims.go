@@ -53,7 +53,10 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: name},
 		},
 	}, identity.VolumeOfSettings)
-	claim := &corev1.PersistentVolumeClaim{TypeMeta: typeMeta("v1", "PersistentVolumeClaim"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	claim := &corev1.PersistentVolumeClaim{
+		TypeMeta:   typeMeta("v1", "PersistentVolumeClaim"),
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
 	if have := o.Claims[namespace+"/"+name]; have != nil {
 		claim = have.DeepCopy()
 	}
@@ -89,7 +92,8 @@ func (c Checkpoint) KeepServedNames(o *Objects) *Objects {
 			continue
 		}
 		claim, pv = claim.DeepCopy(), pv.DeepCopy()
-		claim.Spec.VolumeName, pv.Name = earlier, earlier
+		claim.Spec.VolumeName = earlier
+		pv.Name = earlier
 		out.Claims, out.Volumes = maps.Clone(out.Claims), maps.Clone(out.Volumes)
 		out.Claims[key], out.Volumes[earlier] = claim, pv
 	}

@@ -122,7 +122,9 @@ func skippedWarning(skipped map[string][]string) problem.Problem {
 			kinds[i] += " (" + text + ")"
 		}
 	}
-	return problem.Problem{Reason: "SkippedKinds", Message: "podrun skips these objects, which it does not support: " + strings.Join(kinds, ", "), Warning: true}
+	return problem.Problem{Reason: "SkippedKinds",
+		Message: "podrun skips these objects, which it does not support: " + strings.Join(kinds, ", "),
+		Warning: true}
 }
 
 // misspelled returns the kind that the author of an unknown kind probably meant; "" if there is

@@ -71,7 +71,8 @@ func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
 		authored := authored(pod)
 		// An update must identify the existing object.
-		authored.UID, authored.ResourceVersion = "u", "1"
+		authored.UID = "u"
+		authored.ResourceVersion = "1"
 		authored.Spec.NodeName = before.Spec.NodeName
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
 			return was, will, false
@@ -98,7 +99,8 @@ func keepResources(will, was *core.Pod) *core.Pod {
 			}
 			list[0][i].Resources = list[2][i].Resources
 			if samePolicy(list[0][i].ResizePolicy, list[2][i].ResizePolicy) {
-				list[0][i].ResizePolicy, list[1][i].ResizePolicy = list[2][i].ResizePolicy, list[2][i].ResizePolicy
+				list[0][i].ResizePolicy = list[2][i].ResizePolicy
+				list[1][i].ResizePolicy = list[2][i].ResizePolicy
 			}
 		}
 	}
@@ -125,7 +127,8 @@ func Authored(pod *corev1.Pod) *corev1.Pod {
 	if kept := withoutDisabled(out); kept != nil {
 		out = kept
 	}
-	out.APIVersion, out.Kind = "v1", "Pod"
+	out.APIVersion = "v1"
+	out.Kind = "Pod"
 	return out
 }
 
@@ -133,8 +136,10 @@ func Authored(pod *corev1.Pod) *corev1.Pod {
 // the fields that podrun sets for this host.
 func authored(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
-	out.Namespace, out.Name = pod.Namespace, pod.Name
-	out.Labels, out.Annotations = pod.Labels, withoutMark(pod.Annotations)
+	out.Namespace = pod.Namespace
+	out.Name = pod.Name
+	out.Labels = pod.Labels
+	out.Annotations = withoutMark(pod.Annotations)
 	out.Spec.NodeName = ""
 	defaultPod(out)
 	return out

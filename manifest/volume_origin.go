@@ -40,6 +40,7 @@ func InManifest(pv *corev1.PersistentVolume) bool {
 // argument.
 func OfAPIServer(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	out := pv.DeepCopy()
-	out.ObjectMeta, out.Status = APIServerMeta(out.ObjectMeta), corev1.PersistentVolumeStatus{}
+	out.ObjectMeta = APIServerMeta(out.ObjectMeta)
+	out.Status = corev1.PersistentVolumeStatus{}
 	return withVolumeOrigin(out, identity.VolumeOfAPIServer)
 }

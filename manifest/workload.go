@@ -148,7 +148,8 @@ func (l *loader) templateNote(it item, h header, obj any, meta *metav1.ObjectMet
 func (l *loader) claimTemplates(it item, set *appsv1.StatefulSet, pod *corev1.Pod) {
 	for i, claim := range set.Spec.VolumeClaimTemplates {
 		name := claim.Name
-		claim.Name, claim.Namespace = ClaimName(name, set.Name, 0), set.Namespace
+		claim.Name = ClaimName(name, set.Name, 0)
+		claim.Namespace = set.Namespace
 		at := fmt.Sprintf("spec.volumeClaimTemplates[%d]", i)
 		raw, err := json.Marshal(claim)
 		if err != nil {

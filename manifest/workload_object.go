@@ -27,7 +27,9 @@ func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
 	if template == nil {
 		return nil, fmt.Errorf("read the %s %s: it has no pod template", by.Kind, pod.Name)
 	}
-	meta.Namespace, meta.Name, meta.CreationTimestamp = pod.Namespace, by.WorkloadName(pod.Name), pod.CreationTimestamp
+	meta.Namespace = pod.Namespace
+	meta.Name = by.WorkloadName(pod.Name)
+	meta.CreationTimestamp = pod.CreationTimestamp
 	*template = templateOf(pod)
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		if by.Honours() {
@@ -43,7 +45,10 @@ func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
 
 // templateOf returns the pod template from which the pod results.
 func templateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: withoutMark(pod.Annotations)}, Spec: authored(pod).Spec}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: withoutMark(pod.Annotations)},
+		Spec:       authored(pod).Spec,
+	}
 	// A template cannot have ephemeral containers.
 	template.Spec.EphemeralContainers = nil
 	if HasPreferredUserNamespace(pod) {

@@ -38,7 +38,13 @@ func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 		return
 	}
 	object := l.objectName(h)
-	*meta = metav1.ObjectMeta{Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, Labels: meta.Labels, Annotations: meta.Annotations}
+	*meta = metav1.ObjectMeta{
+		Name:         meta.Name,
+		GenerateName: meta.GenerateName,
+		Namespace:    meta.Namespace,
+		Labels:       meta.Labels,
+		Annotations:  meta.Annotations,
+	}
 	if meta.Namespace == "" {
 		meta.Namespace = l.opts.Namespace
 	}
@@ -132,7 +138,8 @@ func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 			}
 		}
 		o.Spec.Template.Labels = labels
-		o.Spec.Selector, o.Spec.ManualSelector = &metav1.LabelSelector{MatchLabels: map[string]string{generatedLabel: "podrun"}}, &manual
+		o.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{generatedLabel: "podrun"}}
+		o.Spec.ManualSelector = &manual
 	}
 	errs, err := validateAnyJob(o)
 	if len(o.Name) > MaxJobName {

@@ -227,12 +227,14 @@ func (a *application) note() {
 		return
 	}
 	if wants := unenforced(a.requestedPods()); len(wants) > 0 {
-		a.report.Notes = append(a.report.Notes, problem.Problem{Warning: true, Message: "podrun exits now and no longer enforces " + strings.Join(wants, ", "),
-			Hint: "use 'podrun serve' for supervision, or run 'podrun apply' again to restart terminated containers"})
+		a.report.Notes = append(a.report.Notes, problem.Problem{Warning: true,
+			Message: "podrun exits now and no longer enforces " + strings.Join(wants, ", "),
+			Hint:    "use 'podrun serve' for supervision, or run 'podrun apply' again to restart terminated containers"})
 	}
 	if slices.ContainsFunc(a.report.Of(kindService), func(e Entry) bool { return !e.Unrequested && e.Outcome != OutcomeUnchanged }) {
-		a.report.Notes = append(a.report.Notes, problem.Problem{Warning: true, Message: "podrun exits now: Services keep their current endpoints until the next podrun command changes a pod",
-			Hint: "use 'podrun serve' to update them when pods restart or are not ready"})
+		a.report.Notes = append(a.report.Notes, problem.Problem{Warning: true,
+			Message: "podrun exits now: Services keep their current endpoints until the next podrun command changes a pod",
+			Hint:    "use 'podrun serve' to update them when pods restart or are not ready"})
 	}
 }
 

@@ -36,13 +36,17 @@ func copyHolders(layout identity.Layout) (out []copyHolder, err error) {
 		if d == nil || r.Deleting() {
 			continue
 		}
-		out = append(out, copyHolder{name: "CronJob " + r.CronJob.Namespace + "/" + r.CronJob.Name, objects: manifest.Checkpoint{ConfigMaps: d.ConfigMaps, Secrets: d.Secrets},
+		out = append(out, copyHolder{
+			name:    "CronJob " + r.CronJob.Namespace + "/" + r.CronJob.Name,
+			objects: manifest.Checkpoint{ConfigMaps: d.ConfigMaps, Secrets: d.Secrets},
 			replace: func(ctx context.Context, n *node.Node, c manifest.Checkpoint) error {
 				changed := *d
-				changed.ConfigMaps, changed.Secrets = c.ConfigMaps, c.Secrets
+				changed.ConfigMaps = c.ConfigMaps
+				changed.Secrets = c.Secrets
 				_, err := ApplyCronJob(ctx, n, r.CronJob.DeepCopy(), &changed)
 				return err
-			}})
+			},
+		})
 	}
 	workloads, _, err := store.ReadWorkloads(layout, "")
 	for _, w := range workloads {
@@ -50,9 +54,13 @@ func copyHolders(layout identity.Layout) (out []copyHolder, err error) {
 		if c == nil || err != nil || w.Replicas != 0 || w.Deleted {
 			continue
 		}
-		h := copyHolder{name: w.Kind + " " + w.ID.String(), objects: *c, replace: func(ctx context.Context, n *node.Node, c manifest.Checkpoint) error {
-			return replaceTemplate(ctx, n, w, c)
-		}}
+		h := copyHolder{
+			name:    w.Kind + " " + w.ID.String(),
+			objects: *c,
+			replace: func(ctx context.Context, n *node.Node, c manifest.Checkpoint) error {
+				return replaceTemplate(ctx, n, w, c)
+			},
+		}
 		switch {
 		case w.Origin != "":
 			h.fixed = "podrun serve reads it from a file"
@@ -76,7 +84,8 @@ func replaceTemplate(ctx context.Context, n *node.Node, w store.WorkloadRecord, 
 		return err
 	}
 	if is == nil || is.Change != w.Change {
-		return &problem.Error{Kind: problem.Failed, Object: w.Kind + " " + w.ID.String(), Err: errors.New("another command has changed it"), Hint: "run the command again"}
+		return &problem.Error{Kind: problem.Failed, Object: w.Kind + " " + w.ID.String(),
+			Err: errors.New("another command has changed it"), Hint: "run the command again"}
 	}
 	if err := is.SetTemplate(c); err != nil {
 		return err
@@ -92,7 +101,8 @@ func (h copyHolder) refreshed(in *manifest.Objects) (after manifest.Checkpoint, 
 	after.ConfigMaps, after.Secrets = replaced(after.ConfigMaps, in.ConfigMaps), replaced(after.Secrets, in.Secrets)
 	changed, _, frozen := h.objects.Diff(after)
 	if len(frozen) > 0 {
-		err = &problem.Error{Kind: problem.Manifest, Object: h.name, Err: errors.New(strings.Join(frozen, ", ") + ": data is immutable when `immutable` is set"),
+		err = &problem.Error{Kind: problem.Manifest, Object: h.name,
+			Err:  errors.New(strings.Join(frozen, ", ") + ": data is immutable when `immutable` is set"),
 			Hint: "use another name for the changed object"}
 	}
 	return after, changed, err

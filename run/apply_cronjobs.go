@@ -38,7 +38,8 @@ func (a *application) applyCronJobs(ctx context.Context) error {
 		problems := manifest.CronJob{Object: c, Template: p}.Problems()
 		a.node.SendWarnings(problems.Warnings())
 		if why := whyNotApplied(a.node.Supervised(), problems.Errors()); why.Err != nil {
-			why.Object, why.Kind = "CronJob "+c.Namespace+"/"+c.Name, problem.Manifest
+			why.Object = "CronJob " + c.Namespace + "/" + c.Name
+			why.Kind = problem.Manifest
 			if len(a.Objects.Pods) > 0 {
 				a.node.SendWarnings(problem.List{problem.WarningOf(&why)})
 			} else {
@@ -51,7 +52,10 @@ func (a *application) applyCronJobs(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		a.report.Entries = append(a.report.Entries, Entry{Kind: kindCronJob, Result: Result{ID: identity.Pod{Namespace: c.Namespace, Name: c.Name}, Outcome: outcome}})
+		a.report.Entries = append(a.report.Entries, Entry{
+			Kind:   kindCronJob,
+			Result: Result{ID: identity.Pod{Namespace: c.Namespace, Name: c.Name}, Outcome: outcome},
+		})
 	}
 	return errors.Join(errs...)
 }

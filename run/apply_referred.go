@@ -80,7 +80,10 @@ func (a *application) refreshPods(ctx context.Context) error {
 		case changed[name]:
 			outcome = OutcomeConfigured
 		}
-		a.report.Entries = append(a.report.Entries, Entry{Kind: kind, Result: Result{ID: identity.Pod{Namespace: namespace, Name: object}, Outcome: outcome}})
+		a.report.Entries = append(a.report.Entries, Entry{
+			Kind:   kind,
+			Result: Result{ID: identity.Pod{Namespace: namespace, Name: object}, Outcome: outcome},
+		})
 	}
 	return report.Err()
 }
@@ -180,7 +183,8 @@ func unreferred(n *node.Node, in *manifest.Objects, referred map[string]bool) (r
 	}
 	var problems problem.List
 	for _, name := range slices.Sorted(maps.Keys(namesOf(in))) {
-		p := problem.Problem{Object: name, Reason: manifest.ReasonNoPod, Message: "no pod in the input or on this host refers to it", Hint: manifest.HintNoPod}
+		p := problem.Problem{Object: name, Reason: manifest.ReasonNoPod,
+			Message: "no pod in the input or on this host refers to it", Hint: manifest.HintNoPod}
 		if i := slices.IndexFunc(holders, func(h copyHolder) bool { return h.fixed != "" && slices.Contains(h.objects.ReferredNames(), name) }); i >= 0 {
 			p.Message = holders[i].name + " keeps the previous data, because " + holders[i].fixed
 			p.Hint = "apply the manifest of " + holders[i].name + " together with this object"

@@ -154,7 +154,9 @@ func (d *redefining) entry(t Target, next redefined) Entry {
 	e := Entry{Kind: kindPod, Ref: t.Ref, Result: Result{ID: t.ID, Outcome: OutcomeUnchanged}, Notes: next.Notes}
 	switch {
 	case next.objects != nil:
-		e.Outcome, e.Pod, e.Done = OutcomeDryChange, next.objects.Pods[0].Object, next.Done
+		e.Outcome = OutcomeDryChange
+		e.Pod = next.objects.Pods[0].Object
+		e.Done = next.Done
 	case t.Pod != nil:
 		e.Pod = manifest.Editable(t.Pod)
 	}

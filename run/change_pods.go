@@ -41,7 +41,8 @@ type changing struct {
 func ChangePods(ctx context.Context, n *node.Node, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
 	ctx, cancel := wait.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	o.FromCheckpoint, o.Redefined = true, true
+	o.FromCheckpoint = true
+	o.Redefined = true
 	c := &changing{node: n, redefine: redefine, ApplyOptions: o, results: map[string]Result{}}
 	rounds := [][]batch{{{pods: pods}}}
 	if !o.DefineOnly {

@@ -81,7 +81,8 @@ func Debug(ctx context.Context, n *node.Node, in DebugInput) (out DebugReport, e
 	if started == nil {
 		return out, out.Target.NotRunning(nil)
 	}
-	out.Target.ID, out.Running = started.ID, started.State == lifecycle.Running
+	out.Target.ID = started.ID
+	out.Running = started.State == lifecycle.Running
 	return out, nil
 }
 
@@ -97,7 +98,8 @@ func findDebugged(ctx context.Context, n *node.Node, in DebugInput) (debugged, e
 	}
 	ended := lifecycle.Next(seen.Pod, lifecycle.World{Observed: seen.Obs, Now: time.Now(), Since: lifecycle.StartTime(seen.Pod, seen.Obs)}).Ended
 	if sandbox := seen.Obs.Sandbox(); sandbox == nil || !sandbox.Ready || ended {
-		return debugged{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.ID.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
+		return debugged{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.ID.String(),
+			Err:  errors.New("is not running: an ephemeral container requires a running pod"),
 			Hint: "run 'podrun get " + seen.ID.Name + "' to show its state, or 'podrun start' to start a stopped pod"}
 	}
 	return debugged{known: observe.Known{ID: seen.ID, Pod: seen.Pod}, obs: seen.Obs}, nil

@@ -64,9 +64,17 @@ func Doctor(ctx context.Context, n *node.Node, objects *manifest.Objects, o Doct
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
-	seen.Checkup.MissingPrivileges, seen.Checkup.PrivilegesHint = embedded.MissingPrivileges(), embedded.PrivilegesHint
+	seen.Checkup.MissingPrivileges = embedded.MissingPrivileges()
+	seen.Checkup.PrivilegesHint = embedded.PrivilegesHint
 	seen.Checkup.Initramfs = embedded.ReadRootfs(ctx)
-	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: n.Settings, SettingsFault: o.SettingsFault, SettingsFix: o.SettingsFix}
+	in := doctor.Input{
+		AllowKubelet:  o.AllowKubelet,
+		Facts:         seen.Facts,
+		Checkup:       seen.Checkup,
+		Settings:      n.Settings,
+		SettingsFault: o.SettingsFault,
+		SettingsFix:   o.SettingsFix,
+	}
 	for _, err := range seen.Unread {
 		what, hint := describe(err)
 		if hint != "" {
@@ -75,12 +83,16 @@ func Doctor(ctx context.Context, n *node.Node, objects *manifest.Objects, o Doct
 		in.Unread = append(in.Unread, what)
 	}
 	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
-	in.Embedded, in.Collision = o.Embedded.State, o.Embedded.Collision
-	in.EmbeddedProblem, in.EmbeddedFix, in.EmbeddedReplaced = o.Embedded.Problem, o.Embedded.Fix, o.Embedded.Replaced
+	in.Embedded = o.Embedded.State
+	in.Collision = o.Embedded.Collision
+	in.EmbeddedProblem = o.Embedded.Problem
+	in.EmbeddedFix = o.Embedded.Fix
+	in.EmbeddedReplaced = o.Embedded.Replaced
 	if o.Embedded.SandboxName != "" {
 		in.Checkup.SandboxImage.Name = o.Embedded.SandboxName
 	}
-	in.EmbeddedSandbox, in.EmbeddedLost = o.Embedded.Sandbox, o.Embedded.Lost
+	in.EmbeddedSandbox = o.Embedded.Sandbox
+	in.EmbeddedLost = o.Embedded.Lost
 	in.Startable = o.Embedded.Problem == "" && (errors.Is(o.NoRuntime, ownruntime.ErrNotUsed) || errors.Is(o.NoRuntime, ownruntime.ErrStopped))
 	in.Leftovers = listLeftovers(ctx, n, in.Down != "" || !seen.Checkup.Root)
 	in.StateFiles = statefile.Scan(ctx, n.Layout(), func(statefile.Scope) bool { return true })
@@ -196,7 +208,9 @@ func (d Diagnosis) Refusal() error {
 	}
 	switch {
 	case len(checks) > 0:
-		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host cannot run pods: %s", strings.Join(checks, ", ")), Hint: "see the fixes in the report"}
+		return &problem.Error{Kind: problem.Refused,
+			Err:  fmt.Errorf("this host cannot run pods: %s", strings.Join(checks, ", ")),
+			Hint: "see the fixes in the report"}
 	case len(refused) > 0:
 		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host cannot run %s", strings.Join(refused, ", ")), Hint: "see the report"}
 	}

@@ -77,7 +77,12 @@ func GC(ctx context.Context, n *node.Node, o GCOptions) ([]Leftover, error) {
 	var errs []error
 	for _, dir := range dirs {
 		of := &node.Node{}
-		of.Client, of.Settings, of.Emit, of.Warn, of.Command, of.Invocation = n.Client, n.Settings, n.Emit, n.Warn, n.Command, n.Invocation
+		of.Client = n.Client
+		of.Settings = n.Settings
+		of.Emit = n.Emit
+		of.Warn = n.Warn
+		of.Command = n.Command
+		of.Invocation = n.Invocation
 		of.Settings.RootDir = dir
 		found, err := leftovers(ctx, of, dir == dirs[0])
 		if err != nil {
@@ -106,7 +111,8 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 	}
 	err := l.remove(ctx)
 	if errors.Is(err, errNotLeft) {
-		l.Kept, l.Why = true, errNotLeft.Error()
+		l.Kept = true
+		l.Why = errNotLeft.Error()
 		return nil
 	}
 	if l.Removed = err == nil; err != nil {
@@ -269,7 +275,12 @@ func leftAddresses(ctx context.Context, n *node.Node, sandboxes map[string]bool,
 		if sandboxes[id] || slices.ContainsFunc(found, func(l Leftover) bool { return l.Name == id }) {
 			continue
 		}
-		out = append(out, Leftover{Kind: "network", Name: id, Why: "it has an address or firewall rules, but the runtime has no sandbox with this ID", remove: collect})
+		out = append(out, Leftover{
+			Kind:   "network",
+			Name:   id,
+			Why:    "it has an address or firewall rules, but the runtime has no sandbox with this ID",
+			remove: collect,
+		})
 	}
 	return out, nil
 }

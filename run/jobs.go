@@ -42,17 +42,21 @@ func CreateJob(ctx context.Context, n *node.Node, namespace, cronJob, name strin
 		}
 		if slices.ContainsFunc(records.Jobs, func(r *store.JobRecord) bool { return r.Job.Namespace == namespace && r.Job.Name == name }) ||
 			records.Unreadable[n.Layout().Job(namespace, name)] != nil {
-			return nil, &problem.Error{Kind: problem.Failed, Object: "job " + name, Err: errors.New("already exists"), Hint: "use another name, or run 'podrun delete job " + name + "' first"}
+			return nil, &problem.Error{Kind: problem.Failed, Object: "job " + name,
+				Err:  errors.New("already exists"),
+				Hint: "use another name, or run 'podrun delete job " + name + "' first"}
 		}
 		if len(name) > manifest.MaxJobName {
-			return nil, &problem.Error{Kind: problem.Usage, Object: "job " + name, Err: fmt.Errorf("the name has more than %d characters", manifest.MaxJobName)}
+			return nil, &problem.Error{Kind: problem.Usage, Object: "job " + name,
+				Err: fmt.Errorf("the name has more than %d characters", manifest.MaxJobName)}
 		}
 		job := lifecycle.JobFromTemplate(records.CronJobs[i].CronJob, name)
 		job.Annotations[ManualAnnotation] = "manual"
 		if _, problems := manifest.PodOfJob(job, name); len(problems.Errors()) > 0 {
 			return nil, &problem.Error{Kind: problem.Manifest, Object: "job " + name, Err: errors.New(problems.Errors()[0].Message)}
 		}
-		job.UID, job.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
+		job.UID = uuid.NewUUID()
+		job.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
 		return job, store.WriteJob(n.Layout(), &store.JobRecord{Job: job})
 	})
 }
@@ -83,7 +87,8 @@ func ApplyCronJob(ctx context.Context, n *node.Node, c *batchv1.CronJob, depende
 			return r.CronJob.Namespace == c.Namespace && r.CronJob.Name == c.Name
 		})
 		if i < 0 {
-			c.UID, c.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
+			c.UID = uuid.NewUUID()
+			c.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
 			return reconcile.OutcomeCreated, store.WriteCronJob(n.Layout(), updated)
 		}
 		r := records.CronJobs[i]
@@ -96,7 +101,10 @@ func ApplyCronJob(ctx context.Context, n *node.Node, c *batchv1.CronJob, depende
 			equality.Semantic.DeepEqual(r.Dependencies, dependencies):
 			return reconcile.OutcomeUnchanged, nil
 		}
-		r.CronJob.Spec, r.CronJob.Labels, r.CronJob.Annotations, r.Dependencies = c.Spec, c.Labels, c.Annotations, dependencies
+		r.CronJob.Spec = c.Spec
+		r.CronJob.Labels = c.Labels
+		r.CronJob.Annotations = c.Annotations
+		r.Dependencies = dependencies
 		return reconcile.OutcomeUpdated, store.WriteCronJob(n.Layout(), r)
 	})
 }
@@ -196,7 +204,8 @@ func forgetJobs(ctx context.Context, n *node.Node, marked *store.Records) error 
 				errs = append(errs, store.RemoveJob(n.Layout(), j.Job))
 				continue
 			}
-			j.Deleted, j.Pods = true, nil
+			j.Deleted = true
+			j.Pods = nil
 			errs = append(errs, store.WriteJob(n.Layout(), j))
 		}
 		for _, c := range records.CronJobs {
@@ -208,7 +217,9 @@ func forgetJobs(ctx context.Context, n *node.Node, marked *store.Records) error 
 				errs = append(errs, store.RemoveCronJob(n.Layout(), c.CronJob))
 				continue
 			}
-			c.Deleted, c.Starting, c.CronJob.Status = true, nil, batchv1.CronJobStatus{}
+			c.Deleted = true
+			c.Starting = nil
+			c.CronJob.Status = batchv1.CronJobStatus{}
 			errs = append(errs, store.WriteCronJob(n.Layout(), c))
 		}
 		return none, errors.Join(errs...)
@@ -241,7 +252,9 @@ func WaitJob(ctx context.Context, n *node.Node, namespace, name string, goal lif
 			return true, nil
 		}
 		if ended != "" {
-			return true, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New(howEnded(jobs[i].Object, ended)), Hint: "run 'podrun describe job " + name + "' to see why"}
+			return true, &problem.Error{Kind: problem.Failed, Object: object,
+				Err:  errors.New(howEnded(jobs[i].Object, ended)),
+				Hint: "run 'podrun describe job " + name + "' to see why"}
 		}
 		if err := wait.Sleep(ctx, jobPoll); err != nil {
 			hint := "increase --timeout"

@@ -104,7 +104,9 @@ func (d *redefining) compute(id identity.Pod, c *manifest.Checkpoint) (next rede
 		return next, nil
 	}
 	pod.Object.UID = c.Pod.UID
-	pod.Definition, pod.WroteDNSPolicy, pod.SecretsInMemory = c.Definition, false, c.InMemory
+	pod.Definition = c.Definition
+	pod.WroteDNSPolicy = false
+	pod.SecretsInMemory = c.InMemory
 	for _, more := range []*manifest.Objects{c.Objects(), next.Referred} {
 		if more != nil {
 			others := *more
@@ -112,7 +114,8 @@ func (d *redefining) compute(id identity.Pod, c *manifest.Checkpoint) (next rede
 			objects.Add(&others)
 		}
 	}
-	next.objects, next.warnings = objects, d.newWarnings(c, problems.Warnings())
+	next.objects = objects
+	next.warnings = d.newWarnings(c, problems.Warnings())
 	return next, nil
 }
 

@@ -83,7 +83,10 @@ func FindRevision(revisions []Revision, number int64) (Revision, error) {
 		}
 	}
 	if number == 0 {
-		return Revision{}, &problem.Error{Kind: problem.Failed, Err: errors.New("no rollout history found"), Hint: "podrun has applied only one definition of the pod"}
+		return Revision{}, &problem.Error{Kind: problem.Failed, Err: errors.New("no rollout history found"),
+			Hint: "podrun has applied only one definition of the pod"}
 	}
-	return Revision{}, &problem.Error{Kind: problem.Failed, Err: fmt.Errorf("unable to find specified revision %d in history", number), Hint: "run 'podrun rollout history POD' to list the revisions"}
+	return Revision{}, &problem.Error{Kind: problem.Failed,
+		Err:  fmt.Errorf("unable to find specified revision %d in history", number),
+		Hint: "run 'podrun rollout history POD' to list the revisions"}
 }

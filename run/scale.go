@@ -54,7 +54,8 @@ func Scale(ctx context.Context, n *node.Node, in ScaleInput) (Report, error) {
 		return Report{}, err
 	}
 	if is := w.desired(); in.Current != nil && *in.Current != is {
-		return Report{}, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: fmt.Errorf("expected replicas to be %d, was %d", *in.Current, is),
+		return Report{}, &problem.Error{Kind: problem.Failed, Object: w.String(),
+			Err:  fmt.Errorf("expected replicas to be %d, was %d", *in.Current, is),
 			Hint: "run 'podrun get " + w.String() + "' to show the number, or omit --current-replicas"}
 	}
 	objects, err := w.scaled(in.Replicas)
@@ -202,7 +203,8 @@ func readWorkload(n *node.Node, kind string, id identity.Pod) (*workload, error)
 		return nil, &problem.Error{Kind: problem.Failed, Object: w.String(), Err: errors.New("podrun runs one pod for it"),
 			Hint: "add the annotation " + identity.AnnotationReplicas + ": " + identity.ReplicasHonour + " to the " + kind + " and apply it again; to stop its pod, run 'podrun stop " + w.String() + "'"}
 	}
-	return nil, &problem.Error{Kind: problem.Failed, Object: strings.ToLower(kind) + " " + id.Name, Err: problem.ErrNotFound, Hint: "run 'podrun get all -A' to list the workloads"}
+	return nil, &problem.Error{Kind: problem.Failed, Object: strings.ToLower(kind) + " " + id.Name,
+		Err: problem.ErrNotFound, Hint: "run 'podrun get all -A' to list the workloads"}
 }
 
 // originOf returns the file of podrun serve that defines a workload.
@@ -270,7 +272,8 @@ func (w *workload) missing(objects *manifest.Objects, unfinished bool) *manifest
 		exists[r.ID.Name] = !r.Ending && !(unfinished && r.Unfinished)
 	}
 	out := *objects
-	out.Pods, out.Workloads = nil, nil
+	out.Pods = nil
+	out.Workloads = nil
 	for _, p := range objects.Pods {
 		if !exists[p.Object.Name] {
 			out.Pods = append(out.Pods, p)

@@ -164,7 +164,8 @@ func RecordWorkload(ctx context.Context, n *node.Node, w manifest.Workload, obje
 	if err != nil {
 		return err
 	}
-	r.Replicas, r.Origin = count, origin
+	r.Replicas = count
+	r.Origin = origin
 	if requestsSame(r, was) {
 		// The number has not changed, so a running Scale must not treat this record as a new
 		// request.
@@ -310,7 +311,9 @@ func DeleteWorkloads(ctx context.Context, n *node.Node, selected func(store.Work
 		if !selected(r) {
 			continue
 		}
-		r.Deleted, r.Replicas, r.Change = true, 0, store.RandomHex(8)
+		r.Deleted = true
+		r.Replicas = 0
+		r.Change = store.RandomHex(8)
 		if _, err := writeWorkload(ctx, n, r); err != nil {
 			return marked, ended, err
 		}

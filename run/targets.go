@@ -128,7 +128,8 @@ func Replicas(targets []Target) (out [][]Target) {
 func NotFound(name string) error {
 	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
 	if name == "" {
-		err.Object, err.Err = "", errors.New("no pods match the selection")
+		err.Object = ""
+		err.Err = errors.New("no pods match the selection")
 	}
 	return err
 }

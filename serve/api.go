@@ -67,7 +67,8 @@ type api struct {
 func newAPI(e *run.Node, all Options, s *services, files *stateFiles) *api {
 	o := all.API
 	if all.Cluster != nil {
-		o.Authorize, o.LocalName = all.Cluster.Authorize, all.Cluster.LocalName
+		o.Authorize = all.Cluster.Authorize
+		o.LocalName = all.Cluster.LocalName
 	}
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{},
 		runtime: all.Runtime, settingsFault: all.SettingsFault, services: s.problem, servicesNote: s.note, files: files}

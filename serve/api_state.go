@@ -33,7 +33,9 @@ func (a *api) state() nodeapi.State {
 		return out
 	}
 	summary := s.Summary()
-	out.Pods, out.Down, out.Sources = summary.Pods, !summary.Down.IsZero(), a.sources()
+	out.Pods = summary.Pods
+	out.Down = !summary.Down.IsZero()
+	out.Sources = a.sources()
 	if entries, err := os.ReadDir(a.engine.Layout().PodsDir()); err == nil {
 		for _, e := range entries {
 			out.Known[e.Name()] = true

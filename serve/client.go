@@ -48,7 +48,8 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 		_ = resp.Body.Close()
 		failed.Err = fmt.Errorf("its API returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case nodeapi.IsAbsent(err):
-		failed.Err, failed.Hint = errors.New("no API server listens on "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
+		failed.Err = errors.New("no API server listens on " + layout.APISocket())
+		failed.Hint = "start it: 'podrun serve' or 'podrun service install --now'"
 	case errors.Is(err, os.ErrPermission):
 		failed.Hint = "use sudo"
 	}
@@ -81,7 +82,8 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 	defer body.Close()
 	var out []SourceState
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&out); err != nil {
-		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: fmt.Errorf("its API returned an invalid list of sources: %w", err)}
+		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve",
+			Err: fmt.Errorf("its API returned an invalid list of sources: %w", err)}
 	}
 	return out, nil
 }

@@ -63,7 +63,8 @@ func noteCluster(c Cluster, n *node.Node) {
 			emit(e)
 		}
 	}
-	n.Observer.Status, n.ClusterServices = c.Status, c.Services
+	n.Observer.Status = c.Status
+	n.ClusterServices = c.Services
 }
 
 // runtimeDown returns why the container runtime cannot be used; "" if it can.

@@ -65,7 +65,13 @@ func newRemotes(ctx context.Context, e *run.Node, o Options) (*source.Remotes, e
 			e.SendWarnings(problem.List{problem.WarningOf(err)})
 		}
 	}
-	return source.NewRemotes(ctx, source.RemoteOptions{URLs: urls, Verification: verification(e, o), Every: o.Remote.Every, HeaderFile: o.Remote.HeaderFile, Trust: o.Remote.Trust,
-		ReadCopy:  func(name string) ([]byte, error) { return store.ReadRemoteCopy(layout, name) },
-		WriteCopy: func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data, inMemory) }})
+	return source.NewRemotes(ctx, source.RemoteOptions{
+		URLs:         urls,
+		Verification: verification(e, o),
+		Every:        o.Remote.Every,
+		HeaderFile:   o.Remote.HeaderFile,
+		Trust:        o.Remote.Trust,
+		ReadCopy:     func(name string) ([]byte, error) { return store.ReadRemoteCopy(layout, name) },
+		WriteCopy:    func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data, inMemory) },
+	})
 }

@@ -33,7 +33,8 @@ func withReplicas(ctx context.Context, e *run.Node, snapshot *source.Snapshot, w
 		return want
 	}
 	r := &replicas{engine: e, snapshot: snapshot, want: *want, taken: map[string]bool{}}
-	r.want.Pods, r.want.Replicas = slices.Clone(want.Pods), map[string]int32{}
+	r.want.Pods = slices.Clone(want.Pods)
+	r.want.Replicas = map[string]int32{}
 	for i := range want.Pods {
 		r.taken[want.Pods[i].Key()] = true
 	}
@@ -97,8 +98,8 @@ func (r *replicas) ofFile(w source.Workload, n int32) {
 }
 
 func (r *replicas) reportTaken(kind string, id identity.Pod, pod string) {
-	r.engine.WarnOnce(problem.Problem{Object: kind + " " + id.String(), Warning: true, Message: "a file defines a pod with the name of its replica " + pod,
-		Hint: "rename that pod"})
+	r.engine.WarnOnce(problem.Problem{Object: kind + " " + id.String(), Warning: true,
+		Message: "a file defines a pod with the name of its replica " + pod, Hint: "rename that pod"})
 }
 
 // ofRecord adds the missing pods of a workload that no file defines.

@@ -77,7 +77,15 @@ func (s *sources) use(dirs []string) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Usage, Err: err}
 	}
-	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Verification: verification(s.engine, o), Identities: s.known, IdentitiesLost: s.lost})
+	reader, err := source.NewReader(source.Options{
+		Dirs:           dirs,
+		Remotes:        remotes,
+		Manifest:       o.Manifest,
+		Strict:         s.strict,
+		Verification:   verification(s.engine, o),
+		Identities:     s.known,
+		IdentitiesLost: s.lost,
+	})
 	if err != nil {
 		return err
 	}
@@ -99,7 +107,10 @@ func (s *sources) use(dirs []string) error {
 			}
 		}
 	})
-	s.options, s.reader, s.copies, s.swept = o, reader, remotes.Copies(), false
+	s.options = o
+	s.reader = reader
+	s.copies = remotes.Copies()
+	s.swept = false
 	s.end = func() {
 		cancel()
 		stop()
@@ -180,6 +191,7 @@ func (s *sources) keep(snapshot *source.Snapshot) error {
 	if err != nil && !statefile.IsNewer(err) {
 		return fmt.Errorf("save the state of the manifest directories: %w", err)
 	}
-	s.known, s.lost = identities, false
+	s.known = identities
+	s.lost = false
 	return nil
 }

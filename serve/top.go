@@ -49,7 +49,9 @@ const topInterval = 1100 * time.Millisecond
 // first sample has no rates, it takes a second one. The error is of kind Runtime.
 func Top(ctx context.Context, e *run.Node, sel lookup.Selector) ([]PodUsage, error) {
 	if why := discover.NoCgroups(); why != "" {
-		return nil, &problem.Error{Kind: problem.Runtime, Err: errors.New("the usage of CPU and memory is not available: " + why), Hint: "use 'podrun exec NAME -- top' for the processes of a container, or run pods with sudo"}
+		return nil, &problem.Error{Kind: problem.Runtime,
+			Err:  errors.New("the usage of CPU and memory is not available: " + why),
+			Hint: "use 'podrun exec NAME -- top' for the processes of a container, or run pods with sudo"}
 	}
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {
@@ -167,5 +169,8 @@ func sumUsage(containers []ContainerUsage, pod Usage) Usage {
 		}
 		return &total
 	}
-	return Usage{NanoCores: sum(func(u Usage) *uint64 { return u.NanoCores }), WorkingSetBytes: sum(func(u Usage) *uint64 { return u.WorkingSetBytes })}
+	return Usage{
+		NanoCores:       sum(func(u Usage) *uint64 { return u.NanoCores }),
+		WorkingSetBytes: sum(func(u Usage) *uint64 { return u.WorkingSetBytes }),
+	}
 }

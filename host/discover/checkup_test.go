@@ -23,7 +23,7 @@ func TestCNI(t *testing.T) {
 	}{
 		"nothing": {nil, host.Runtime{}, host.CNI{ConfDir: "/etc/cni/net.d"}},
 		"a list": {map[string]string{"/etc/cni/net.d/20-b.conf": "{", "/etc/cni/net.d/10-a.conflist": list, "/etc/cni/net.d/00-README": "x", "/opt/cni/bin/bridge": "", "/usr/lib/cni/portmap": ""}, host.Runtime{},
-			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/10-a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Missing: []string{"host-local"}, Bridge: true}},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/10-a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Missing: []string{"host-local"}, BridgeInstalled: true}},
 		"a single one": {map[string]string{"/etc/cni/net.d/a.conf": `{"name": "one", "type": "macvlan"}`}, host.Runtime{},
 			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Network: "one", Plugins: []string{"macvlan"}, Missing: []string{"macvlan"}}},
 		// podrun's own plugin allocates addresses itself, in the format of host-local.
@@ -34,7 +34,7 @@ func TestCNI(t *testing.T) {
 		"without plugins": {map[string]string{"/etc/cni/net.d/a.conf": "{}"}, host.Runtime{},
 			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "it has no plugins"}},
 		"elsewhere": {map[string]string{"/x/a.conflist": list, "/y/bridge": "", "/y/portmap": "", "/y/host-local": ""}, host.Runtime{CNIConfDir: "/x", CNIBinDirs: []string{"/y"}},
-			host.CNI{ConfDir: "/x", Config: "/x/a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Bridge: true}},
+			host.CNI{ConfDir: "/x", Config: "/x/a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, BridgeInstalled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tree(t, tc.files).cni(tc.told)

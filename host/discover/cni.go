@@ -18,7 +18,7 @@ func (m machine) cni(r host.Runtime) host.CNI {
 	if len(c.BinDirs) == 0 {
 		c.BinDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
 	}
-	c.Bridge = m.inAny(c.BinDirs, "bridge")
+	c.BridgeInstalled = m.inAny(c.BinDirs, "bridge")
 	entries, err := os.ReadDir(m.path(c.ConfDir))
 	if err != nil {
 		return c

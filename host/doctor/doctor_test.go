@@ -39,7 +39,7 @@ func healthy() Input {
 		Checkup: host.Checkup{
 			Root: true, Directories: directories, Seccomp: true, RuntimePID: 7, RuntimeLowersOOM: &yes,
 			Sysctls:      map[string]int64{"user.max_user_namespaces": 1000, "fs.inotify.max_user_instances": 128, "fs.inotify.max_user_watches": 65536},
-			CNI:          host.CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin"}, Config: "/etc/cni/net.d/10-x.conflist", Network: "x", Plugins: []string{"bridge"}, Bridge: true},
+			CNI:          host.CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin"}, Config: "/etc/cni/net.d/10-x.conflist", Network: "x", Plugins: []string{"bridge"}, BridgeInstalled: true},
 			SandboxImage: host.SandboxImage{Name: "registry.example/pause:3", Present: &yes}, PackageManager: "apt-get", Systemd: true,
 			Programs: map[string]string{"containerd": "/usr/bin/containerd"},
 		},
@@ -174,7 +174,7 @@ var cases = []struct {
 	{"CRI-O's plugins are missing", []func(*Input){crio, withCNI(func(c *host.CNI) { c.Missing = []string{"bridge"} })}, "cni", Fail, "not in /opt/cni/bin: bridge", "plugin_dirs in [crio.network]"},
 	{"no network", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins}, "network-ready", Fail, "not ready",
 		"apt-get install containernetworking-plugins; mkdir -p /etc/cni/net.d && echo '{\"cniVersion\": \"1.0.0\", "},
-	{"no network, but plugins", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.Bridge = true })}, "network-ready", Fail, "not ready", "}' > /etc/cni/net.d/10-podrun.conflist; or set spec.hostNetwork"},
+	{"no network, but plugins", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.BridgeInstalled = true })}, "network-ready", Fail, "not ready", "}' > /etc/cni/net.d/10-podrun.conflist; or set spec.hostNetwork"},
 	{"no network in the runtime's directory", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.ConfDir = "/opt/net.d" })}, "network-ready", Fail, "not ready", "> /opt/net.d/10-podrun.conflist"},
 	{"a network that is not ready", []func(*Input){refuse("NetworkNotReady", "network is not ready")}, "network-ready", Fail, "not ready", "the hint"},
 	{"no network wanted", []func(*Input){noPlugins, func(in *Input) { in.HostNetworkOnly = true }}, "network-ready", Pass, "hostNetwork", ""},

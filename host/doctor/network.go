@@ -36,7 +36,7 @@ const conflist = `{"cniVersion": "1.0.0", "name": "podrun", "plugins": [` +
 func (in Input) fixCNI() string {
 	dir := in.Checkup.CNI.ConfDir
 	fix := fmt.Sprintf("mkdir -p %s && echo '%s' > %s/10-podrun.conflist", dir, conflist, dir)
-	if command := install(in.Checkup, "cni"); command != "" && !in.Checkup.CNI.Bridge {
+	if command := install(in.Checkup, "cni"); command != "" && !in.Checkup.CNI.BridgeInstalled {
 		fix = command + "; " + fix
 	}
 	return fix + "; or set spec.hostNetwork in the pods"

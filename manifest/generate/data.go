@@ -68,7 +68,12 @@ func (d *Data) ConfigMap(name string) *corev1.ConfigMap {
 
 // Secret returns a Secret of the given type; "" means Opaque.
 func (d *Data) Secret(name string, kind corev1.SecretType) *corev1.Secret {
-	return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, Data: d.values}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Type:       kind,
+		Data:       d.values,
+	}
 }
 
 // Registry are the credentials of kubectl create secret docker-registry.

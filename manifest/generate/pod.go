@@ -71,7 +71,8 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 		Stdin: f.Stdin, StdinOnce: f.Stdin, TTY: f.TTY}
 	switch {
 	case f.Entrypoint != "":
-		c.Command, c.Args = []string{f.Entrypoint}, f.Args
+		c.Command = []string{f.Entrypoint}
+		c.Args = f.Args
 	case f.AsCommand:
 		c.Command = f.Args
 	default:
@@ -83,7 +84,8 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 		pod.Spec.ShareProcessNamespace = &f.Init
 	}
 	if pod.Name = name; f.Unique && f.Name == "" {
-		pod.Name, pod.GenerateName = "", name+"-"
+		pod.Name = ""
+		pod.GenerateName = name + "-"
 	}
 	if name == "" {
 		fail(fmt.Errorf("podrun cannot derive a pod name from the image %q: use --name", f.Image))
@@ -115,7 +117,8 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 		fail(err)
 		volume.Name = "volume-" + strconv.Itoa(i+1)
 		mount.Name = volume.Name
-		pod.Spec.Volumes, c.VolumeMounts = append(pod.Spec.Volumes, volume), append(c.VolumeMounts, mount)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
+		c.VolumeMounts = append(c.VolumeMounts, mount)
 	}
 	pod.Spec.Containers = []corev1.Container{c}
 	return pod, errors.Join(errs...)

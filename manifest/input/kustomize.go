@@ -49,14 +49,17 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	}
 	words := kustomizer()
 	if words == nil {
-		return Source{}, &problem.Error{Kind: problem.Usage, Object: object, Err: errors.New("neither kustomize nor kubectl is installed on this host"),
+		return Source{}, &problem.Error{Kind: problem.Usage, Object: object,
+			Err:  errors.New("neither kustomize nor kubectl is installed on this host"),
 			Hint: "install one of them, or run 'kubectl kustomize DIR' on another machine and pass its output to 'podrun apply -'"}
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, complaint := &output.Head{Limit: MaxInput, OnCut: cancel}, &output.Head{Limit: maxComplaint}
 	c := exec.CommandContext(inner, words[0], append(words[1:], "--", dir)...)
-	c.Stdout, c.Stderr, c.WaitDelay = out, complaint, time.Second
+	c.Stdout = out
+	c.Stderr = complaint
+	c.WaitDelay = time.Second
 	err := c.Run()
 	switch {
 	case ctx.Err() != nil:
@@ -85,13 +88,16 @@ func CheckKustomizationDir(object, dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isRepository(dir):
-		e.Err, e.Hint = errors.New("no such directory"), "check the path; -k takes a directory with a kustomization.yaml, -f a manifest"
+		e.Err = errors.New("no such directory")
+		e.Hint = "check the path; -k takes a directory with a kustomization.yaml, -f a manifest"
 	case err != nil:
 		return nil
 	case !info.IsDir() && slices.Contains(kustomizationFiles, filepath.Base(dir)):
-		e.Err, e.Hint = errors.New("is a file, not a directory"), "use -k "+problem.ShownURL(filepath.Dir(dir))
+		e.Err = errors.New("is a file, not a directory")
+		e.Hint = "use -k " + problem.ShownURL(filepath.Dir(dir))
 	case !info.IsDir():
-		e.Err, e.Hint = errors.New("is a file, not a directory"), "use -f "+problem.ShownURL(dir)
+		e.Err = errors.New("is a file, not a directory")
+		e.Hint = "use -f " + problem.ShownURL(dir)
 	case !hasKustomization(dir):
 		e.Err = errors.New("the directory has no " + strings.Join(kustomizationFiles[:2], ", ") + " or " + kustomizationFiles[2])
 		e.Hint = "use -f " + problem.ShownURL(dir) + " to read the manifests of the directory"

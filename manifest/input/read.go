@@ -40,7 +40,8 @@ type ReadOptions struct {
 // that Read cannot read. If ctx ends, the error wraps the cause instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
-		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file was specified"), Hint: "specify a file, a directory, an https URL, or - for standard input"}
+		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file was specified"),
+			Hint: "specify a file, a directory, an https URL, or - for standard input"}
 	}
 	var sources []Source
 	var problems problem.List
@@ -48,7 +49,8 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 	stdin := false
 	for _, name := range names {
 		if name == "-" && stdin {
-			problems = append(problems, problem.Problem{File: name, Reason: ReasonUnreadable, Message: "standard input is specified twice", Hint: "specify - once"})
+			problems = append(problems, problem.Problem{File: name, Reason: ReasonUnreadable,
+				Message: "standard input is specified twice", Hint: "specify - once"})
 			continue
 		}
 		stdin = stdin || name == "-"
@@ -211,7 +213,8 @@ func unreadable(name, message, hint string) problem.List {
 func failed(name string, err error) problem.Problem {
 	p := unreadable(name, cause(err), fileHint(err))[0]
 	if problem.Exhausted(err) {
-		p.Kind, p.Hint = problem.Runtime, "increase the limit of open files (ulimit -n), or free memory on this host"
+		p.Kind = problem.Runtime
+		p.Hint = "increase the limit of open files (ulimit -n), or free memory on this host"
 	}
 	return p
 }

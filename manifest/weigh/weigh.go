@@ -116,7 +116,9 @@ func (s *scanner) blankAt(offset int) bool {
 // newLine moves the position past a line break of n bytes.
 func (s *scanner) newLine(n int) {
 	s.pos += n
-	s.lineStart, s.columnPos, s.column = s.pos, s.pos, 0
+	s.lineStart = s.pos
+	s.columnPos = s.pos
+	s.column = 0
 }
 
 func (s *scanner) currentColumn() int {
@@ -142,7 +144,8 @@ func (s *scanner) skipToToken() {
 		switch n := breakAt(s.text, s.pos); {
 		case n > 0:
 			s.newLine(n)
-			s.keyColumn, s.decorated = -1, false
+			s.keyColumn = -1
+			s.decorated = false
 		case isBlank(s.text[s.pos]):
 			s.pos++
 		case s.text[s.pos] == '#':
@@ -182,7 +185,8 @@ func (s *scanner) next() bool {
 		// A document without content is a null.
 		s.nodes++
 		s.pos += 3
-		s.indents, s.keyColumn = s.indents[:1], -1
+		s.indents = s.indents[:1]
+		s.keyColumn = -1
 		return true
 	case c == '%' && s.pos == s.lineStart:
 		s.skipLine()
@@ -193,7 +197,8 @@ func (s *scanner) next() bool {
 			// The token ends a key without a value: the null counts as a node.
 			s.nodes++
 		}
-		s.pos, s.keyColumn = s.pos+1, -1
+		s.pos = s.pos + 1
+		s.keyColumn = -1
 		return true
 	case c == ':' && (len(s.flow) > 0 || s.blankAt(1)):
 		if s.keyColumn >= 0 {
@@ -203,7 +208,9 @@ func (s *scanner) next() bool {
 			s.nodes++
 		}
 		s.roll(column)
-		s.pos, s.keyColumn, s.decorated = s.pos+1, -1, false
+		s.pos = s.pos + 1
+		s.keyColumn = -1
+		s.decorated = false
 		return true
 	case (c == '|' || c == '>') && len(s.flow) == 0:
 		s.nodes++
@@ -353,7 +360,8 @@ func (s *scanner) blockScalar() bool {
 			s.pos++
 		}
 		if s.pos-begin < indent && breakAt(s.text, s.pos) == 0 {
-			s.keyColumn, s.decorated = -1, false
+			s.keyColumn = -1
+			s.decorated = false
 			return true
 		}
 		s.skipLine()

@@ -209,7 +209,8 @@ func tar(ctx context.Context, n *node.Node, t Target, command []string, s Stream
 	code, err := Exec(ctx, n, t, ExecOptions{Command: command, Streams: s})
 	switch {
 	case err != nil && code == ExecNotFound:
-		return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: errors.New("its image has no tar, which podrun cp requires"),
+		return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy",
+			Err:  errors.New("its image has no tar, which podrun cp requires"),
 			Hint: "copy a single file with 'podrun exec -i " + t.Pod.Name + " -- sh -c \"cat > FILE\" < FILE', or mount a volume"}
 	case err != nil:
 		return err

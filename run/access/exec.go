@@ -49,7 +49,8 @@ func Find(ctx context.Context, n *node.Node, namespace, name, container string) 
 	}
 	for _, c := range lifecycle.SpecContainers(seen.Pod) {
 		if c.Container.Name == t.Container {
-			t.Stdin, t.TTY = c.Container.Stdin, c.Container.TTY
+			t.Stdin = c.Container.Stdin
+			t.TTY = c.Container.TTY
 		}
 	}
 	c := seen.Obs.Container(t.Container)
@@ -195,9 +196,13 @@ func (t Target) Fault(op string, err error) (int, error) {
 	case late:
 		out.Kind = problem.Deadline
 	case status.Code(err) == codes.NotFound, cri.NotRunning(err):
-		out.Kind, out.Op, out.Err, out.Hint = problem.Failed, "", ErrEnded, t.endedHint()
+		out.Kind = problem.Failed
+		out.Op = ""
+		out.Err = ErrEnded
+		out.Hint = t.endedHint()
 	case notStarted:
-		out.Kind, out.Err = problem.Failed, errors.New(why)
+		out.Kind = problem.Failed
+		out.Err = errors.New(why)
 		if absent {
 			return ExecNotFound, out
 		}

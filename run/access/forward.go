@@ -104,7 +104,9 @@ func remotePort(s lookup.Seen, name string) (int, error) {
 			}
 		}
 	}
-	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.ID.String(), Err: fmt.Errorf("no container declares a port named %q", name), Hint: "give the number of the port, or run 'podrun describe " + s.ID.Name + "' to show the names"}
+	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.ID.String(),
+		Err:  fmt.Errorf("no container declares a port named %q", name),
+		Hint: "give the number of the port, or run 'podrun describe " + s.ID.Name + "' to show the names"}
 }
 
 // forwarder forwards the connections of one command.
@@ -142,7 +144,8 @@ func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 			})
 		}
 		if len(errs) == len(hosts) {
-			return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Op: "listen", Err: errs[0], Hint: "choose another local port (LOCAL:REMOTE), or any free one (:REMOTE)"}
+			return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Op: "listen",
+				Err: errs[0], Hint: "choose another local port (LOCAL:REMOTE), or any free one (:REMOTE)"}
 		}
 	}
 	return nil
@@ -268,5 +271,6 @@ func (f *forwarder) find(ctx context.Context) error {
 }
 
 func noSandbox(id identity.Pod) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errNoSandbox, Hint: "run 'podrun describe " + id.Name + "' for details"}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errNoSandbox,
+		Hint: "run 'podrun describe " + id.Name + "' for details"}
 }

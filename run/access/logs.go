@@ -121,5 +121,10 @@ func LogRotator(n *node.Node) (*podlog.Rotator, error) {
 		}
 		return c.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
-	return &podlog.Rotator{MaxSize: size, MaxFiles: int(n.Settings.ContainerLogMaxFiles), Workers: int(n.Settings.ContainerLogMaxWorkers), Ended: ended}, nil
+	return &podlog.Rotator{
+		MaxSize:  size,
+		MaxFiles: int(n.Settings.ContainerLogMaxFiles),
+		Workers:  int(n.Settings.ContainerLogMaxWorkers),
+		Ended:    ended,
+	}, nil
 }

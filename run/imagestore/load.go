@@ -97,7 +97,8 @@ func mayLoad(ctx context.Context, n *node.Node, conn grpc.ClientConnInterface, a
 				}
 			}
 			if identity.ReservedImage(name) {
-				return &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("the name is reserved for images that podrun itself provides"),
+				return &problem.Error{Kind: problem.Refused, Object: "image " + name,
+					Err:  errors.New("the name is reserved for images that podrun itself provides"),
 					Hint: "save the image under another name, if you trust the archive"}
 			}
 			if !slices.Contains(sandbox, name) {
@@ -112,7 +113,8 @@ func mayLoad(ctx context.Context, n *node.Node, conn grpc.ClientConnInterface, a
 					Message: "is the sandbox (pause) image of the runtime, which every pod of this host runs: load it only from an archive that you trust"})
 			}
 			if present != "" && present != image.Digest {
-				return &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox (pause) image of the runtime, and the archive has another image under this name"),
+				return &problem.Error{Kind: problem.Refused, Object: "image " + name,
+					Err:  errors.New("is the sandbox (pause) image of the runtime, and the archive has another image under this name"),
 					Hint: fmt.Sprintf("if you trust the archive, run 'podrun image rm --force %s' first", name)}
 			}
 		}
@@ -153,7 +155,8 @@ func seen(ctx context.Context, n *node.Node, names []string) error {
 				break
 			}
 			if err := wait.Sleep(bounded, 10*time.Millisecond); err != nil && ctx.Err() == nil {
-				return &problem.Error{Kind: problem.Image, Object: "image " + name, Err: fmt.Errorf("containerd has loaded the image, but its CRI plugin did not list it within %s, so that pods cannot use it", listedWithin),
+				return &problem.Error{Kind: problem.Image, Object: "image " + name,
+					Err:  fmt.Errorf("containerd has loaded the image, but its CRI plugin did not list it within %s, so that pods cannot use it", listedWithin),
 					Hint: "check that the archive contains an image, and look for its name in containerd's log"}
 			} else if err != nil {
 				return fmt.Errorf("image %s: %w", name, context.Cause(ctx))

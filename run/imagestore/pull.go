@@ -50,7 +50,8 @@ func Pull(ctx context.Context, n *node.Node, in PullInput) (Report, error) {
 		got, err := pulls.Wait(ctx, name)
 		e := Entry{Name: name, ID: got.ImageID, Size: got.Size, Outcome: Pulled}
 		if err != nil {
-			e.Outcome, e.Err = Failed, imageOnly(ctx, err, name)
+			e.Outcome = Failed
+			e.Err = imageOnly(ctx, err, name)
 		}
 		out = append(out, e)
 	}
@@ -67,6 +68,7 @@ func imageOnly(ctx context.Context, err error, name string) error {
 		return err
 	}
 	out := *e
-	out.Object, out.Op = "image "+name, "pull"
+	out.Object = "image " + name
+	out.Op = "pull"
 	return &out
 }

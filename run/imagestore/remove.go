@@ -62,27 +62,31 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 	}
 	at := slices.IndexFunc(images, func(i Image) bool { return i.ID == found.GetId() })
 	if at < 0 {
-		return nil, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "run 'podrun image ls' to list the images"}
+		return nil, &problem.Error{Kind: problem.Image, Object: "image " + name,
+			Err: errors.New("not found"), Hint: "run 'podrun image ls' to list the images"}
 	}
 	image := images[at]
 	chosen := namesToRemove(image, name)
 	content := len(chosen) == len(image.allNames())
 	switch {
 	case slices.Contains(image.Names, embedded.PauseImage):
-		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, and cannot be pulled again"),
+		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name,
+			Err:  errors.New("is the sandbox image of the embedded runtime, and cannot be pulled again"),
 			Hint: "run 'podrun runtime down' to remove it with the runtime"}
 	case force:
 	case content && image.InUse, slices.ContainsFunc(chosen, func(n string) bool { return used[n] }):
 		return nil, imageInUse(ctx, n, name)
 	case content && len(image.Names) > 1:
-		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("has several names: %s", strings.Join(image.Names, ", ")),
+		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name,
+			Err:  fmt.Errorf("has several names: %s", strings.Join(image.Names, ", ")),
 			Hint: "remove it by one of its names, or use --force to remove all of them"}
 	}
 	if !content {
 		gone, err := untag(ctx, n, image.ID, chosen)
 		content = force && status.Code(err) == codes.Unimplemented
 		if status.Code(err) == codes.Unimplemented && !force {
-			return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: fmt.Errorf("the runtime cannot remove only one of its names: %s", strings.Join(image.allNames(), ", ")),
+			return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name,
+				Err:  fmt.Errorf("the runtime cannot remove only one of its names: %s", strings.Join(image.allNames(), ", ")),
 				Hint: "use --force to remove the image with all its names"}
 		}
 		if err != nil && !content {
@@ -164,7 +168,9 @@ const imageHeld = "image is in use by a container"
 // imageInUse returns the error for an image in use. podrun removes such an image from containerd
 // only if force is set.
 func imageInUse(ctx context.Context, n *node.Node, name string) error {
-	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
+	out := &problem.Error{Kind: problem.Refused, Object: "image " + name,
+		Err:  errors.New("is in use by a container"),
+		Hint: "delete the pods that use it first, or use --force"}
 	if v, err := n.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
 		out.Hint = "delete the pods that use it first: CRI-O does not remove an image that a container uses"
 	}

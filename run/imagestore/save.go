@@ -48,7 +48,9 @@ func Save(ctx context.Context, n *node.Node, in SaveInput) (Report, error) {
 			}
 		}
 		if len(of) == 0 {
-			return nil, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found, or it has no name"), Hint: "run 'podrun image ls' to list the images"}
+			return nil, &problem.Error{Kind: problem.Image, Object: "image " + name,
+				Err:  errors.New("not found, or it has no name"),
+				Hint: "run 'podrun image ls' to list the images"}
 		}
 		for _, n := range of {
 			if !slices.Contains(full, n) {

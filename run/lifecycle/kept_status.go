@@ -73,14 +73,19 @@ const ReasonEvicted = "Evicted"
 
 // Evict returns k with a record of an eviction that begins at the time now.
 func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
-	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
+	k.Phase = corev1.PodFailed
+	k.Reason = ReasonEvicted
+	k.Message = message
 	k.Evicted = &Evicted{At: now, ForNode: forNode}
 	return k
 }
 
 // StopForShutdown returns k with a record that podrun stops the pod because the node shuts down.
 func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
-	k.Phase, k.Reason, k.Message, k.ShutDown = corev1.PodFailed, reason, message, now
+	k.Phase = corev1.PodFailed
+	k.Reason = reason
+	k.Message = message
+	k.ShutDown = now
 	return k
 }
 
@@ -88,7 +93,10 @@ func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
 // booted or the shutdown was canceled.
 func (k Kept) AfterShutdown() Kept {
 	if !k.ShutDown.IsZero() {
-		k.Phase, k.Reason, k.Message, k.ShutDown = "", "", "", time.Time{}
+		k.Phase = ""
+		k.Reason = ""
+		k.Message = ""
+		k.ShutDown = time.Time{}
 	}
 	return k
 }
@@ -205,7 +213,9 @@ func (k Kept) Equal(other Kept) bool {
 func Keep(status corev1.PodStatus, ended bool) Kept {
 	var k Kept
 	if terminal := (Kept{Phase: status.Phase}); ended && terminal.Terminal() {
-		k.Phase, k.Reason, k.Message = status.Phase, status.Reason, status.Message
+		k.Phase = status.Phase
+		k.Reason = status.Reason
+		k.Message = status.Message
 	}
 	for _, c := range status.Conditions {
 		if slices.Contains(ownConditions, c.Type) {

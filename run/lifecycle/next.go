@@ -290,7 +290,13 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		return false
 	}
 	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
-		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook may not have finished"})
+		d.Actions = append(d.Actions, Action{
+			Verb:      RunPostStart,
+			Container: c.Name,
+			ID:        have.ID,
+			Attempt:   have.Restarts,
+			Why:       "its postStart hook may not have finished",
+		})
 		return false
 	}
 	return true
@@ -299,7 +305,10 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 // replace kills a container and starts it again, even if its restart policy is Never. The argument
 // kill contains the reason and the message.
 func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Action) {
-	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, have.Name, have.ID, RestartChanged
+	kill.Verb = KillContainer
+	kill.Container = have.Name
+	kill.ID = have.ID
+	kill.Restart = RestartChanged
 	d.Actions = append(d.Actions, kill)
 	d.start(pod, have.Name, w, kill.Why)
 }

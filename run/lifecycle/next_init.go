@@ -80,7 +80,13 @@ func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	case current.State == Running && current.Restarts == 0 && w.CreateAhead[next.Name] && w.Observed.Newest(next.Name) == nil:
 		d.Actions = append(d.Actions, Action{Verb: CreateContainer, Container: next.Name, Why: "init container " + current.Name + " is running"})
 	case current.State == Exited && current.ExitCode != 0 && created != nil && created.State == Created:
-		d.Actions = append(d.Actions, Action{Verb: RemoveContainer, Container: next.Name, ID: created.ID, Attempt: created.Restarts, Why: "init container " + current.Name + " has failed"})
+		d.Actions = append(d.Actions, Action{
+			Verb:      RemoveContainer,
+			Container: next.Name,
+			ID:        created.ID,
+			Attempt:   created.Restarts,
+			Why:       "init container " + current.Name + " has failed",
+		})
 	}
 }
 

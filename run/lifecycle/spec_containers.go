@@ -24,7 +24,12 @@ func SpecContainers(pod *corev1.Pod) []specContainer {
 	var out []specContainer
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		out = append(out, specContainer{Container: c, Field: fieldIndex("initContainers", i), EventPath: "spec.initContainers{" + c.Name + "}", Init: true})
+		out = append(out, specContainer{
+			Container: c,
+			Field:     fieldIndex("initContainers", i),
+			EventPath: "spec.initContainers{" + c.Name + "}",
+			Init:      true,
+		})
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -33,8 +38,13 @@ func SpecContainers(pod *corev1.Pod) []specContainer {
 	for i := range pod.Spec.EphemeralContainers {
 		e := &pod.Spec.EphemeralContainers[i]
 		c := (*corev1.Container)(&e.EphemeralContainerCommon)
-		out = append(out, specContainer{Container: c, Field: fieldIndex("ephemeralContainers", i), EventPath: "spec.ephemeralContainers{" + c.Name + "}",
-			Ephemeral: true, Target: e.TargetContainerName})
+		out = append(out, specContainer{
+			Container: c,
+			Field:     fieldIndex("ephemeralContainers", i),
+			EventPath: "spec.ephemeralContainers{" + c.Name + "}",
+			Ephemeral: true,
+			Target:    e.TargetContainerName,
+		})
 	}
 	return out
 }

@@ -74,7 +74,8 @@ type StatusInput struct {
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
 	if kept := in.Observed.Kept; kept.Terminal() {
-		in.Reason, in.Message = kept.Reason, kept.Message
+		in.Reason = kept.Reason
+		in.Message = kept.Message
 	}
 	s := corev1.PodStatus{
 		ObservedGeneration: pod.Generation,

@@ -80,7 +80,8 @@ func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
 		return nil
 	}
 	c := condition(corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, kept.Message)
-	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metaTime(at)
+	c.ObservedGeneration = pod.Generation
+	c.LastTransitionTime = metaTime(at)
 	return []corev1.PodCondition{c}
 }
 

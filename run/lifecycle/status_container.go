@@ -81,7 +81,8 @@ func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	started := false
-	s.Started, s.Ready = &started, true
+	s.Started = &started
+	s.Ready = true
 	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		Reason:  "Completed",
 		Message: "the runtime no longer has this container; podrun reports it as completed, because an app container was created after it",
@@ -130,7 +131,8 @@ func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusIn
 	s := newStatus(pod, c, in)
 	if last := in.Observed.Newest(c.Name); last != nil && in.Observed.Restarted[last.ID] && !in.Over {
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: restartingAllMessage}}
-		s.RestartCount, s.LastTerminationState.Terminated = int32(last.Restarts)+1, endedByRestart()
+		s.RestartCount = int32(last.Restarts) + 1
+		s.LastTerminationState.Terminated = endedByRestart()
 	} else if have != nil {
 		setCurrent(&s, c, have, in)
 	} else if last != nil {

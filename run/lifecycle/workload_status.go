@@ -23,7 +23,13 @@ func SetWorkloadStatus(workload runtime.Object, pods []*corev1.Pod, now time.Tim
 			UnavailableReplicas: total - n.available, Conditions: []appsv1.DeploymentCondition{deploymentAvailable(n, max(total, requested(o)))}}
 	case *appsv1.StatefulSet:
 		n := countsOf(pods, o.Spec.MinReadySeconds, now)
-		o.Status = appsv1.StatefulSetStatus{Replicas: total, CurrentReplicas: total, UpdatedReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available}
+		o.Status = appsv1.StatefulSetStatus{
+			Replicas:          total,
+			CurrentReplicas:   total,
+			UpdatedReplicas:   total,
+			ReadyReplicas:     n.ready,
+			AvailableReplicas: n.available,
+		}
 	case *appsv1.DaemonSet:
 		n := countsOf(pods, o.Spec.MinReadySeconds, now)
 		o.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1,
@@ -33,7 +39,12 @@ func SetWorkloadStatus(workload runtime.Object, pods []*corev1.Pod, now time.Tim
 		o.Status = appsv1.ReplicaSetStatus{Replicas: total, FullyLabeledReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available}
 	case *corev1.ReplicationController:
 		n := countsOf(pods, o.Spec.MinReadySeconds, now)
-		o.Status = corev1.ReplicationControllerStatus{Replicas: total, FullyLabeledReplicas: total, ReadyReplicas: n.ready, AvailableReplicas: n.available}
+		o.Status = corev1.ReplicationControllerStatus{
+			Replicas:             total,
+			FullyLabeledReplicas: total,
+			ReadyReplicas:        n.ready,
+			AvailableReplicas:    n.available,
+		}
 	case *batchv1.Job:
 		o.Status = jobStatus(pods[0])
 	case *batchv1.CronJob:
@@ -82,10 +93,18 @@ func countsOf(pods []*corev1.Pod, minReadySeconds int32, now time.Time) (n repli
 // deploymentAvailable returns the condition Available of a Deployment that requires the given
 // number of pods, as the deployment controller sets it (pkg/controller/deployment/sync.go).
 func deploymentAvailable(n replicaCounts, required int32) appsv1.DeploymentCondition {
-	c := appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, LastUpdateTime: n.since, LastTransitionTime: n.since,
-		Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}
+	c := appsv1.DeploymentCondition{
+		Type:               appsv1.DeploymentAvailable,
+		Status:             corev1.ConditionFalse,
+		LastUpdateTime:     n.since,
+		LastTransitionTime: n.since,
+		Reason:             "MinimumReplicasUnavailable",
+		Message:            "Deployment does not have minimum availability.",
+	}
 	if n.available >= required {
-		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "MinimumReplicasAvailable", "Deployment has minimum availability."
+		c.Status = corev1.ConditionTrue
+		c.Reason = "MinimumReplicasAvailable"
+		c.Message = "Deployment has minimum availability."
 	}
 	return c
 }
@@ -100,18 +119,27 @@ func jobStatus(pod *corev1.Pod) batchv1.JobStatus {
 	out := batchv1.JobStatus{StartTime: pod.Status.StartTime}
 	ended := endTime(pod)
 	condition := func(kind batchv1.JobConditionType, reason, message string) {
-		out.Conditions = append(out.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastProbeTime: ended, LastTransitionTime: ended, Reason: reason, Message: message})
+		out.Conditions = append(out.Conditions, batchv1.JobCondition{
+			Type:               kind,
+			Status:             corev1.ConditionTrue,
+			LastProbeTime:      ended,
+			LastTransitionTime: ended,
+			Reason:             reason,
+			Message:            message,
+		})
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
-		out.Succeeded, out.CompletionTime = 1, &ended
+		out.Succeeded = 1
+		out.CompletionTime = &ended
 		condition(batchv1.JobComplete, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
 	case corev1.PodFailed:
 		out.Failed = 1
 		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
 	default:
 		ready := countsOf([]*corev1.Pod{pod}, 0, time.Time{}).ready
-		out.Active, out.Ready = 1, &ready
+		out.Active = 1
+		out.Ready = &ready
 	}
 	return out
 }

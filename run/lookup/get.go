@@ -60,7 +60,18 @@ func Pods(ctx context.Context, n *node.Node, sel Selector) ([]View, error) {
 		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
 		stopped := observe.IsStopped(n.Layout(), k.ID.UID)
-		out = append(out, View{Known: k, Stopped: stopped, Observed: obs, KnownAt: knownAt(n, k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, stopped, started, ready)})
+		out = append(out, View{
+			Known:    k,
+			Stopped:  stopped,
+			Observed: obs,
+			KnownAt:  knownAt(n, k, obs, owner),
+			Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{
+				IPs:     facts.NodeIPs,
+				Runtime: facts.Runtime,
+				Handler: observe.HandlerOf(obs),
+				BackOff: lifecycle.RestartBackOff{First: first, Longest: longest},
+			}, stopped, started, ready),
+		})
 	}
 	pending, err := store.ReadPending(n.Layout())
 	if err != nil {

@@ -71,14 +71,17 @@ func podOfJob(layout identity.Layout, namespace string, r Ref) (string, error) {
 			}
 		}
 		if newest == nil {
-			return "", &problem.Error{Kind: problem.Failed, Object: "cronjob " + r.Name, Err: errors.New("has no pod"), Hint: "run 'podrun get cronjob " + r.Name + "' to see its last run"}
+			return "", &problem.Error{Kind: problem.Failed, Object: "cronjob " + r.Name,
+				Err:  errors.New("has no pod"),
+				Hint: "run 'podrun get cronjob " + r.Name + "' to see its last run"}
 		}
 		return newest.Pods[len(newest.Pods)-1], nil
 	}
 	for _, j := range jobs {
 		if r.Kind == "Job" && j.Object.Name == r.Name {
 			if len(j.Pods) == 0 {
-				return "", &problem.Error{Kind: problem.Failed, Object: "job " + r.Name, Err: errors.New("has no pod"), Hint: "run 'podrun describe job " + r.Name + "' to see why"}
+				return "", &problem.Error{Kind: problem.Failed, Object: "job " + r.Name,
+					Err: errors.New("has no pod"), Hint: "run 'podrun describe job " + r.Name + "' to see why"}
 			}
 			return j.Pods[len(j.Pods)-1], nil
 		}

@@ -111,7 +111,8 @@ func (r Ref) ResolveAll(layout identity.Layout, namespace string) ([]string, err
 	if manifest.IsReplicated(r.Kind) && namespace != "" {
 		record, err := store.ReadWorkload(layout, identity.Pod{Namespace: namespace, Name: r.Name})
 		if err == nil && record != nil && record.Kind == r.Kind && !record.Deleted && record.Replicas == 0 {
-			return nil, &problem.Error{Kind: problem.Failed, Object: r.String(), Err: &NoReplicas{}, Hint: fmt.Sprintf("run 'podrun scale %s --replicas=1' to start a pod", r)}
+			return nil, &problem.Error{Kind: problem.Failed, Object: r.String(), Err: &NoReplicas{},
+				Hint: fmt.Sprintf("run 'podrun scale %s --replicas=1' to start a pod", r)}
 		}
 	}
 	name, err := r.Resolve(layout, namespace)
@@ -129,7 +130,10 @@ func (r Ref) DefinedIn(layout identity.Layout, namespace string) (identity.Pod, 
 		return identity.Pod{}, false
 	}
 	for _, id := range stored {
-		if k := observe.ReadKnown(layout, id); (Selector{Namespace: namespace, Names: []string{r.Name}}).Matches(id) && k.Definition != nil && k.Definition.Kind == r.Kind {
+		if k := observe.ReadKnown(layout, id); (Selector{
+			Namespace: namespace,
+			Names:     []string{r.Name},
+		}).Matches(id) && k.Definition != nil && k.Definition.Kind == r.Kind {
 			return id, true
 		}
 	}

@@ -32,7 +32,8 @@ func ObservePod(ctx context.Context, n *node.Node, namespace, name string) (Seen
 		return Seen{}, err
 	}
 	if len(known) == 0 {
-		return Seen{}, &problem.Error{Kind: problem.Failed, Object: "pod " + namespace + "/" + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
+		return Seen{}, &problem.Error{Kind: problem.Failed, Object: "pod " + namespace + "/" + name,
+			Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
 	}
 	s := Seen{ID: known[0].ID, Pod: known[0].Pod}
 	if s.Obs, err = n.Observe(ctx, s.ID.UID); err != nil {

@@ -15,7 +15,8 @@ import (
 // the origin when the definition takes effect. Until then the previous origin applies, so that the
 // pod's source still decides whether the pod is deleted if podrun cannot apply the new definition.
 func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
-	lock.Origin, lock.NextOrigin = nil, nil
+	lock.Origin = nil
+	lock.NextOrigin = nil
 	if o.Debug != nil {
 		return nil
 	}
@@ -53,10 +54,14 @@ func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 		return s
 	}
 	if err := json.Unmarshal(r.Origin.Settings, &s); err != nil {
-		n.WarnOnce(problem.Problem{Object: "pod with UID " + r.UID, Message: "podrun uses the node's settings, because the pod's saved settings cannot be read: " + err.Error()})
+		n.WarnOnce(problem.Problem{Object: "pod with UID " + r.UID,
+			Message: "podrun uses the node's settings, because the pod's saved settings cannot be read: " + err.Error()})
 		return n.Settings
 	}
-	s.RootDir, s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint = n.Settings.RootDir, n.Settings.ContainerRuntimeEndpoint, n.Settings.ImageServiceEndpoint
-	s.Runtime, s.RuntimeRequestTimeout = n.Settings.Runtime, n.Settings.RuntimeRequestTimeout
+	s.RootDir = n.Settings.RootDir
+	s.ContainerRuntimeEndpoint = n.Settings.ContainerRuntimeEndpoint
+	s.ImageServiceEndpoint = n.Settings.ImageServiceEndpoint
+	s.Runtime = n.Settings.Runtime
+	s.RuntimeRequestTimeout = n.Settings.RuntimeRequestTimeout
 	return s
 }

@@ -139,8 +139,20 @@ func (n *Node) AddPods(ctx context.Context, wanted prepare.Wanted, facts host.Fa
 // plan returns the plans of the pods, and whether this host admits them. It depends only on its inputs.
 func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
 	defer trace.Begin(ctx, "plan and admit", "")()
-	return prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
-		AllowKubelet: o.AllowKubelet, Force: o.Force, RestartedAt: o.RestartedAt, Now: o.Now, Debug: o.Debug, KeepEnded: o.KeepEnded, ReplaceCorrupt: o.ReplaceCorrupt, KeepReferred: o.KeepReferred})
+	return prepare.All(prepare.Input{
+		HostState:      seen,
+		Objects:        objects,
+		Settings:       n.Settings,
+		Invocation:     n.Invocation,
+		AllowKubelet:   o.AllowKubelet,
+		Force:          o.Force,
+		RestartedAt:    o.RestartedAt,
+		Now:            o.Now,
+		Debug:          o.Debug,
+		KeepEnded:      o.KeepEnded,
+		ReplaceCorrupt: o.ReplaceCorrupt,
+		KeepReferred:   o.KeepReferred,
+	})
 }
 
 // ReadExisting reads the checkpoints, owners and observations of the wanted pods on this host. The error is of

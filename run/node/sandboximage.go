@@ -28,6 +28,10 @@ func (n *Node) sandboxImage(ctx context.Context, targets []prepare.Target) probl
 	if image.Name != "" {
 		what += " " + image.Name
 	}
-	return problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " was not found on this host: the runtime will pull it before any pod can start",
-		Hint: "if this host has no registry, " + runtime.LoadImage() + ", or set " + runtime.SandboxKey() + " to an image that is present on this host"}}
+	return problem.List{{
+		Warning: true,
+		Reason:  "SandboxImage",
+		Message: what + " was not found on this host: the runtime will pull it before any pod can start",
+		Hint:    "if this host has no registry, " + runtime.LoadImage() + ", or set " + runtime.SandboxKey() + " to an image that is present on this host",
+	}}
 }

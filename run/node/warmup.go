@@ -21,8 +21,11 @@ var initEncoders = sync.OnceFunc(func() {
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{}, DnsConfig: &runtimeapi.DNSConfig{}, PortMappings: []*runtimeapi.PortMapping{{}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}, Seccomp: &runtimeapi.SecurityProfile{}},
-			Overhead:        &runtimeapi.LinuxContainerResources{}, Resources: &runtimeapi.LinuxContainerResources{},
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{},
+				Seccomp:          &runtimeapi.SecurityProfile{},
+			},
+			Overhead: &runtimeapi.LinuxContainerResources{}, Resources: &runtimeapi.LinuxContainerResources{},
 		},
 	}
 	container := &runtimeapi.ContainerConfig{

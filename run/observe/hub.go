@@ -156,7 +156,8 @@ func (s states) equal(other states) bool {
 func (h *Hub) fail() (first bool) {
 	h.mu.Lock()
 	if first = h.down.IsZero(); first {
-		h.down, h.up = time.Now(), make(chan struct{})
+		h.down = time.Now()
+		h.up = make(chan struct{})
 	}
 	h.mu.Unlock()
 	if first && h.Report != nil {

@@ -35,7 +35,8 @@ func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 	defer h.mu.Unlock()
 	for w := range h.watches {
 		if w.uid == uid && w.known != nil {
-			w.known, w.stale = nil, true
+			w.known = nil
+			w.stale = true
 			w.news.Send()
 		}
 	}
@@ -72,8 +73,15 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	}
 	for _, c := range containers {
 		of(c.Labels[identity.LabelPodUID])[c.Id] = string(stateOf(c.State))
-		found = append(found, Listed{State: stateOf(c.State), Running: Running{ID: c.Id, Attempt: c.GetMetadata().GetAttempt(), Container: c.Labels[identity.LabelContainerName],
-			Pod: identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}}})
+		found = append(found, Listed{
+			State: stateOf(c.State),
+			Running: Running{ID: c.Id, Attempt: c.GetMetadata().GetAttempt(), Container: c.Labels[identity.LabelContainerName],
+				Pod: identity.Pod{
+					Namespace: c.Labels[identity.LabelPodNamespace],
+					Name:      c.Labels[identity.LabelPodName],
+					UID:       c.Labels[identity.LabelPodUID],
+				}},
+		})
 	}
 	h.note(begun, found, ready)
 	return out, nil
@@ -109,7 +117,9 @@ func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 			soon = true
 		}
 		if back || !w.known.equal(listed[w.uid]) {
-			w.known, w.stale, soon = nil, true, true
+			w.known = nil
+			w.stale = true
+			soon = true
 			w.news.Send()
 		}
 	}

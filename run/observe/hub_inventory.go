@@ -26,7 +26,9 @@ func (h *Hub) note(begun time.Time, containers []Listed, ready []identity.Pod) {
 	now := time.Now()
 	h.mu.Lock()
 	before := h.noted
-	h.noted, h.found, h.ready = now, containers, ready
+	h.noted = now
+	h.found = containers
+	h.ready = ready
 	h.mu.Unlock()
 	if h.Listed == nil {
 		return

@@ -158,7 +158,8 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 	}
 	w.mu.Lock()
 	more := unwatched > w.unwatched
-	w.known, w.unwatched = statesOf(obs), unwatched
+	w.known = statesOf(obs)
+	w.unwatched = unwatched
 	w.mu.Unlock()
 	if more && w.hub != nil {
 		// The current interval of the hub may be long, and its earlier lists do not include these
@@ -198,7 +199,9 @@ func (w *Watch) disarm() (stale bool, exited []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stale, exited = w.stale, w.exited
-	w.known, w.stale, w.exited = nil, false, nil
+	w.known = nil
+	w.stale = false
+	w.exited = nil
 	return stale, exited
 }
 

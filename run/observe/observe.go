@@ -61,7 +61,10 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 		}
 	}
 	state, errs := store.ReadPodState(layout, uid)
-	obs.Kept, obs.Probes, obs.ProbedAt, obs.Resize = state.Kept, state.Probes, state.ProbedAt, state.Resize
+	obs.Kept = state.Kept
+	obs.Probes = state.Probes
+	obs.ProbedAt = state.ProbedAt
+	obs.Resize = state.Resize
 	var others [3]error
 	obs.Hooks, others[0] = readHooks(layout, uid)
 	obs.Restarted, others[1] = readRestarted(layout, uid)
@@ -76,7 +79,8 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	}
 	for _, err := range append(errs, others[:]...) {
 		if err != nil {
-			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectName(id), Message: err.Error() + "; podrun ignores it", Warning: true})
+			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectName(id),
+				Message: err.Error() + "; podrun ignores it", Warning: true})
 		}
 	}
 	return obs, nil
@@ -241,7 +245,11 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 	c.ProcessExited = c.State == lifecycle.Running && c.PID > 0 && inHostPIDNamespace() && exitedPID(c.PID)
 	if cri.StartCanceled(st) || cri.FailedWithoutSandboxPID(st) {
 		// The container never ran, so its exit code does not show whether it must be restarted.
-		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""
+		c.State = lifecycle.Created
+		c.FinishedAt = time.Time{}
+		c.ExitCode = 0
+		c.Reason = ""
+		c.Message = ""
 	}
 	c.TerminationLog = TerminationLog(st.GetMounts(), c.Annotations)
 	if c.Name == "" {
@@ -272,7 +280,12 @@ func actualOf(r *runtimeapi.LinuxContainerResources) *lifecycle.Actual {
 	if r == nil {
 		return nil
 	}
-	return &lifecycle.Actual{CPUShares: r.GetCpuShares(), CPUQuota: r.GetCpuQuota(), CPUPeriod: r.GetCpuPeriod(), MemoryLimit: r.GetMemoryLimitInBytes()}
+	return &lifecycle.Actual{
+		CPUShares:   r.GetCpuShares(),
+		CPUQuota:    r.GetCpuQuota(),
+		CPUPeriod:   r.GetCpuPeriod(),
+		MemoryLimit: r.GetMemoryLimitInBytes(),
+	}
 }
 
 func stateOf(s runtimeapi.ContainerState) lifecycle.State {

@@ -50,22 +50,34 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	pod.UID = types.UID(k.ID.UID)
 	if d := k.Deletion; d != nil {
 		end := metav1.NewTime(d.End())
-		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &end, &d.GraceSeconds
+		pod.DeletionTimestamp = &end
+		pod.DeletionGracePeriodSeconds = &d.GraceSeconds
 		obs = obs.WithRemoved()
 	}
 	since := lifecycle.StartTime(pod, obs)
 	in := lifecycle.StatusInput{
-		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since, Undefined: k.Leftover(),
-		Messages: TerminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
+		Observed:          obs,
+		NodeIPs:           n.IPs,
+		RuntimeName:       n.Runtime.Name,
+		RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts,
+		Over:              over,
+		StartTime:         since,
+		Undefined:         k.Leftover(),
+		Messages:          TerminationMessages(ctx, obs),
+		Started:           started,
+		Ready:             ready,
+		Now:               time.Now(),
 	}
 	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since, BackOff: n.BackOff})
 	in.Waiting = obs.WaitingReasons(backingOff(d, obs, n.BackOff, k.ID), in.Now)
 	if d.Overdue {
-		in.Reason, in.Message = lifecycle.ReasonDeadlineExceeded, lifecycle.MessageDeadlineExceeded
+		in.Reason = lifecycle.ReasonDeadlineExceeded
+		in.Message = lifecycle.MessageDeadlineExceeded
 	}
 	pod.Status = lifecycle.Status(pod, in)
 	if k.Broken != nil {
-		pod.Status.Reason, pod.Status.Message = event.CheckpointUnreadable, problem.WithHint(k.Broken)
+		pod.Status.Reason = event.CheckpointUnreadable
+		pod.Status.Message = problem.WithHint(k.Broken)
 		if store.IsCorrupt(k.Broken) {
 			pod.Status.Reason = event.CheckpointCorrupt
 		}
@@ -78,13 +90,15 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 		pod.Status.Message = fmt.Sprintf("the pod has a sandbox but no checkpoint, because its removal was interrupted or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
 	}
 	if over && !d.Ended && pod.Status.Reason == "" {
-		pod.Status.Reason, pod.Status.Message = lifecycle.ReasonStopped, "podrun stopped the pod; run 'podrun start' to start it again"
+		pod.Status.Reason = lifecycle.ReasonStopped
+		pod.Status.Message = "podrun stopped the pod; run 'podrun start' to start it again"
 		if slices.ContainsFunc(obs.Containers, func(c lifecycle.Container) bool { return c.State == lifecycle.Running }) {
 			pod.Status.Reason = lifecycle.ReasonStopping
 		}
 	}
 	if k.LostSecrets != nil && !d.Ended {
-		pod.Status.Reason, pod.Status.Message = "SecretsLost", problem.WithHint(k.LostSecrets)
+		pod.Status.Reason = "SecretsLost"
+		pod.Status.Message = problem.WithHint(k.LostSecrets)
 	}
 	if pod.CreationTimestamp.IsZero() {
 		pod.CreationTimestamp = metav1.NewTime(since)
@@ -118,7 +132,10 @@ func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.
 	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {
 		delay := lifecycle.RestartDelay(obs.Container(name), limits)
-		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, name, id.Ref())}
+		out[name] = lifecycle.Waiting{
+			Reason:  "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, name, id.Ref()),
+		}
 	}
 	return out
 }

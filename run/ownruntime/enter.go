@@ -36,7 +36,9 @@ func Enter(ctx context.Context, r *Runtime, starts bool) error {
 	}
 	record := rootless.ReadRecord()
 	if record == nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless", Err: errors.New("is ready, but has written no record"), Hint: "check " + rootless.RecordFile(rootless.RunDir())}
+		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless",
+			Err:  errors.New("is ready, but has written no record"),
+			Hint: "check " + rootless.RecordFile(rootless.RunDir())}
 	}
 	return userns.Enter(record, os.Args[1:])
 }
@@ -101,7 +103,12 @@ func changedIDs(record *rootless.Record) problem.List {
 	for file, idMap := range map[string]string{"/etc/subuid": record.UIDMap, "/etc/subgid": record.GIDMap} {
 		data, err := os.ReadFile(file)
 		if err == nil && rootless.ChangedIDs(idMap, rootless.SubordinateIDs(string(data), rootless.UserName(), rootless.UID()), rootless.UID()) {
-			return problem.List{{Object: file, Message: "the ranges of user " + rootless.UserName() + " have changed: pods still have the former IDs", Hint: "run 'podrun runtime down'", Warning: true}}
+			return problem.List{{
+				Object:  file,
+				Message: "the ranges of user " + rootless.UserName() + " have changed: pods still have the former IDs",
+				Hint:    "run 'podrun runtime down'",
+				Warning: true,
+			}}
 		}
 	}
 	return nil
@@ -122,7 +129,8 @@ func unpackForUser(ctx context.Context, r *Runtime) (string, error) {
 	digest := embedded.PickDigest(embedded.ReadDaemon(ctx, r.layout), record, own, usable)
 	switch {
 	case digest == "":
-		return "", &problem.Error{Kind: problem.Runtime, Object: "podrun as user " + rootless.UserName(), Err: errors.New("requires the embedded runtime, which this podrun binary does not contain"),
+		return "", &problem.Error{Kind: problem.Runtime, Object: "podrun as user " + rootless.UserName(),
+			Err:  errors.New("requires the embedded runtime, which this podrun binary does not contain"),
 			Hint: "use podrun-bundle, or use sudo"}
 	case digest == own && !usable(digest):
 		if err := embedded.Unpack(ctx, r.layout, *r.archive); err != nil {
@@ -139,8 +147,10 @@ func singleIDWarning(ready userns.Ready) problem.Problem {
 	if why == "" {
 		why = ready.Reason
 	}
-	return problem.Problem{Object: "user " + name, Message: "has no subordinate IDs (" + why + "): containers have only the ID 0, and only images whose files all belong to root work", Warning: true,
-		Hint: "let root install newuidmap (the package uidmap or shadow-utils) and run 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + "', then run 'podrun runtime down'"}
+	return problem.Problem{Object: "user " + name,
+		Message: "has no subordinate IDs (" + why + "): containers have only the ID 0, and only images whose files all belong to root work",
+		Warning: true,
+		Hint:    "let root install newuidmap (the package uidmap or shadow-utils) and run 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + "', then run 'podrun runtime down'"}
 }
 
 // leave ends podrun-rootless and removes its files, unless another root directory's runtime uses its namespaces. This

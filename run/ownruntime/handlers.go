@@ -40,6 +40,10 @@ func warnOfHandlers(ctx context.Context, r *Runtime) {
 	for _, h := range found {
 		names = append(names, h.String())
 	}
-	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "was started before these OCI runtimes were installed, and cannot use them yet: " + strings.Join(names, ", "),
-		Hint: "run 'podrun runtime up', which restarts containerd; the containers keep running"}})
+	r.Warn(problem.List{{
+		Warning: true,
+		Object:  "embedded runtime",
+		Message: "was started before these OCI runtimes were installed, and cannot use them yet: " + strings.Join(names, ", "),
+		Hint:    "run 'podrun runtime up', which restarts containerd; the containers keep running",
+	}})
 }

@@ -56,12 +56,18 @@ func (r *Runtime) Status(ctx context.Context) (Status, error) {
 		}
 		return s, nil
 	}
-	s.Endpoint, s.Dir, s.Log, s.State = r.layout.Endpoint(), r.layout.Dir(), r.layout.Log(), "stopped"
+	s.Endpoint = r.layout.Endpoint()
+	s.Dir = r.layout.Dir()
+	s.Log = r.layout.Log()
+	s.State = "stopped"
 	if record != nil {
 		s.Digest = record.Digest
 	}
 	if last := embedded.ReadDaemon(ctx, r.layout); last.Alive() {
-		s.PID, s.Unit, s.Digest, s.State = last.PID, last.Unit, last.Digest, "running"
+		s.PID = last.PID
+		s.Unit = last.Unit
+		s.Digest = last.Digest
+		s.State = "running"
 		if !last.Usable(ctx, r.layout) {
 			s.State = "starting"
 		}
@@ -139,7 +145,9 @@ func (r *Runtime) Embedded(ctx context.Context) (e State) {
 // containerd with an older version.
 func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
-		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary does not contain a runtime to upgrade to"), Hint: "use podrun-bundle"}
+		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+			Err:  errors.New("this podrun binary does not contain a runtime to upgrade to"),
+			Hint: "use podrun-bundle"}
 	}
 	ctx, end := runtimeStart{r}.attend(ctx)
 	defer end()
@@ -153,7 +161,8 @@ func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 		return false, err
 	}
 	if record == nil || record.Kind != embedded.Own {
-		return false, &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: errors.New("is not used by this root directory"), Hint: "see 'podrun runtime status'"}
+		return false, &problem.Error{Kind: problem.Refused, Object: "embedded runtime",
+			Err: errors.New("is not used by this root directory"), Hint: "see 'podrun runtime status'"}
 	}
 	last := embedded.ReadDaemon(ctx, r.layout)
 	if last.Alive() && last.Digest == r.archive.Digest {
@@ -250,7 +259,9 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 		defer client.Close()
 		sandboxes, err := client.ListPodSandbox(ctx, nil)
 		if err != nil {
-			return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "list its pods", Err: err, Hint: fmt.Sprintf("kill process %d, and run the command again", last.PID)}
+			return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+				Op: "list its pods", Err: err,
+				Hint: fmt.Sprintf("kill process %d, and run the command again", last.PID)}
 		}
 		for _, sb := range sandboxes {
 			pods = append(pods, sb.GetMetadata().GetNamespace()+"/"+sb.GetMetadata().GetName())
@@ -287,7 +298,8 @@ func (r *Runtime) Down(ctx context.Context, force bool) (pods []reconcile.Result
 		}
 	}
 	if err := embedded.Remove(ctx, r.layout, r.settings.CgroupRoot); err != nil {
-		return pods, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}
+		return pods, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it",
+			Err: err, Hint: "run 'podrun runtime down' again"}
 	}
 	if err := leave(r.layout); err != nil {
 		return pods, err

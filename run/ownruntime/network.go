@@ -97,8 +97,12 @@ func (r *Runtime) warnOfSubnets(ctx context.Context) {
 	if err != nil || slices.Equal(have, wanted) {
 		return
 	}
-	r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(), Message: fmt.Sprintf("the pod subnets are %s: --pod-cidr applies when the runtime starts", joined(have)),
-		Hint: "to change the subnets, delete all pods, run 'podrun runtime down', and then run this command again"}})
+	r.Warn(problem.List{{
+		Warning: true,
+		Object:  "network " + r.layout.Bridge(),
+		Message: fmt.Sprintf("the pod subnets are %s: --pod-cidr applies when the runtime starts", joined(have)),
+		Hint:    "to change the subnets, delete all pods, run 'podrun runtime down', and then run this command again",
+	}})
 }
 
 func joined(prefixes []netip.Prefix) string {

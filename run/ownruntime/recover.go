@@ -160,7 +160,8 @@ func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 	if e, ok := errors.AsType[*problem.Error](lost); ok {
 		err = e.Err
 	}
-	return &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: fmt.Errorf("%w; podrun found the pods of this root directory in none of the available runtimes", err),
+	return &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime",
+		Err:  fmt.Errorf("%w; podrun found the pods of this root directory in none of the available runtimes", err),
 		Hint: "run 'podrun runtime up --runtime=RUNTIME' with the runtime of the pods (" + strings.Join(values, ", ") + ") to record it again"}
 }
 

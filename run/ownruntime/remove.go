@@ -24,7 +24,8 @@ func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) 
 		return nil, err
 	}
 	if err := embedded.End(ctx, r.layout); err != nil {
-		return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "stop it", Err: err, Hint: "run 'podrun runtime down --force' again"}
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "stop it",
+			Err: err, Hint: "run 'podrun runtime down --force' again"}
 	}
 	var facts host.Facts
 	if facts.Cgroup, err = discover.ReadCgroup(ctx, r.settings); err != nil {

@@ -134,18 +134,23 @@ func (r *Runtime) Open(ctx context.Context, use Use) (string, error) {
 			r.restoreNetwork(ctx)
 		}
 	case use == Looks && last.Alive():
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New(startingText(last.PID)), Hint: "'podrun runtime logs' shows its log"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+			Err: errors.New(startingText(last.PID)), Hint: "'podrun runtime logs' shows its log"}
 	case use == Starts || last != nil && use > Looks:
 		if os.Geteuid() != 0 {
-			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and user " + rootless.UserName() + " cannot start it"), Hint: "use sudo"}
+			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+				Err:  errors.New("is not running, and user " + rootless.UserName() + " cannot start it"),
+				Hint: "use sudo"}
 		}
 		if err := r.start(ctx); err != nil {
 			return "", err
 		}
 	case record == nil:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: ErrNotUsed, Hint: "run 'podrun apply' or 'podrun runtime up' to start it"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: ErrNotUsed,
+			Hint: "run 'podrun apply' or 'podrun runtime up' to start it"}
 	default:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: ErrStopped, Hint: "run 'podrun runtime up', 'podrun apply', 'podrun run' or 'podrun serve' to start it"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: ErrStopped,
+			Hint: "run 'podrun runtime up', 'podrun apply', 'podrun run' or 'podrun serve' to start it"}
 	}
 	return r.layout.Endpoint(), nil
 }
@@ -216,7 +221,9 @@ func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) erro
 		return err
 	}
 	if r.wanted() == embedded.Auto && now != nil && (now.Kind != c.Kind || now.Endpoint != c.Endpoint) {
-		return &problem.Error{Kind: problem.Runtime, Err: errors.New("another podrun process chose a different container runtime at the same time"), Hint: "run the command again"}
+		return &problem.Error{Kind: problem.Runtime,
+			Err:  errors.New("another podrun process chose a different container runtime at the same time"),
+			Hint: "run the command again"}
 	}
 	return r.writeChoice(c)
 }
@@ -254,7 +261,9 @@ func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) 
 // noLog returns the error for an embedded runtime without a log. If another runtime is used, the error
 // names that runtime's log.
 func (r *Runtime) noLog(ctx context.Context) error {
-	e := &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("was never started for this root directory"), Hint: "see 'podrun runtime status'"}
+	e := &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+		Err:  errors.New("was never started for this root directory"),
+		Hint: "see 'podrun runtime status'"}
 	s, err := r.Status(ctx)
 	switch {
 	case err != nil:

@@ -53,7 +53,8 @@ func (o ownPause) open(ctx context.Context, digest string) (*pause, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	image := p.archive.Images()[0]
-	p.digest, p.names = image.Digest, image.Names
+	p.digest = image.Digest
+	p.names = image.Names
 	return p, nil
 }
 

@@ -57,7 +57,9 @@ func waitEnded(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*problem.Error](err); !expired || ok && e.Kind == problem.Deadline {
 		return err
 	}
-	return &problem.Error{Kind: problem.Deadline, Object: "embedded runtime", Err: fmt.Errorf("%w: %w", cause, err), Hint: "increase --timeout; 'podrun runtime logs' shows containerd's log"}
+	return &problem.Error{Kind: problem.Deadline, Object: "embedded runtime",
+		Err:  fmt.Errorf("%w: %w", cause, err),
+		Hint: "increase --timeout; 'podrun runtime logs' shows containerd's log"}
 }
 
 // run implements Runtime.start. The layout's lock must be held.
@@ -133,7 +135,9 @@ func (s runtimeStart) unpack(ctx context.Context, last *embedded.Daemon, record 
 	digest := embedded.PickDigest(last, record, own, unpacked)
 	switch {
 	case digest == "":
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary does not contain a runtime, and no runtime is unpacked in " + s.runtime.layout.Dir()), Hint: "use podrun-bundle"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+			Err:  errors.New("this podrun binary does not contain a runtime, and no runtime is unpacked in " + s.runtime.layout.Dir()),
+			Hint: "use podrun-bundle"}
 	case digest == own:
 		return digest, embedded.Unpack(ctx, s.runtime.layout, *s.runtime.archive)
 	}
@@ -154,13 +158,21 @@ func (s runtimeStart) launch(ctx context.Context, digest string) (embedded.Daemo
 		return embedded.Daemon{}, pauseError(err)
 	}
 	defer sandbox.file.Close()
-	return s.prepare(ctx, embedded.StartOptions{Digest: digest, SandboxImage: sandbox.reference(), PodCIDR: podCIDR, VerifyImages: s.runtime.verifiesImages(), CgroupRoot: s.runtime.settings.CgroupRoot, Environment: os.Environ()})
+	return s.prepare(ctx, embedded.StartOptions{
+		Digest:       digest,
+		SandboxImage: sandbox.reference(),
+		PodCIDR:      podCIDR,
+		VerifyImages: s.runtime.verifiesImages(),
+		CgroupRoot:   s.runtime.settings.CgroupRoot,
+		Environment:  os.Environ(),
+	})
 }
 
 // prepare starts containerd, or waits for the one that is starting (o.Running), and prepares it for use: it
 // checks the store and loads the sandbox image.
 func (s runtimeStart) prepare(ctx context.Context, o embedded.StartOptions) (embedded.Daemon, error) {
-	o.CgroupDriver, o.EndsStalled = s.runtime.settings.CgroupDriver, s.runtime.Replaces
+	o.CgroupDriver = s.runtime.settings.CgroupDriver
+	o.EndsStalled = s.runtime.Replaces
 	end := trace.Begin(ctx, "start containerd", "")
 	d, err := embedded.Start(ctx, s.runtime.layout, o)
 	end()

@@ -45,13 +45,16 @@ func (s ownStore) prepare(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "replace its damaged store", Err: err, Hint: "'podrun runtime logs' shows containerd's log; see docs/troubleshooting.md"}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+			Op: "replace its damaged store", Err: err,
+			Hint: "'podrun runtime logs' shows containerd's log; see docs/troubleshooting.md"}
 	}
 	if condemned == nil {
 		return nil
 	}
 	if !s.runtime.settings.RuntimeRecover {
-		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: errors.New("an earlier podrun process began to replace its damaged store and has ended its containers, but --runtime-recover=false is set"),
+		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime",
+			Err:  errors.New("an earlier podrun process began to replace its damaged store and has ended its containers, but --runtime-recover=false is set"),
 			Hint: "complete the replacement with 'podrun runtime up --runtime-recover'"}
 	}
 	setProblem(&s.runtime.problem, "podrun replaces its damaged store: "+condemned.Why)
@@ -59,7 +62,8 @@ func (s ownStore) prepare(ctx context.Context) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "replace its damaged store", Err: err, Hint: "the next start of the runtime tries again"}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime",
+			Op: "replace its damaged store", Err: err, Hint: "the next start of the runtime tries again"}
 	}
 	return nil
 }
@@ -208,7 +212,8 @@ func (s ownStore) replacement(ctx context.Context) *Replacement {
 // replacement to later commands: it starts containerd repeatedly until enough starts have failed,
 // and replaces the store. If containerd makes no progress, Up ends it and starts it once more.
 func (r *Runtime) Up(ctx context.Context) (string, error) {
-	r.Replaces, r.Attended = true, true
+	r.Replaces = true
+	r.Attended = true
 	for try := 0; ; try++ {
 		endpoint, err := r.Open(ctx, Starts)
 		_, stalled := errors.AsType[embedded.Stalled](err)

@@ -39,7 +39,8 @@ func WithoutPodName(id identity.Pod, err error) error {
 func InStep(id identity.Pod, step string, err error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: WithoutPodName(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		out.Kind, out.Hint = e.Kind, e.Hint
+		out.Kind = e.Kind
+		out.Hint = e.Hint
 	}
 	return out
 }

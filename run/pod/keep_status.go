@@ -38,8 +38,11 @@ func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	}
 	ended := lifecycle.Next(p.Spec(), p.World()).Ended
 	now := lifecycle.Keep(p.Status(), ended)
-	now.OOMKilled, now.Evicted = p.reportOOMs(), p.Observed.Kept.Evicted
-	now.ResizePending, now.ShutDown, now.CreateFailures = p.Observed.Kept.ResizePending, p.Observed.Kept.ShutDown, p.Observed.Kept.CreateFailures
+	now.OOMKilled = p.reportOOMs()
+	now.Evicted = p.Observed.Kept.Evicted
+	now.ResizePending = p.Observed.Kept.ResizePending
+	now.ShutDown = p.Observed.Kept.ShutDown
+	now.CreateFailures = p.Observed.Kept.CreateFailures
 	now.StartFailures = p.Observed.CurrentStartFailures()
 	if now.PodIPs = before.PodIPs; !p.Spec().Spec.HostNetwork {
 		if sb := p.Observed.Sandbox(); sb != nil && len(sb.IPs) > 0 {

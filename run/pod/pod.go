@@ -67,7 +67,14 @@ func (p *Pod) EventPath(container string) string {
 
 // World returns the input of lifecycle.Next according to the last observation.
 func (p *Pod) World() lifecycle.World {
-	world := lifecycle.World{Observed: p.Observed, Hashes: p.Plan.Hashes(), CreateAhead: p.Plan.InitAhead(), Now: time.Now(), Since: lifecycle.StartTime(p.Spec(), p.Observed), BackOff: p.RestartBackOff()}
+	world := lifecycle.World{
+		Observed:    p.Observed,
+		Hashes:      p.Plan.Hashes(),
+		CreateAhead: p.Plan.InitAhead(),
+		Now:         time.Now(),
+		Since:       lifecycle.StartTime(p.Spec(), p.Observed),
+		BackOff:     p.RestartBackOff(),
+	}
 	world.Started, _, world.Unhealthy = p.Probed()
 	if p.WatchesGroup {
 		exists := cgroup.ReadExists(p.Plan.Cgroup)

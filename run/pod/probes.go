@@ -35,9 +35,11 @@ func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 	if len(now) == 0 || same && !end {
 		return nil
 	}
-	p.Observed.Probes, p.Observed.ProbedAt = now, time.Now()
+	p.Observed.Probes = now
+	p.Observed.ProbedAt = time.Now()
 	err := store.UpdatePodState(p.Plan.Layout, p.Plan.ID.UID, func(s *store.PodState) {
-		s.Probes, s.ProbedAt = p.Observed.Probes, p.Observed.ProbedAt
+		s.Probes = p.Observed.Probes
+		s.ProbedAt = p.Observed.ProbedAt
 	})
 	if same || errors.Is(err, store.ErrNoPodDir) {
 		// The pod was deleted, or only the time of the results was not stored, so that `get` shows an

@@ -22,6 +22,7 @@ func Replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
 	})
 	plan.WithDevices(plan.AssignedDevices())
-	plan.Checkpoint.InMemory, plan.Checkpoint.SecretsLost = c.InMemory, c.SecretsLost
+	plan.Checkpoint.InMemory = c.InMemory
+	plan.Checkpoint.SecretsLost = c.SecretsLost
 	return plan, slices.Concat(found, bad, problems)
 }

@@ -79,7 +79,8 @@ func ResizeMessage(what string, pod *corev1.Pod, failed string) string {
 		Generation     int64       `json:"generation"`
 		Error          string      `json:"error,omitempty"`
 	}
-	summary.Generation, summary.Error = pod.Generation, failed
+	summary.Generation = pod.Generation
+	summary.Error = failed
 	for _, s := range lifecycle.SpecContainers(pod) {
 		if s.Ephemeral {
 			continue

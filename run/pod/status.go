@@ -20,7 +20,12 @@ func (p *Pod) View(k observe.Known, over bool) *corev1.Pod {
 	started, ready, _ := p.Probed()
 	// HandlerOf returns "" for a sandbox that this command created, because the command has not
 	// read the sandbox from the runtime.
-	n := observe.HostInfo{IPs: p.Plan.NodeIPs, Runtime: p.Plan.Facts.Runtime, Handler: cmp.Or(p.Plan.Sandbox.Handler, observe.HandlerOf(p.Observed)), BackOff: p.RestartBackOff()}
+	n := observe.HostInfo{
+		IPs:     p.Plan.NodeIPs,
+		Runtime: p.Plan.Facts.Runtime,
+		Handler: cmp.Or(p.Plan.Sandbox.Handler, observe.HandlerOf(p.Observed)),
+		BackOff: p.RestartBackOff(),
+	}
 	n.Runtime.Name = p.Plan.Runtime
 	return observe.ViewOf(context.Background(), k, p.Observed, n, over, started, ready)
 }

@@ -40,7 +40,9 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	resumes := was.Ended && was.Interrupted && len(t.Changes) == 0 && !in.KeepEnded && in.Debug == nil
 	switch {
 	case in.Force, resumes, in.RestartedAt && was.Pod.Annotations[identity.AnnotationRestartedAt] != pod.Annotations[identity.AnnotationRestartedAt]:
-		t.Change, t.Old, t.since = ChangeReplace, existing, nil
+		t.Change = ChangeReplace
+		t.Old = existing
+		t.since = nil
 		if t.Forced = len(t.Changes) == 0; !t.Forced {
 			t.UID = uid
 		}
@@ -48,10 +50,14 @@ func Compare(pod *corev1.Pod, in Input) Target {
 		t.Change = ChangeUnchanged
 	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod) && sameAddress(was.Pod, pod)):
 		if t.Change = ChangeUpdate; was.Ended && !in.KeepEnded { // no container remains that could be updated in place
-			t.Change, t.Old = ChangeReplace, existing
+			t.Change = ChangeReplace
+			t.Old = existing
 		}
 	default:
-		t.Change, t.Old, t.UID, t.since = ChangeReplace, existing, uid, nil
+		t.Change = ChangeReplace
+		t.Old = existing
+		t.UID = uid
+		t.since = nil
 	}
 	return t
 }

@@ -37,7 +37,8 @@ func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	out := slices.Clone(here)
 	for i := range out {
 		if h := &out[i]; h.Corrupt && in.ReplaceCorrupt {
-			h.Pod, h.Broken = pod, nil
+			h.Pod = pod
+			h.Broken = nil
 		}
 	}
 	return out

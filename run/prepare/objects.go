@@ -83,7 +83,8 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 		}
 		key := pod.Namespace + "/" + v.PersistentVolumeClaim.ClaimName
 		if claim := bound.Claims[key]; input.Claims[key] == nil && claim != nil {
-			out = append(out, problem.Problem{Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), Reason: "ClaimNotFound", Warning: true,
+			out = append(out, problem.Problem{Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i),
+				Reason: "ClaimNotFound", Warning: true,
 				Message: fmt.Sprintf("persistentvolumeclaim %q is not in the input: podrun uses the directory that is bound to it, %s", claim.Name, bound.Volumes[claim.Spec.VolumeName].Spec.Local.Path),
 				Hint:    "add it to the input"})
 		}
@@ -102,7 +103,8 @@ func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manife
 		made.Secrets = after.Secrets // the pod no longer requires the Secrets
 	}
 	live, bound, frozen := made.Diff(after)
-	t.live, t.frozen = live, frozen
+	t.live = live
+	t.frozen = frozen
 	t.Changes = slices.Concat(t.Changes, live, bound)
 	return len(bound) > 0
 }
@@ -163,7 +165,10 @@ func (t Target) changedSource(m corev1.VolumeMount) string {
 	if at < 0 {
 		return ""
 	}
-	of := manifest.Referred(&corev1.Pod{ObjectMeta: t.Plan.Pod.ObjectMeta, Spec: corev1.PodSpec{Volumes: t.Plan.Pod.Spec.Volumes[at : at+1]}}, t.Plan.Checkpoint.Objects())
+	of := manifest.Referred(&corev1.Pod{
+		ObjectMeta: t.Plan.Pod.ObjectMeta,
+		Spec:       corev1.PodSpec{Volumes: t.Plan.Pod.Spec.Volumes[at : at+1]},
+	}, t.Plan.Checkpoint.Objects())
 	for _, c := range of.ConfigMaps {
 		if name := "ConfigMap " + c.Namespace + "/" + c.Name; slices.Contains(t.live, name) {
 			return name

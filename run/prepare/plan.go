@@ -170,7 +170,9 @@ func forUser(plan volume.Plan, user *host.User) problem.List {
 			out = append(out, problem.Problem{Field: field, Reason: "FailedMount", Message: "user " + user.Name + " cannot mount NFS exports",
 				Hint: "let root mount the export on the host and use hostPath, or use sudo"})
 		case v.Device != "":
-			out = append(out, problem.Problem{Field: field, Reason: "FailedMount", Message: "user " + user.Name + " cannot give block devices to containers", Hint: "use a volume of mode Filesystem, or use sudo"})
+			out = append(out, problem.Problem{Field: field, Reason: "FailedMount",
+				Message: "user " + user.Name + " cannot give block devices to containers",
+				Hint:    "use a volume of mode Filesystem, or use sudo"})
 		}
 	}
 	return out

@@ -180,7 +180,12 @@ func All(in Input) ([]Target, problem.List) {
 			return nil, append(problems, t.Problems...)
 		}
 		targets = append(targets, t)
-		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler, HostPaths: hostPathsOf(plan.Pod, of.Objects), OfCluster: mp.OfCluster})
+		arriving = append(arriving, admission.Pod{
+			Pod:       plan.Pod,
+			Handler:   handler,
+			HostPaths: hostPathsOf(plan.Pod, of.Objects),
+			OfCluster: mp.OfCluster,
+		})
 	}
 	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet, Supervised: in.Supervised})
 	for i, mp := range in.Objects.Pods {

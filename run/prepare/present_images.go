@@ -46,7 +46,15 @@ func (p *Plan) imageProblems() problem.List {
 
 // emulators maps architectures to QEMU's names for them.
 var emulators = map[string]string{
-	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
+	"amd64":    "x86_64",
+	"386":      "i386",
+	"arm64":    "aarch64",
+	"arm":      "arm",
+	"ppc64le":  "ppc64le",
+	"s390x":    "s390x",
+	"riscv64":  "riscv64",
+	"loong64":  "loongarch64",
+	"mips64le": "mips64el",
 }
 
 // RunsOnHost reports whether this host can run an image's programs. It can if the image is for the

@@ -24,7 +24,12 @@ func (t Target) replicaProblem(in Input, p manifest.Pod) problem.List {
 		if name := is.WorkloadName(p.Object.Name); name != p.Object.Name {
 			hint = fmt.Sprintf("delete that pod, rename the %s, or request fewer replicas", is.Kind)
 		}
-		return problem.List{{Field: "metadata.name", Reason: "AlreadyExists", Message: fmt.Sprintf("a pod with the name %s exists, and %s defines it", p.Object.Name, other), Hint: hint}}
+		return problem.List{{
+			Field:   "metadata.name",
+			Reason:  "AlreadyExists",
+			Message: fmt.Sprintf("a pod with the name %s exists, and %s defines it", p.Object.Name, other),
+			Hint:    hint,
+		}}
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 	}
 	if c.SecretsLost {
 		// the Secrets as they were when this command planned the pod
-		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false
+		c.Secrets = l.pod.Plan.Checkpoint.Secrets
+		c.SecretsLost = false
 	}
 	live, bound, frozen := c.Diff(l.pod.Plan.Checkpoint)
 	if len(manifest.Changes(c.Pod, l.pod.Plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {

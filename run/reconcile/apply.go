@@ -67,9 +67,20 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, RestartedAt: o.RestartedAt, KeepEnded: o.DefineOnly, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
-		KeepReferred: origin.Command == store.OriginApply && !o.FromCheckpoint},
-		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint && !o.Redefined}
+	return node.AdmitOptions{
+		PrepareOptions: node.PrepareOptions{
+			AllowKubelet:   o.AllowKubelet,
+			Force:          o.Force,
+			RestartedAt:    o.RestartedAt,
+			KeepEnded:      o.DefineOnly,
+			Debug:          o.Debug,
+			ReplaceCorrupt: o.ReplaceCorrupt,
+			KeepReferred:   origin.Command == store.OriginApply && !o.FromCheckpoint,
+		},
+		Continue:       o.Continue,
+		Origin:         origin,
+		FromCheckpoint: o.FromCheckpoint && !o.Redefined,
+	}
 }
 
 // definesOnly reports whether the operation only changes the pod's definition.

@@ -116,9 +116,12 @@ func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	}
 	a.lease.HasDir = true
 	return a.lease.Lock.Update(func(r *store.OwnerRecord) {
-		r.UID, r.Incarnation, r.Fresh = a.pod.Plan.ID.UID, store.RandomHex(8), !again
+		r.UID = a.pod.Plan.ID.UID
+		r.Incarnation = store.RandomHex(8)
+		r.Fresh = !again
 		r.EndRemoval()
-		r.Ending, r.Stops = nil, nil
+		r.Ending = nil
+		r.Stops = nil
 		a.lease.Lock.SetOrigin(r)
 	})
 }

@@ -28,7 +28,11 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	}
 	var errs []error
 	for _, c := range dead(list) {
-		id := identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}
+		id := identity.Pod{
+			Namespace: c.Labels[identity.LabelPodNamespace],
+			Name:      c.Labels[identity.LabelPodName],
+			UID:       c.Labels[identity.LabelPodUID],
+		}
 		if !identity.SafeUID(id.UID) || !store.HasCheckpoint(n.Layout(), id.UID) {
 			// The container belongs to another program.
 			continue

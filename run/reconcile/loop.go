@@ -56,7 +56,8 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 	if l.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
 		return false, store.LostSecrets(l.pod.Plan.ID)
 	}
-	l.goal, l.start.Hooks.EndDecides = goal, goal == lifecycle.GoalCompleted
+	l.goal = goal
+	l.start.Hooks.EndDecides = goal == lifecycle.GoalCompleted
 	if l.begun.IsZero() {
 		l.begun = time.Now()
 	}
@@ -134,7 +135,8 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 	}
 	world := l.pod.World()
 	world.CreatedAhead = l.start.Ahead.ID()
-	world.Ephemeral, world.DebugOnly = l.ephemeral(), l.goal.Debugs() != ""
+	world.Ephemeral = l.ephemeral()
+	world.DebugOnly = l.goal.Debugs() != ""
 	d = lifecycle.Next(l.pod.Spec(), world)
 	if owns && d.Overdue && !l.overdue {
 		l.overdue = true

@@ -38,7 +38,8 @@ func applyPolicy(objects *manifest.Objects) policy {
 // runPolicy returns the policy of `run`.
 func runPolicy(objects *manifest.Objects) policy {
 	p := applyPolicy(objects)
-	p.adopt, p.exitFrom = true, true
+	p.adopt = true
+	p.exitFrom = true
 	return p
 }
 

@@ -21,13 +21,15 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
 	o.Stopped = func() {
 		pod := r.Pod.View(observe.Known{ID: k.ID, Pod: k.Pod}, true)
-		result.Status, result.Containers = pod.Status, lifecycle.EndedContainers(pod, pod.Status)
+		result.Status = pod.Status
+		result.Containers = lifecycle.EndedContainers(pod, pod.Status)
 		if o.Report != nil {
 			o.Report(pod.Status)
 		}
 	}
 	if err := explain(ctx, r.Pod, r.Owned(ctx, o)); err != nil {
-		result.Outcome, result.Err = OutcomeFailed, err
+		result.Outcome = OutcomeFailed
+		result.Err = err
 	}
 	return result
 }

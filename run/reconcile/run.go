@@ -46,7 +46,8 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) Result
 	w.pod.RemovedAtEnd = !o.Keep
 	result := w.Apply(ctx, t, o.ApplyOptions)
 	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
-		result.Outcome, result.Err = OutcomeStopped, nil
+		result.Outcome = OutcomeStopped
+		result.Err = nil
 	}
 	result.Containers = lifecycle.EndedContainers(w.pod.Spec(), result.Status)
 	if o.Over != nil {
@@ -102,7 +103,9 @@ func (w *Worker) stopAndRemove(ctx context.Context, result *Result, all bool) er
 	if left, err := w.ownedByOther(ctx); left || err != nil {
 		return err
 	}
-	w.lease.Ending, w.stop.Removes, w.lease.Lock.Removal = true, true, true
+	w.lease.Ending = true
+	w.stop.Removes = true
+	w.lease.Lock.Removal = true
 	err := w.remove.Owned(ctx, stop.RemoveOptions{Stopped: func() {
 		status := w.pod.Status()
 		if len(result.Containers) == 0 {
@@ -174,5 +177,9 @@ func (w *Worker) startedByOther(ctx context.Context, r *store.OwnerRecord) (bool
 
 // warnTakenOver warns that the pod remains on this host because another command took it over.
 func (w *Worker) warnTakenOver(r *store.OwnerRecord) {
-	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " took it over"}})
+	w.pod.Node.SendWarnings(problem.List{{
+		Object:  "pod " + w.pod.Plan.ID.String(),
+		Warning: true,
+		Message: "podrun does not remove the pod: " + r.Shown() + " took it over",
+	}})
 }

@@ -30,7 +30,8 @@ func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOpti
 	if err := t.Refused(); err != nil {
 		return t, err
 	}
-	a.pod.Plan, a.pod.Observed = t.Plan, &lifecycle.Observed{}
+	a.pod.Plan = t.Plan
+	a.pod.Observed = &lifecycle.Observed{}
 	a.loop.start.Images.Reset()
 	return t, nil
 }

@@ -28,7 +28,8 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 		out[i] = newWorker(n, t.Plan, puller, locks[t.Plan.ID.String()])
 		alone := *objects
 		alone.Pods = objects.Pods[i : i+1]
-		out[i].objects, out[i].loop.policy = &alone, applyPolicy(&alone)
+		out[i].objects = &alone
+		out[i].loop.policy = applyPolicy(&alone)
 	}
 	return out
 }

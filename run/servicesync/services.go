@@ -123,7 +123,8 @@ func assignServices(ctx context.Context, n *node.Node, services map[string]*core
 	hidden := partialServices(faults)
 	for _, key := range slices.Sorted(maps.Keys(services)) {
 		if err := unusable[key]; err != nil {
-			refused = append(refused, &problem.Error{Kind: problem.Runtime, Object: "service " + key, Err: err, Hint: "make the file readable, or delete the Service"})
+			refused = append(refused, &problem.Error{Kind: problem.Runtime, Object: "service " + key,
+				Err: err, Hint: "make the file readable, or delete the Service"})
 			continue
 		}
 		var previous *corev1.Service
@@ -293,7 +294,10 @@ func Delete(ctx context.Context, n *node.Node, selected func(*corev1.Service, st
 	}
 	for _, f := range faults {
 		// Of such a Service, only the name is known.
-		records = append(records, store.ServiceRecord{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.ID.Namespace, Name: f.ID.Name}}})
+		records = append(records, store.ServiceRecord{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.ID.Namespace,
+			Name:      f.ID.Name,
+		}}})
 	}
 	for _, r := range records {
 		if !selected(r.Service, r.Origin) {
@@ -331,7 +335,8 @@ func List(ctx context.Context, n *node.Node, namespace string) ([]View, error) {
 	var out []View
 	for _, r := range records {
 		if namespace == "" || r.Service.Namespace == namespace {
-			r.Service.APIVersion, r.Service.Kind = "v1", "Service"
+			r.Service.APIVersion = "v1"
+			r.Service.Kind = "Service"
 			out = append(out, View{Service: r.Service, Origin: r.Origin, Slices: service.Slices(r.Service, pods, n.NodeName())})
 		}
 	}
@@ -350,7 +355,8 @@ func Target(ctx context.Context, n *node.Node, namespace, name string, ports []a
 	}
 	i := slices.IndexFunc(records, func(r store.ServiceRecord) bool { return r.Service.Namespace == namespace && r.Service.Name == name })
 	if i < 0 {
-		return "", nil, &problem.Error{Kind: problem.Failed, Object: "service " + namespace + "/" + name, Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"}
+		return "", nil, &problem.Error{Kind: problem.Failed, Object: "service " + namespace + "/" + name,
+			Err: problem.ErrNotFound, Hint: "run 'podrun get svc -A' to list all Services"}
 	}
 	pods, err := servicePods(ctx, n)
 	if err != nil {

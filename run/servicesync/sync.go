@@ -144,7 +144,8 @@ func currentServices(ctx context.Context, n *node.Node, records []store.ServiceR
 		case !service.HasVirtualIP(s):
 		case len(ranges) == 0:
 			all[i] = s.DeepCopy()
-			all[i].Spec.ClusterIP, all[i].Spec.ClusterIPs = "", nil
+			all[i].Spec.ClusterIP = ""
+			all[i].Spec.ClusterIPs = nil
 		case len(s.Spec.ClusterIPs) == 0 || service.Conflicts(s, all[:i]):
 			others := slices.Concat(all[:i], all[i+1:], hidden)
 			next, err := service.Assign(s, nil, others, ranges, portsInUse(ctx, n, s))

@@ -115,7 +115,13 @@ func (h *Ahead) begin(ctx context.Context, a lifecycle.Action) bool {
 	if !present || sb == nil || !sb.Ready || h.pending != nil {
 		return false
 	}
-	c := &createdAhead{starting: starting{action: a, image: image}, plan: h.pod.Plan, generation: h.generation(), sandboxID: sb.ID, done: make(chan struct{})}
+	c := &createdAhead{
+		starting:   starting{action: a, image: image},
+		plan:       h.pod.Plan,
+		generation: h.generation(),
+		sandboxID:  sb.ID,
+		done:       make(chan struct{}),
+	}
 	h.pending = c
 	if c.config, c.err = h.configs.configOf(ctx, a, image, nil); c.err != nil {
 		close(c.done)
@@ -166,6 +172,7 @@ func (h *Ahead) take(s *starting) bool {
 	if have == nil || have.ID != c.created.ID || have.State != lifecycle.Created || !same {
 		return false
 	}
-	s.config, s.created.ID = c.config, c.created.ID
+	s.config = c.config
+	s.created.ID = c.created.ID
 	return true
 }

@@ -165,9 +165,13 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 // failureOf returns the error of a failed step, without the values of Secrets.
 func failureOf(p *pod.Pod, name string, step failedStep, err error) *problem.Error {
 	err = p.Redacted(name, err)
-	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", p.Plan.ID, name), Op: step.op, Err: err}
+	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting,
+		Object: fmt.Sprintf("pod %s: container %s", p.Plan.ID, name), Op: step.op, Err: err}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
+		failure.Kind = e.Kind
+		failure.Err = e.Err
+		failure.Problems = e.Problems
+		failure.Hint = e.Hint
 	}
 	return failure
 }
@@ -179,10 +183,12 @@ func commandFailed(failure *problem.Error) *problem.Error {
 	if !ok {
 		return failure
 	}
-	failure.Kind, failure.Err = problem.NotExecutable, fmt.Errorf("its command cannot be executed: %s", why)
+	failure.Kind = problem.NotExecutable
+	failure.Err = fmt.Errorf("its command cannot be executed: %s", why)
 	failure.Hint = "check the container's command and the file's mode"
 	if absent {
-		failure.Kind, failure.Err = problem.NotFound, fmt.Errorf("its command was not found: %s", why)
+		failure.Kind = problem.NotFound
+		failure.Err = fmt.Errorf("its command was not found: %s", why)
 		failure.Hint = "check the container's command, and that its image has the program"
 	}
 	return failure

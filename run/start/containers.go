@@ -178,9 +178,16 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 func (s *starting) asCreated(p *pod.Pod, sandboxID string) lifecycle.Container {
 	name := s.action.Container
 	return lifecycle.Container{
-		ID: s.created.ID, Name: name, SandboxID: sandboxID, State: lifecycle.Created, Restarts: s.action.Attempt,
-		Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(lifecycle.FindContainer(p.Spec(), name).Container),
-		CreatedAt: time.Now(), Annotations: s.config.GetAnnotations(),
+		ID:             s.created.ID,
+		Name:           name,
+		SandboxID:      sandboxID,
+		State:          lifecycle.Created,
+		Restarts:       s.action.Attempt,
+		Image:          s.config.GetImage().GetUserSpecifiedImage(),
+		ImageID:        s.image.ImageID,
+		Hash:           container.Hash(lifecycle.FindContainer(p.Spec(), name).Container),
+		CreatedAt:      time.Now(),
+		Annotations:    s.config.GetAnnotations(),
 		LogPath:        filepath.Join(p.Plan.Layout.Logs(p.Plan.ID), s.config.GetLogPath()),
 		TerminationLog: observe.TerminationLog(s.config.GetMounts(), s.config.GetAnnotations()),
 	}
@@ -252,13 +259,18 @@ func (st *Starter) runHook(ctx context.Context, b *batch) error {
 // started records that a container is running, and emits its event.
 func (st *Starter) started(s *starting) {
 	c := s.created
-	c.State, c.StartedAt = lifecycle.Running, time.Now()
+	c.State = lifecycle.Running
+	c.StartedAt = time.Now()
 	delete(st.unknownPIDs, c.Name)
 	st.pod.Observed.Put(c)
 	st.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
 	// As in the kubelet, the container runs even if the link is missing.
 	if err := st.logs.link(c, s.config); err != nil {
-		st.pod.Node.SendWarnings(problem.List{{Object: "pod " + st.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
+		st.pod.Node.SendWarnings(problem.List{{
+			Object:  "pod " + st.pod.Plan.ID.String() + ": container " + c.Name,
+			Warning: true,
+			Message: "link its log: " + err.Error(),
+		}})
 	}
 	st.onStart(c, c.LogPath)
 }

@@ -31,9 +31,15 @@ func (st *Starter) notCreated(ctx context.Context, c lifecycle.Container, err er
 		return err
 	}
 	now := time.Now()
-	c.ID, c.CreateFailed = store.RandomHex(32), true
-	c.State, c.CreatedAt, c.StartedAt, c.FinishedAt = lifecycle.Exited, now, now, now
-	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, st.pod.Redacted(c.Name, err).Error()
+	c.ID = store.RandomHex(32)
+	c.CreateFailed = true
+	c.State = lifecycle.Exited
+	c.CreatedAt = now
+	c.StartedAt = now
+	c.FinishedAt = now
+	c.ExitCode = codeStartError
+	c.Reason = reasonStartError
+	c.Message = st.pod.Redacted(c.Name, err).Error()
 	st.pod.Observed.Put(c)
 	if err := st.pod.Keep(st.pod.Observed.Kept.WithCreateFailure(c)); err != nil {
 		return err

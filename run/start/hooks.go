@@ -100,7 +100,9 @@ func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed erro
 	}
 	h.pod.Emit(event.Warning, event.FailedPostStartHook, c.Name, hook.EventOf(failed, "PostStartHook failed"))
 	if !h.EndDecides {
-		h.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", h.pod.Plan.ID, c.Name), Op: "postStart hook", Err: hook.Cause(failed)})
+		h.fail(&problem.Error{Kind: problem.Failed,
+			Object: fmt.Sprintf("pod %s: container %s", h.pod.Plan.ID, c.Name), Op: "postStart hook",
+			Err: hook.Cause(failed)})
 	}
 	if err := h.stop.Container(ctx, c.ID, h.pod.GracePeriod(), "FailedPostStartHook"); err != nil {
 		return err

@@ -45,7 +45,8 @@ func (i *Images) Attempted(ctx context.Context) error { return i.first.Attempted
 
 // Reset discards the images of a previous definition of the pod.
 func (i *Images) Reset() {
-	i.first, i.taken = nil, map[string]bool{}
+	i.first = nil
+	i.taken = map[string]bool{}
 	i.Waiter.reset()
 }
 

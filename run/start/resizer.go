@@ -73,7 +73,8 @@ func (r *Resizer) tryResize(ctx context.Context) error {
 		return err
 	}
 	done := *r.pod.Observed.Resize
-	done.Group, done.Error = true, ""
+	done.Group = true
+	done.Error = ""
 	return r.pod.KeepResize(&done)
 }
 

@@ -74,7 +74,8 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 	go func() { prepared <- st.syncAndMakeVolumes(ctx, n.fresh, volumes) }()
 	err := st.makeSandbox(ctx, n.attempt)
 	failed := <-prepared
-	st.Volumes.made, st.durable = failed == nil, failed == nil
+	st.Volumes.made = failed == nil
+	st.durable = failed == nil
 	st.Volumes.emitMountErrors(ctx, failed)
 	return joinErrors(ctx, failed, err)
 }
@@ -165,12 +166,15 @@ func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.S
 // sandboxError returns the error for a sandbox that could not be created. cleanup is the error that
 // occurred when podrun removed the leftovers of the attempt, or nil.
 func (st *Starter) sandboxError(err, cleanup error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, st.pod.Plan.Facts.Runtime)}
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(),
+		Op: "create sandbox", Err: err, Hint: sandboxHint(err, st.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
-		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, st.pod.Plan.Facts.Runtime)
+		out.Kind = problem.Image
+		out.Hint = sandboxImageHint(image, st.pod.Plan.Facts.Runtime)
 	}
 	if e, ok := err.(*problem.Error); ok {
-		out.Op, out.Err = e.Op, e.Err
+		out.Op = e.Op
+		out.Err = e.Err
 	}
 	if cleanup != nil {
 		out.Err = fmt.Errorf("%w; %w", out.Err, cleanup)

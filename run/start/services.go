@@ -76,7 +76,9 @@ func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(s
 		return write(file)
 	}
 	if len(file) > volume.MaxHosts {
-		p.Node.WarnOnce(problem.Problem{Object: "pod " + p.Plan.ID.String(), Message: "its hosts file " + volume.ErrHostsTooLarge.Error() + ": it does not contain the names of Services", Warning: true})
+		p.Node.WarnOnce(problem.Problem{Object: "pod " + p.Plan.ID.String(),
+			Message: "its hosts file " + volume.ErrHostsTooLarge.Error() + ": it does not contain the names of Services",
+			Warning: true})
 		return write(file)
 	}
 	lock, err := store.Lock(ctx, layout.ServiceNamesLock(), p.Node.Holder(), nil)

@@ -32,6 +32,7 @@ func (st *Starter) startFailed(ctx context.Context, s *starting) error {
 	}
 	failure := failureOf(st.pod, name, stepStart, s.err)
 	st.pod.Emit(event.Warning, stepStart.event, name, "Error: "+cause(failure))
-	s.repeats, st.Repeats = true, append(st.Repeats, failure)
+	s.repeats = true
+	st.Repeats = append(st.Repeats, failure)
 	return nil
 }

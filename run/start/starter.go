@@ -53,7 +53,16 @@ func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, 
 	st.Volumes = Volumes{pod: l.Pod, lease: l}
 	st.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: st.fail}
 	st.configs = configs{l.Pod, l}
-	st.Ahead = Ahead{pod: l.Pod, lease: l, stop: s, images: &st.Images, volumes: &st.Volumes, configs: st.configs, sandboxConfig: st.sandboxConfig, failed: map[string]bool{}}
+	st.Ahead = Ahead{
+		pod:           l.Pod,
+		lease:         l,
+		stop:          s,
+		images:        &st.Images,
+		volumes:       &st.Volumes,
+		configs:       st.configs,
+		sandboxConfig: st.sandboxConfig,
+		failed:        map[string]bool{},
+	}
 	st.logs = logs{l.Pod}
 	st.Resizer = Resizer{pod: l.Pod, fail: st.fail}
 	return st

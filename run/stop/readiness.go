@@ -69,7 +69,15 @@ func (s *Stopper) readinessOf(list []*stop) (out []probe.Container) {
 		}
 		plans := slices.DeleteFunc(probe.All(s.pod.Plan.ID, spec.Container), func(p probe.Plan) bool { return p.Kind != probe.Readiness })
 		before := s.pod.Observed.Probes[st.ID]
-		out = append(out, probe.Container{ID: st.ID, Init: spec.Init, StartedAt: st.StartedAt, PodIP: ip, Plans: plans, WasStarted: true, WasReady: before.Ready})
+		out = append(out, probe.Container{
+			ID:         st.ID,
+			Init:       spec.Init,
+			StartedAt:  st.StartedAt,
+			PodIP:      ip,
+			Plans:      plans,
+			WasStarted: true,
+			WasReady:   before.Ready,
+		})
 	}
 	return out
 }
@@ -81,7 +89,8 @@ func (s *Stopper) recordReadiness(ctx context.Context, ready map[string]bool) {
 	id := s.pod.Plan.ID
 	err := s.lease.Lock.Amend(ctx, func(*store.OwnerRecord) {
 		_ = store.UpdatePodState(s.pod.Plan.Layout, id.UID, func(state *store.PodState) {
-			state.Probes, state.ProbedAt = maps.Clone(state.Probes), time.Now()
+			state.Probes = maps.Clone(state.Probes)
+			state.ProbedAt = time.Now()
 			if state.Probes == nil {
 				state.Probes = map[string]lifecycle.Probed{}
 			}

@@ -55,7 +55,8 @@ func (s *Stopper) recordEnding(list []*stop, grace time.Duration) error {
 		if s.Removes {
 			maps.Copy(ending, s.endingSandboxes(r.Ending))
 		}
-		r.Ending, r.Stops = ending, stops
+		r.Ending = ending
+		r.Stops = stops
 		if s.Removes {
 			r.BeginRemoval(now, grace, s.Recreates)
 		}

@@ -29,7 +29,8 @@ type retries struct {
 // Otherwise it waits until the next attempt is due or ctx ends, and returns true.
 func (r *retries) failed(ctx context.Context) bool {
 	if r.end.IsZero() {
-		r.end, r.pause = time.Now().Add(stopRetryTimeout), firstStopPause
+		r.end = time.Now().Add(stopRetryTimeout)
+		r.pause = firstStopPause
 	}
 	if time.Now().After(r.end) {
 		return false

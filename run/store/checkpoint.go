@@ -169,7 +169,12 @@ var checkpointFile = statefile.Declare(statefile.Kind[storedCheckpoint]{
 // because an upgrade does not replace the checkpoint that names the file.
 var secretCheckpointFile = statefile.Declare(statefile.Kind[manifest.Checkpoint]{
 	What: "the checkpoint of a pod in memory", Files: "(in memory) pods/<uid>/<random>", Scope: statefile.OfPod,
-	On:     statefile.Answers{Absent: "the Secrets are lost: podrun starts no containers", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Ignore},
+	On: statefile.Answers{
+		Absent:     "the Secrets are lost: podrun starts no containers",
+		Corrupt:    statefile.Refuse,
+		Unreadable: statefile.Refuse,
+		Newer:      statefile.Ignore,
+	},
 	Paths:  secretFiles,
 	Format: statefile.Unversioned, Limit: identity.MaxCheckpoint, Decode: manifest.Unmarshal,
 })

@@ -136,6 +136,7 @@ func (l *PodLock) Amend(ctx context.Context, change func(*OwnerRecord)) error {
 // commands change. The lock must be held.
 func (l *PodLock) Reload() {
 	if r, err := l.Owner(); err == nil && r != nil && r.Generation == l.Mine {
-		l.Ending, l.Stops = r.Ending, r.Stops
+		l.Ending = r.Ending
+		l.Stops = r.Stops
 	}
 }

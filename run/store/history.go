@@ -181,7 +181,12 @@ var histories = statefile.DeclareKeyed(statefile.Keyed[history]{
 	Dir: identity.Layout.Histories,
 	Kind: &statefile.Kind[history]{
 		What: "the history of a pod", Files: "history/<namespace>_<name>", Scope: statefile.OfPod,
-		On:    statefile.Answers{Absent: "no earlier definitions", Corrupt: historyStartsAgain, Unreadable: statefile.Refuse, Newer: historyUnchanged},
+		On: statefile.Answers{
+			Absent:     "no earlier definitions",
+			Corrupt:    historyStartsAgain,
+			Unreadable: statefile.Refuse,
+			Newer:      historyUnchanged,
+		},
 		Limit: identity.MaxCheckpoint + 1<<10, Mode: 0o600, DirMode: 0o750, // the version takes less than 1 KiB
 	},
 })

@@ -74,7 +74,9 @@ type CronJobRecord struct {
 // DeepCopy returns a copy.
 func (r *JobRecord) DeepCopy() *JobRecord {
 	out := *r
-	out.Job, out.Pods, out.LastFailure = r.Job.DeepCopy(), slices.Clone(r.Pods), r.LastFailure.DeepCopy()
+	out.Job = r.Job.DeepCopy()
+	out.Pods = slices.Clone(r.Pods)
+	out.LastFailure = r.LastFailure.DeepCopy()
 	return &out
 }
 

@@ -64,7 +64,8 @@ func (j *Journal) Emit(e event.Event) {
 		e.Time = time.Now()
 	}
 	if e.Namespace, e.UID = j.Pod.Namespace, j.Pod.UID; j.Kind != "" {
-		e.Kind, e.Name = j.Kind, j.Pod.Name
+		e.Kind = j.Kind
+		e.Name = j.Pod.Name
 	} else {
 		e.Pod = j.Pod.Name
 	}
@@ -116,7 +117,8 @@ func (j *Journal) Open(layout identity.Layout) error {
 		dir.Close()
 		return j.unusable(err)
 	}
-	j.dir, j.file = dir, file
+	j.dir = dir
+	j.file = file
 	j.flush(journalLockWait)
 	return nil
 }
@@ -240,7 +242,8 @@ func (j *Journal) Close() error {
 			j.held = nil
 		}
 		j.err = errors.Join(j.err, j.file.Close(), j.dir.Close())
-		j.file, j.dir = nil, nil
+		j.file = nil
+		j.dir = nil
 	}
 	return j.err
 }

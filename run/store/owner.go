@@ -110,7 +110,9 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 		return nil
 	}
 	c := *r
-	c.Ending, c.Stops, c.Unreleased = maps.Clone(r.Ending), cloneStops(r.Stops), slices.Clone(r.Unreleased)
+	c.Ending = maps.Clone(r.Ending)
+	c.Stops = cloneStops(r.Stops)
+	c.Unreleased = slices.Clone(r.Unreleased)
 	if r.Deletion != nil {
 		c.Deletion = new(*r.Deletion)
 	}
@@ -155,7 +157,8 @@ func (d Deletion) End() time.Time { return d.At.Add(time.Duration(d.GraceSeconds
 // the pod, the later command does not extend the grace period (BeforeDelete in
 // k8s.io/apiserver/pkg/registry/rest/delete.go).
 func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again bool) {
-	r.Doomed, r.Recreate = true, again
+	r.Doomed = true
+	r.Recreate = again
 	d := Deletion{At: now.UTC(), GraceSeconds: int64(grace / time.Second)}
 	if before := r.Deletion; before != nil {
 		d = Deletion{At: before.At, GraceSeconds: min(before.GraceSeconds, d.GraceSeconds)}

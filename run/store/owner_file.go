@@ -27,7 +27,12 @@ var ownerRecords = statefile.DeclareKeyed(statefile.Keyed[OwnerRecord]{
 	Dir: identity.Layout.Owners,
 	Kind: &statefile.Kind[OwnerRecord]{
 		What: "the owner record of a pod", Files: "owners/<namespace>_<name>", Scope: statefile.OfPod,
-		On:     statefile.Answers{Absent: "no command owns the pod", Corrupt: statefile.Ignore, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		On: statefile.Answers{
+			Absent:     "no command owns the pod",
+			Corrupt:    statefile.Ignore,
+			Unreadable: statefile.Refuse,
+			Newer:      statefile.Refuse,
+		},
 		Format: statefile.Field, Field: "schema", Newest: ownerSchema, Mode: 0o600, DirMode: 0o750, Unsynced: true,
 	},
 })
@@ -104,7 +109,8 @@ func (d *decodedOwner) read(layout identity.Layout, id identity.Pod) (*OwnerReco
 	if after, _ := statOwner(layout.Owner(id)); !settled || after != file {
 		file = ownerFile{}
 	}
-	d.record, d.file = r, file
+	d.record = r
+	d.file = file
 	return r.clone(), nil
 }
 

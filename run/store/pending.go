@@ -46,7 +46,13 @@ func (p Pending) Text() string {
 
 // Condition returns the condition that shows p in the status of the pod.
 func (p Pending) Condition() corev1.PodCondition {
-	return corev1.PodCondition{Type: UpdatePending, Status: corev1.ConditionTrue, Reason: p.Reason, Message: p.Text(), LastTransitionTime: metav1.NewTime(p.Since)}
+	return corev1.PodCondition{
+		Type:               UpdatePending,
+		Status:             corev1.ConditionTrue,
+		Reason:             p.Reason,
+		Message:            p.Text(),
+		LastTransitionTime: metav1.NewTime(p.Since),
+	}
 }
 
 var pendingFile = statefile.Declare(statefile.Kind[[]Pending]{

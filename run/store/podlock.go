@@ -267,7 +267,10 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	r.interruptHooks()
 	if fresh {
 		r.EndRemoval()
-		r.Incarnation, r.Fresh, r.Ending, r.Stops = RandomHex(8), true, nil, nil
+		r.Incarnation = RandomHex(8)
+		r.Fresh = true
+		r.Ending = nil
+		r.Stops = nil
 	}
 	r.Attends = l.Supervisor || !keeps
 	l.keeps = keeps
@@ -281,7 +284,12 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		if killed {
 			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
 		}
-		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Stops, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Stops, r.Unreleased
+		l.Mine = r.Generation
+		l.Seen = r.Generation
+		l.Incarnation = r.Incarnation
+		l.Ending = r.Ending
+		l.Stops = r.Stops
+		l.Unreleased = r.Unreleased
 		// A later owner may record another origin.
 		l.Origin = nil
 		return nil
@@ -303,12 +311,18 @@ func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRec
 			r = *before
 		}
 		r.Generation = before.Generation
-		r.Origin, r.Unreleased, r.KilledAt = before.Origin, before.Unreleased, before.KilledAt
+		r.Origin = before.Origin
+		r.Unreleased = before.Unreleased
+		r.KilledAt = before.KilledAt
 	}
 	if l.Origin != nil {
 		r.Origin = l.Origin
 	}
-	r.Schema, r.UID, r.Purpose, r.Holder, r.Generation = ownerSchema, uid, p, l.holder, r.next()
+	r.Schema = ownerSchema
+	r.UID = uid
+	r.Purpose = p
+	r.Holder = l.holder
+	r.Generation = r.next()
 	return r
 }
 
@@ -341,7 +355,10 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 			return err
 		}
 	}
-	l.Incarnation, l.Ending, l.Stops, l.Unreleased = r.Incarnation, r.Ending, r.Stops, r.Unreleased
+	l.Incarnation = r.Incarnation
+	l.Ending = r.Ending
+	l.Stops = r.Stops
+	l.Unreleased = r.Unreleased
 	err = writeOwner(l.layout, l.id, *r)
 	if l.Removal && CannotWrite(err) {
 		l.Pinned, err = true, nil

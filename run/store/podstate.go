@@ -55,13 +55,23 @@ var podStateFile = statefile.Declare(statefile.Kind[podStateContent]{
 
 var legacyProbesFile = statefile.Declare(statefile.Kind[map[string]lifecycle.Probed]{
 	What: "the probe results", Files: "pods/<uid>/plugins/podrun.dev~probes/results.json", Scope: statefile.OfPod,
-	On:    statefile.Answers{Absent: "no results; only an older podrun writes the file", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Ignore},
+	On: statefile.Answers{
+		Absent:     "no results; only an older podrun writes the file",
+		Corrupt:    statefile.Report,
+		Unreadable: statefile.Report,
+		Newer:      statefile.Ignore,
+	},
 	Paths: eachPod(identity.Layout.LegacyProbes),
 })
 
 var legacyResizeFile = statefile.Declare(statefile.Kind[*lifecycle.Resize]{
 	What: "the resize that has not finished", Files: "pods/<uid>/plugins/podrun.dev~resize/resize.json", Scope: statefile.OfPod,
-	On:    statefile.Answers{Absent: "no resize; only an older podrun writes the file", Corrupt: resizeAgain, Unreadable: resizeAgain, Newer: statefile.Ignore},
+	On: statefile.Answers{
+		Absent:     "no resize; only an older podrun writes the file",
+		Corrupt:    resizeAgain,
+		Unreadable: resizeAgain,
+		Newer:      statefile.Ignore,
+	},
 	Paths: eachPod(identity.Layout.LegacyResize),
 })
 

@@ -90,7 +90,12 @@ func RemoveService(layout identity.Layout, namespace, name string) error {
 
 var serviceRanges = statefile.Declare(statefile.Kind[[]netip.Prefix]{
 	What: "the ranges of virtual IPs", Files: "services/ranges.json", Scope: statefile.Host,
-	On:    statefile.Answers{Absent: "no Service has a virtual IP", Corrupt: statefile.Rebuild, Unreadable: statefile.Rebuild, Newer: statefile.Partial},
+	On: statefile.Answers{
+		Absent:     "no Service has a virtual IP",
+		Corrupt:    statefile.Rebuild,
+		Unreadable: statefile.Rebuild,
+		Newer:      statefile.Partial,
+	},
 	Paths: statefile.At(identity.Layout.ServiceRanges), Mode: 0o640, DirMode: 0o750,
 })
 

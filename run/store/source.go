@@ -29,7 +29,12 @@ var sourceRecords = statefile.DeclareKeyed(statefile.Keyed[SourceRecord]{
 	Dir: identity.Layout.Sources,
 	Kind: &statefile.Kind[SourceRecord]{
 		What: "the record of a pod's manifest file", Files: "serve/sources/<namespace>_<name>", Scope: statefile.OfPod,
-		On:   statefile.Answers{Absent: "no file of serve defines the pod", Corrupt: statefile.Ignore, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
+		On: statefile.Answers{
+			Absent:     "no file of serve defines the pod",
+			Corrupt:    statefile.Ignore,
+			Unreadable: statefile.Refuse,
+			Newer:      statefile.Refuse,
+		},
 		Mode: 0o600, DirMode: 0o750,
 	},
 })

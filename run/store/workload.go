@@ -52,7 +52,8 @@ func (r *WorkloadRecord) Checkpoint() (*manifest.Checkpoint, error) {
 		return nil, err
 	}
 	c.Default()
-	c.InMemory, c.SecretsLost = r.SecretsInMemory, r.SecretsInMemory
+	c.InMemory = r.SecretsInMemory
+	c.SecretsLost = r.SecretsInMemory
 	return &c, nil
 }
 
@@ -123,7 +124,9 @@ func StoredReplicas(layout identity.Layout, kind string, workload identity.Pod) 
 		if err != nil || c == nil || !c.Definition.Honours() || c.Definition.Kind != kind || c.Definition.WorkloadName(r.ID.Name) != workload.Name {
 			continue
 		}
-		r.Checkpoint, r.Ending, r.Unfinished = *c, r.owner.Removes(), r.owner.Purpose == PurposeRun && r.owner.killed(layout)
+		r.Checkpoint = *c
+		r.Ending = r.owner.Removes()
+		r.Unfinished = r.owner.Purpose == PurposeRun && r.owner.killed(layout)
 		out = append(out, r.Replica)
 	}
 	slices.SortFunc(out, func(a, b Replica) int { return a.Index - b.Index })

@@ -66,7 +66,13 @@ func (a *access) ask(ctx context.Context, r nodeapi.Access) (allowed bool, err e
 	defer cancel()
 	review, err := a.client.Review(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: r.User, Groups: append([]string{"system:authenticated"}, r.Groups...),
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Version: "v1", Resource: "nodes", Subresource: r.Subresource, Name: a.node}},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb:        r.Verb,
+				Version:     "v1",
+				Resource:    "nodes",
+				Subresource: r.Subresource,
+				Name:        a.node,
+			}},
 	})
 	if err != nil {
 		return false, err

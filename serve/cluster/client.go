@@ -95,7 +95,8 @@ func newRESTClient(config *rest.Config) (Client, error) {
 		{certificatesv1.SchemeGroupVersion, "/apis", &c.certificates},
 	} {
 		one := shared
-		one.GroupVersion, one.APIPath = &group.version, group.path
+		one.GroupVersion = &group.version
+		one.APIPath = group.path
 		if *group.client, err = rest.RESTClientForConfigAndClient(&one, http); err != nil {
 			return nil, fmt.Errorf("client of %s: %w", group.version, err)
 		}

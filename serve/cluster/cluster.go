@@ -101,7 +101,12 @@ func (c *Cluster) Run(ctx context.Context) {
 	loops.Go(func() { c.statuses.run(ctx) })
 	loops.Go(func() { c.keepNode(ctx) })
 	if c.options.Kubeconfig != "" {
-		renewer := certificate.Renewer{Kubeconfig: c.options.Kubeconfig, Node: c.options.NodeName, Requests: c.options.Client.SigningRequests(), Warn: c.options.Warn}
+		renewer := certificate.Renewer{
+			Kubeconfig: c.options.Kubeconfig,
+			Node:       c.options.NodeName,
+			Requests:   c.options.Client.SigningRequests(),
+			Warn:       c.options.Warn,
+		}
 		loops.Go(func() { renewer.Run(ctx) })
 	}
 	loops.Go(func() {

@@ -46,8 +46,18 @@ func newCredentials(kubeconfig string, warn func(problem.List)) (config, client 
 	if config, c.current, err = c.load(); err != nil {
 		return nil, nil, err
 	}
-	return config, &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: c, QPS: requestsPerSecond, Burst: requestBurst, WarningHandler: rest.NoWarnings{},
-		ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"}}, nil
+	return config, &rest.Config{
+		Host:           config.Host,
+		APIPath:        config.APIPath,
+		Transport:      c,
+		QPS:            requestsPerSecond,
+		Burst:          requestBurst,
+		WarningHandler: rest.NoWarnings{},
+		ContentConfig: rest.ContentConfig{
+			ContentType:        "application/vnd.kubernetes.protobuf",
+			AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json",
+		},
+	}, nil
 }
 
 // load reads the kubeconfig and the file with the client certificate and its key.
@@ -56,7 +66,8 @@ func (c *credentials) load() (*rest.Config, http.RoundTripper, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.pair, c.read.pair = "", nil
+	c.pair = ""
+	c.read.pair = nil
 	if tls := &config.TLSClientConfig; tls.CertFile != "" && tls.CertFile == tls.KeyFile && len(tls.CertData)+len(tls.KeyData) == 0 {
 		c.pair = tls.CertFile
 		if c.read.pair, err = stat(c.pair); err != nil {
@@ -66,7 +77,10 @@ func (c *credentials) load() (*rest.Config, http.RoundTripper, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		tls.CertFile, tls.KeyFile, tls.CertData, tls.KeyData = "", "", data, data
+		tls.CertFile = ""
+		tls.KeyFile = ""
+		tls.CertData = data
+		tls.KeyData = data
 	}
 	transport, err := rest.TransportFor(config)
 	return config, transport, err
@@ -114,8 +128,12 @@ func (c *credentials) transport() http.RoundTripper {
 	c.read = now
 	_, next, err := c.load()
 	if err != nil {
-		c.warn(problem.List{{Object: "--kubeconfig " + c.kubeconfig, Warning: true, Message: event.Cut(fmt.Sprintf("podrun keeps the previous credentials: %v", err)),
-			Hint: "correct the file; podrun reads it again when it changes"}})
+		c.warn(problem.List{{
+			Object:  "--kubeconfig " + c.kubeconfig,
+			Warning: true,
+			Message: event.Cut(fmt.Sprintf("podrun keeps the previous credentials: %v", err)),
+			Hint:    "correct the file; podrun reads it again when it changes",
+		}})
 		return c.current
 	}
 	// Requests in progress, such as watches, end on their connections.

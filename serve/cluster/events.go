@@ -57,7 +57,14 @@ func (s sink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
 
 // record sends an event about a pod.
 func (e *events) record(o event.Event) {
-	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.Namespace, Name: o.Pod, UID: types.UID(o.UID), FieldPath: o.FieldPath},
+	e.recorder.Event(&corev1.ObjectReference{
+		APIVersion: "v1",
+		Kind:       "Pod",
+		Namespace:  o.Namespace,
+		Name:       o.Pod,
+		UID:        types.UID(o.UID),
+		FieldPath:  o.FieldPath,
+	},
 		o.Type, o.Reason, o.Message)
 }
 
@@ -73,7 +80,8 @@ func (c *Cluster) Note(o event.Event) {
 		if pod = c.mirrorOf(o.Namespace, o.Pod); pod == nil {
 			return
 		}
-		o.Pod, o.UID = pod.Name, string(pod.UID)
+		o.Pod = pod.Name
+		o.UID = string(pod.UID)
 	}
 	if o.Pull == nil {
 		c.events.record(o)

@@ -57,7 +57,8 @@ func (j *Joiner) Join(ctx context.Context, s nodeconfig.Settings, warn func(prob
 		return nil, &problem.Error{Kind: problem.Usage, Object: "--kubeconfig " + j.kubeconfig, Err: err, Hint: hint}
 	}
 	if j.kubeconfig == "" {
-		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("--kubeconfig is required"), Hint: "name a kubelet's kubeconfig: kubeadm writes /etc/kubernetes/kubelet.conf, and k3s /var/lib/rancher/k3s/agent/kubelet.kubeconfig"}
+		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("--kubeconfig is required"),
+			Hint: "name a kubelet's kubeconfig: kubeadm writes /etc/kubernetes/kubelet.conf, and k3s /var/lib/rancher/k3s/agent/kubelet.kubeconfig"}
 	}
 	config, ofClient, err := newCredentials(j.kubeconfig, warn)
 	if err != nil {
@@ -123,7 +124,8 @@ func serving(layout identity.Layout, name string, config *rest.Config, api *serv
 	if api.TLS.Cert != "" {
 		return nil
 	}
-	api.TLS.Cert, api.TLS.Key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	api.TLS.Cert = filepath.Join(dir, "tls.crt")
+	api.TLS.Key = filepath.Join(dir, "tls.key")
 	if usable(api.TLS.Cert, api.TLS.Key, name, time.Now()) {
 		return nil
 	}

@@ -44,7 +44,8 @@ func (c *Cluster) LocalName(namespace, pod string) string {
 func (c *Cluster) mirrorStatus(pod *corev1.Pod) {
 	if m := c.mirrorOf(pod.Namespace, pod.Name); m != nil {
 		shown := *pod
-		shown.Name, shown.UID = m.Name, m.UID
+		shown.Name = m.Name
+		shown.UID = m.UID
 		c.statuses.set(&shown)
 	}
 }
@@ -84,13 +85,17 @@ func (c *Cluster) mirrorFiles(ctx context.Context) {
 
 // mirrorPod returns the mirror of a pod.
 func (c *Cluster) mirrorPod(of *corev1.Pod) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: c.mirrorName(of.Name), Labels: of.Labels, Annotations: map[string]string{}}, Spec: *of.Spec.DeepCopy()}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: c.mirrorName(of.Name), Labels: of.Labels, Annotations: map[string]string{}},
+		Spec:       *of.Spec.DeepCopy(),
+	}
 	for key, value := range of.Annotations {
 		pod.Annotations[key] = value
 	}
 	pod.Spec.NodeName = c.options.NodeName
 	// podrun sets the service account by default, but an API server refuses mirrors with a service account.
-	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "", ""
+	pod.Spec.ServiceAccountName = ""
+	pod.Spec.DeprecatedServiceAccount = ""
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	// As in the kubelet (applyDefaults in pkg/kubelet/config/common.go), the hash covers the whole pod,
 	// because a changed label must reach the cluster, too. Objects of these types can be encoded.
@@ -131,7 +136,8 @@ func (c *Cluster) mirror(ctx context.Context, pod *corev1.Pod) {
 // to ConfigMaps and Secrets.
 func (c *Cluster) warnMirror(pod *corev1.Pod, err error) {
 	c.node.Engine.WarnOnce(problem.Problem{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true,
-		Message: "the cluster does not show this pod, which a file defines: " + event.Cut(err.Error()), Hint: "the pod runs on this host nevertheless"})
+		Message: "the cluster does not show this pod, which a file defines: " + event.Cut(err.Error()),
+		Hint:    "the pod runs on this host nevertheless"})
 }
 
 // deleteMirror deletes a mirror at once: it has no containers.

@@ -73,7 +73,8 @@ func (n *nodeObject) renew(ctx context.Context) error {
 	if n.read.IsZero() || time.Since(n.read) >= readFactsEvery {
 		switch facts, err := n.cluster.node.Engine.HostFacts(ctx); {
 		case err == nil:
-			n.facts, n.read = facts, time.Now()
+			n.facts = facts
+			n.read = time.Now()
 		case down == "":
 			down = err.Error()
 		}
@@ -130,7 +131,8 @@ func (n *nodeObject) register(ctx context.Context) error {
 			return fmt.Errorf("set the labels of node %s: %w", o.NodeName, err)
 		}
 	}
-	n.object, n.reported = object, time.Time{}
+	n.object = object
+	n.reported = time.Time{}
 	return nil
 }
 
@@ -176,7 +178,8 @@ func (n *nodeObject) update(ctx context.Context, down string) error {
 	if err != nil {
 		return fmt.Errorf("update the status of node %s: %w", n.object.Name, err)
 	}
-	n.object, n.reported = object, now
+	n.object = object
+	n.reported = now
 	return nil
 }
 
@@ -209,10 +212,16 @@ func (n *nodeObject) renewLease(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.object.Name, Namespace: corev1.NamespaceNodeLease,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.object.Name, UID: n.object.UID}}}}
-		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To(n.object.Name), LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: &now}
+		lease.Spec = coordinationv1.LeaseSpec{
+			HolderIdentity:       ptr.To(n.object.Name),
+			LeaseDurationSeconds: ptr.To[int32](leaseSeconds),
+			RenewTime:            &now,
+		}
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
 	} else if err == nil {
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(n.object.Name), ptr.To[int32](leaseSeconds), &now
+		lease.Spec.HolderIdentity = ptr.To(n.object.Name)
+		lease.Spec.LeaseDurationSeconds = ptr.To[int32](leaseSeconds)
+		lease.Spec.RenewTime = &now
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
 	if err != nil {

@@ -31,7 +31,8 @@ func (c *Cluster) nodeStatus(f host.Facts, images []corev1.ContainerImage, down 
 	// The supervisor reports invalid settings.
 	allocatable, _ := admission.Allocatable(f, c.node.Engine.Settings)
 	if f.NodeName != "" {
-		s.Capacity, s.Allocatable = f.Capacity, allocatable
+		s.Capacity = f.Capacity
+		s.Allocatable = allocatable
 		s.Addresses = addresses(f)
 		s.NodeInfo = c.nodeInfo(f)
 		s.RuntimeHandlers = runtimeHandlers(f.Runtime)
@@ -58,9 +59,17 @@ func addresses(f host.Facts) []corev1.NodeAddress {
 }
 
 func (c *Cluster) nodeInfo(f host.Facts) corev1.NodeSystemInfo {
-	return corev1.NodeSystemInfo{MachineID: machineID(), SystemUUID: line("/sys/class/dmi/id/product_uuid"), BootID: line("/proc/sys/kernel/random/boot_id"),
-		KernelVersion: f.KernelVersion, OSImage: osImage(), ContainerRuntimeVersion: f.Runtime.Name + "://" + f.Runtime.Version,
-		KubeletVersion: kubernetesVersion + "+podrun", OperatingSystem: f.OS, Architecture: f.Arch}
+	return corev1.NodeSystemInfo{
+		MachineID:               machineID(),
+		SystemUUID:              line("/sys/class/dmi/id/product_uuid"),
+		BootID:                  line("/proc/sys/kernel/random/boot_id"),
+		KernelVersion:           f.KernelVersion,
+		OSImage:                 osImage(),
+		ContainerRuntimeVersion: f.Runtime.Name + "://" + f.Runtime.Version,
+		KubeletVersion:          kubernetesVersion + "+podrun",
+		OperatingSystem:         f.OS,
+		Architecture:            f.Arch,
+	}
 }
 
 func machineID() string { return line("/etc/machine-id") }
@@ -93,7 +102,10 @@ func runtimeHandlers(r host.Runtime) []corev1.NodeRuntimeHandler {
 	var out []corev1.NodeRuntimeHandler
 	for name, h := range r.Handlers {
 		recursive, users := h.RecursiveReadOnlyMounts, h.UserNamespaces
-		out = append(out, corev1.NodeRuntimeHandler{Name: name, Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive, UserNamespaces: &users}})
+		out = append(out, corev1.NodeRuntimeHandler{
+			Name:     name,
+			Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &recursive, UserNamespaces: &users},
+		})
 	}
 	slices.SortFunc(out, func(a, b corev1.NodeRuntimeHandler) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -104,16 +116,22 @@ func conditions(f host.Facts, down string, was []corev1.NodeCondition, now time.
 	pressure := func(kind corev1.NodeConditionType, without, with, ok, short string) corev1.NodeCondition {
 		c := corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: without, Message: ok}
 		if slices.Contains(f.Pressure, kind) {
-			c.Status, c.Reason, c.Message = corev1.ConditionTrue, with, short
+			c.Status = corev1.ConditionTrue
+			c.Reason = with
+			c.Message = short
 		}
 		return c
 	}
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "podrun-node is ready"}
 	if down != "" {
-		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", down
+		ready.Status = corev1.ConditionFalse
+		ready.Reason = "KubeletNotReady"
+		ready.Message = down
 	}
 	if f.ShuttingDown {
-		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "node is shutting down"
+		ready.Status = corev1.ConditionFalse
+		ready.Reason = "KubeletNotReady"
+		ready.Message = "node is shutting down"
 	}
 	own := []corev1.NodeCondition{
 		pressure(corev1.NodeMemoryPressure, "KubeletHasSufficientMemory", "KubeletHasInsufficientMemory", "kubelet has sufficient memory available", "kubelet has insufficient memory available"),
@@ -123,7 +141,8 @@ func conditions(f host.Facts, down string, was []corev1.NodeCondition, now time.
 	}
 	var out []corev1.NodeCondition
 	for _, c := range own {
-		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
+		c.LastHeartbeatTime = metav1.NewTime(now)
+		c.LastTransitionTime = metav1.NewTime(now)
 		for _, old := range was {
 			if old.Type == c.Type && old.Status == c.Status {
 				c.LastTransitionTime = old.LastTransitionTime
@@ -171,7 +190,8 @@ func (i *imageList) read(ctx context.Context, c *Cluster) []corev1.ContainerImag
 		}
 		return strings.Compare(a.Id, b.Id)
 	})
-	i.list, i.at = []corev1.ContainerImage{}, time.Now()
+	i.list = []corev1.ContainerImage{}
+	i.at = time.Now()
 	for _, image := range list[:min(len(list), maxImages)] {
 		names := append(slices.Clone(image.RepoDigests), image.RepoTags...)
 		if len(names) > 0 {

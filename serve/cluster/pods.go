@@ -157,7 +157,8 @@ func add(to *manifest.Objects, ref reference, o runtime.Object) {
 		o.ObjectMeta = manifest.APIServerMeta(o.ObjectMeta)
 		to.Secrets[keyOf(ref)] = o
 	case *corev1.PersistentVolumeClaim:
-		o.ObjectMeta, o.Status = manifest.APIServerMeta(o.ObjectMeta), corev1.PersistentVolumeClaimStatus{}
+		o.ObjectMeta = manifest.APIServerMeta(o.ObjectMeta)
+		o.Status = corev1.PersistentVolumeClaimStatus{}
 		to.Claims[keyOf(ref)] = o
 	case *corev1.PersistentVolume:
 		to.Volumes[keyOf(ref)] = manifest.OfAPIServer(o)

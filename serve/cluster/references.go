@@ -139,7 +139,8 @@ func (r *references) begin(ref reference) *entry {
 func (r *references) set(e *entry, object runtime.Object) {
 	r.mu.Lock()
 	changed := !e.known || !equality.Semantic.DeepEqual(e.object, object)
-	e.known, e.object = true, object
+	e.known = true
+	e.object = object
 	r.mu.Unlock()
 	if changed {
 		r.changed()

@@ -38,7 +38,8 @@ func (c *Cluster) refuse(pod *corev1.Pod, err error) {
 	if !permanent {
 		status = pendingStatus(pod, p)
 		if container := containerOf(pod, p.Field); container != "" {
-			about.Reason, about.Message = event.FailedToCreate, "Error: "+p.Message
+			about.Reason = event.FailedToCreate
+			about.Message = "Error: " + p.Message
 			about.FieldPath = fieldPath(pod, container)
 		} else if about.Reason == "" || about.Reason == "NotFound" {
 			about.Reason = event.FailedMountVolume
@@ -73,7 +74,10 @@ func (s *statuses) refuse(pod *corev1.Pod, status corev1.PodStatus, denied bool,
 		status.StartTime = old.StartTime
 	}
 	changed := !equality.Semantic.DeepEqual(k.refusal, &status)
-	k.refusal, k.denied, k.event, k.generation = &status, denied, about.Reason+about.Message, pod.Generation
+	k.refusal = &status
+	k.denied = denied
+	k.event = about.Reason + about.Message
+	k.generation = pod.Generation
 	s.mu.Unlock()
 	if fresh {
 		to.record(about)
@@ -141,7 +145,8 @@ func pendingStatus(pod *corev1.Pod, p problem.Problem) corev1.PodStatus {
 func waitingContainer(c corev1.Container, at string, p problem.Problem, reason string) corev1.ContainerStatus {
 	waiting := &corev1.ContainerStateWaiting{Reason: reason}
 	if c.Name == at {
-		waiting.Reason, waiting.Message = p.Reason, p.Message
+		waiting.Reason = p.Reason
+		waiting.Message = p.Message
 		if waiting.Reason == "NotFound" {
 			waiting.Reason = "CreateContainerConfigError"
 		}

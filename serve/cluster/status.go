@@ -95,7 +95,10 @@ func (s *statuses) set(pod *corev1.Pod) {
 	k := s.of(pod.UID)
 	changed := !k.final && (k.status == nil || k.refusal != nil || !equality.Semantic.DeepEqual(*k.status, pod.Status))
 	if changed {
-		k.status, k.refusal, k.denied, k.event = pod.Status.DeepCopy(), nil, false, ""
+		k.status = pod.Status.DeepCopy()
+		k.refusal = nil
+		k.denied = false
+		k.event = ""
 	}
 	s.mu.Unlock()
 	if changed {
@@ -107,7 +110,9 @@ func (s *statuses) set(pod *corev1.Pod) {
 func (s *statuses) stopped(id identity.Pod, status corev1.PodStatus) {
 	s.mu.Lock()
 	k := s.of(types.UID(id.UID))
-	k.status, k.final, k.refusal = status.DeepCopy(), true, nil
+	k.status = status.DeepCopy()
+	k.final = true
+	k.refusal = nil
 	s.mu.Unlock()
 	s.check(id.Namespace, id.Name)
 }
@@ -167,7 +172,8 @@ func (s *statuses) read(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	shown := *views[0].Object
-	shown.Name, shown.UID = pod.Name, pod.UID
+	shown.Name = pod.Name
+	shown.UID = pod.UID
 	s.set(&shown)
 }
 
@@ -264,13 +270,16 @@ var ours = map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: tr
 func merged(pod *corev1.Pod, s corev1.PodStatus) corev1.PodStatus {
 	was := pod.Status
 	if s.Reason == lifecycle.ReasonStopped || s.Reason == lifecycle.ReasonStopping {
-		s.Reason, s.Message = "", ""
+		s.Reason = ""
+		s.Message = ""
 	}
 	s.QOSClass = was.QOSClass
 	if was.StartTime != nil {
 		s.StartTime = was.StartTime
 	}
-	s.NominatedNodeName, s.ResourceClaimStatuses, s.ExtendedResourceClaimStatus = was.NominatedNodeName, was.ResourceClaimStatuses, was.ExtendedResourceClaimStatus
+	s.NominatedNodeName = was.NominatedNodeName
+	s.ResourceClaimStatuses = was.ResourceClaimStatuses
+	s.ExtendedResourceClaimStatus = was.ExtendedResourceClaimStatus
 	var conditions []corev1.PodCondition
 	for _, c := range s.Conditions {
 		if ours[c.Type] || c.Type == corev1.DisruptionTarget {

@@ -72,8 +72,11 @@ func (t *tokens) project(pod *corev1.Pod) (secrets []*corev1.Secret, err error) 
 			item := corev1.KeyToPath{Key: corev1.ServiceAccountTokenKey, Path: s.ServiceAccountToken.Path}
 			s.ServiceAccountToken = nil
 			s.Secret = &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: []corev1.KeyToPath{item}}
-			secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name}, Type: identity.TokenSecretType,
-				Data: map[string][]byte{corev1.ServiceAccountTokenKey: []byte(value)}})
+			secrets = append(secrets, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name},
+				Type:       identity.TokenSecretType,
+				Data:       map[string][]byte{corev1.ServiceAccountTokenKey: []byte(value)},
+			})
 		}
 	}
 	return secrets, err

@@ -87,7 +87,12 @@ type Policy struct {
 
 // PolicyOf returns the policy in a node's settings.
 func PolicyOf(s nodeconfig.Settings) Policy {
-	return Policy{High: int(s.ImageGCHighThresholdPercent), Low: int(s.ImageGCLowThresholdPercent), MinAge: s.ImageMinimumGCAge, MaxAge: s.ImageMaximumGCAge}
+	return Policy{
+		High:   int(s.ImageGCHighThresholdPercent),
+		Low:    int(s.ImageGCLowThresholdPercent),
+		MinAge: s.ImageMinimumGCAge,
+		MaxAge: s.ImageMaximumGCAge,
+	}
 }
 
 // Off reports whether a policy turns off the removal of images, as in the kubelet.

@@ -64,7 +64,14 @@ func New(o Options) (*Controller, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controller{options: o, wake: wait.NewSignal(), built: map[string]source.Pod{}, warned: map[string]string{}, mentioned: map[string]bool{}, read: map[identity.Pod]schedule.PodState{}}
+	c := &Controller{
+		options:   o,
+		wake:      wait.NewSignal(),
+		built:     map[string]source.Pod{},
+		warned:    map[string]string{},
+		mentioned: map[string]bool{},
+		read:      map[identity.Pod]schedule.PodState{},
+	}
 	records, err := store.ReadRecords(o.Layout)
 	if err != nil {
 		return nil, err
@@ -78,10 +85,13 @@ func New(o Options) (*Controller, error) {
 func (c *Controller) Merge(snapshot *source.Snapshot, want *source.Desired) (*source.Snapshot, *source.Desired) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.snapshot, c.want = snapshot, want
+	c.snapshot = snapshot
+	c.want = want
 	c.Wake()
 	withRecords, withPods := *snapshot, *want
-	withRecords.Records, withRecords.Unreadable, withRecords.Undecided = c.options.Layout.Jobs(), c.unreadable, map[string]bool{}
+	withRecords.Records = c.options.Layout.Jobs()
+	withRecords.Unreadable = c.unreadable
+	withRecords.Undecided = map[string]bool{}
 	for _, j := range want.Jobs {
 		if !c.known[key(j.Job)] && c.unreadable[c.options.Layout.Job(j.Namespace, j.Name)] == nil {
 			withRecords.Undecided[j.Path] = true

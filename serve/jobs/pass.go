@@ -129,7 +129,10 @@ func (p *pass) recordCronJob(w source.CronJob) error {
 	if r.Deleting() || !changed && r.Path == w.Path && same(r.CronJob.Labels, w.Labels) && same(r.CronJob.Annotations, w.Annotations) {
 		return nil
 	}
-	r.Path, r.CronJob.Spec, r.CronJob.Labels, r.CronJob.Annotations = w.Path, w.CronJob.DeepCopy().Spec, w.Labels, w.Annotations
+	r.Path = w.Path
+	r.CronJob.Spec = w.CronJob.DeepCopy().Spec
+	r.CronJob.Labels = w.Labels
+	r.CronJob.Annotations = w.Annotations
 	return store.WriteCronJob(layout, r)
 }
 
@@ -163,7 +166,10 @@ func (p *pass) recordJob(w source.Job) error {
 	case r.Deleting() || r.Path == w.Path && same(r.Job.Spec, w.Spec) && same(r.Job.Labels, w.Labels) && same(r.Job.Annotations, w.Annotations):
 		return nil
 	}
-	r.Path, r.Job.Spec, r.Job.Labels, r.Job.Annotations = w.Path, w.Job.DeepCopy().Spec, w.Labels, w.Annotations
+	r.Path = w.Path
+	r.Job.Spec = w.Job.DeepCopy().Spec
+	r.Job.Labels = w.Labels
+	r.Job.Annotations = w.Annotations
 	return store.WriteJob(layout, r)
 }
 
@@ -240,7 +246,9 @@ func (p *pass) deleteCronJob(r *store.CronJobRecord, owned []*store.JobRecord, d
 		return nil
 	}
 	p.wake(p.now)
-	r.Deleted, r.Starting, r.CronJob.Status = true, nil, batchv1.CronJobStatus{}
+	r.Deleted = true
+	r.Starting = nil
+	r.CronJob.Status = batchv1.CronJobStatus{}
 	return store.WriteCronJob(layout, r)
 }
 
@@ -280,7 +288,8 @@ func (p *pass) decideCronJob(r *store.CronJobRecord, owned []*store.JobRecord) e
 		d.Start.UID = uuid.NewUUID()
 	}
 	if d.Start != nil || !same(d.Status, r.CronJob.Status) {
-		r.CronJob.Status, r.Starting = d.Status, d.Start
+		r.CronJob.Status = d.Status
+		r.Starting = d.Start
 		if err := store.WriteCronJob(layout, r); err != nil {
 			return err
 		}
@@ -315,7 +324,13 @@ func (p *pass) finishStart(r *store.CronJobRecord) error {
 	}
 	r.Starting = nil
 	if existing != nil && !existing.Deleting() && !lifecycle.JobFinished(existing.Job) && !slices.ContainsFunc(r.CronJob.Status.Active, func(a corev1.ObjectReference) bool { return a.UID == existing.Job.UID }) {
-		r.CronJob.Status.Active = append(r.CronJob.Status.Active, corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: existing.Job.UID})
+		r.CronJob.Status.Active = append(r.CronJob.Status.Active, corev1.ObjectReference{
+			APIVersion: "batch/v1",
+			Kind:       "Job",
+			Namespace:  job.Namespace,
+			Name:       job.Name,
+			UID:        existing.Job.UID,
+		})
 	}
 	return store.WriteCronJob(layout, r)
 }
@@ -333,7 +348,12 @@ func (p *pass) job(i int) (removed bool, err error) {
 	if r.Deleting() && len(r.Pods) == 0 {
 		return p.removeJob(i, wanted)
 	}
-	in := schedule.JobInput{Record: r.DeepCopy(), Pods: p.states[string(r.Job.UID)], Taken: func(name string) bool { return p.taken(r, name) }, Now: p.now}
+	in := schedule.JobInput{
+		Record: r.DeepCopy(),
+		Pods:   p.states[string(r.Job.UID)],
+		Taken:  func(name string) bool { return p.taken(r, name) },
+		Now:    p.now,
+	}
 	in.Record.Job = manifest.WithDefaults(r.Job)
 	d := schedule.Job(in)
 	p.wake(d.Next)
@@ -343,7 +363,8 @@ func (p *pass) job(i int) (removed bool, err error) {
 		p.wake(p.now.Add(pollActive))
 	}
 	// The decision used the API's defaults; the record keeps the Job as its author wrote it.
-	d.Record.Job.Spec, d.Record.Job.Labels = r.Job.Spec, r.Job.Labels
+	d.Record.Job.Spec = r.Job.Spec
+	d.Record.Job.Labels = r.Job.Labels
 	if d.Delete && d.Record.Job.DeletionTimestamp == nil {
 		d.Record.Job.DeletionTimestamp = &metav1.Time{Time: p.now}
 		p.wake(p.now)

@@ -50,7 +50,8 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 					c.warn("Job "+key(r.Job), "InvalidTemplate", err.Error())
 					continue
 				}
-				p.Path, p.Once = path, true
+				p.Path = path
+				p.Once = true
 			}
 			p.Own = nil
 			if owner := metav1.GetControllerOf(r.Job); owner != nil {
@@ -80,7 +81,10 @@ func (c *Controller) publish(records *store.Records) (changed bool) {
 		unread[id] = c.unread[id]
 	}
 	c.unread = unread
-	c.pods, c.unreadable, c.known, c.dependencies = pods, unreadable, known, dependencies
+	c.pods = pods
+	c.unreadable = unreadable
+	c.known = known
+	c.dependencies = dependencies
 	return changed
 }
 
@@ -116,7 +120,8 @@ func podOf(r *store.JobRecord, jp store.JobPod) (source.Pod, error) {
 		t.Labels[key] = string(j.UID)
 	}
 	// The API server generates the selector from the labels.
-	j.Spec.Selector, j.Spec.ManualSelector = nil, nil
+	j.Spec.Selector = nil
+	j.Spec.ManualSelector = nil
 	if jp.Index != nil {
 		setIndex(j.Name, t, strconv.Itoa(int(*jp.Index)))
 	}

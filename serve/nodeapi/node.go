@@ -34,8 +34,15 @@ func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStat
 	// If the file system does not exist, there are no statistics for it.
 	if unix.Statfs(dir, &fs) == nil {
 		size := uint64(fs.Bsize)
-		n.Fs = &statsapi.FsStats{Time: metav1.NewTime(now), CapacityBytes: ptr.To(fs.Blocks * size), AvailableBytes: ptr.To(fs.Bavail * size),
-			UsedBytes: ptr.To((fs.Blocks - fs.Bfree) * size), Inodes: ptr.To(fs.Files), InodesFree: ptr.To(fs.Ffree), InodesUsed: ptr.To(fs.Files - fs.Ffree)}
+		n.Fs = &statsapi.FsStats{
+			Time:           metav1.NewTime(now),
+			CapacityBytes:  ptr.To(fs.Blocks * size),
+			AvailableBytes: ptr.To(fs.Bavail * size),
+			UsedBytes:      ptr.To((fs.Blocks - fs.Bfree) * size),
+			Inodes:         ptr.To(fs.Files),
+			InodesFree:     ptr.To(fs.Ffree),
+			InodesUsed:     ptr.To(fs.Files - fs.Ffree),
+		}
 	}
 	return n, nil
 }
@@ -71,8 +78,18 @@ func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 	if total := bytesOf["MemTotal"]; total > 0 {
 		used := less(total, bytesOf["MemFree"])
 		working := less(used, bytesOf["Inactive(file)"])
-		n.Memory = &statsapi.MemoryStats{Time: stamp, UsageBytes: &used, WorkingSetBytes: &working, AvailableBytes: ptr.To(less(total, working)), RSSBytes: ptr.To(bytesOf["AnonPages"])}
-		n.Swap = &statsapi.SwapStats{Time: stamp, SwapAvailableBytes: ptr.To(bytesOf["SwapFree"]), SwapUsageBytes: ptr.To(less(bytesOf["SwapTotal"], bytesOf["SwapFree"]))}
+		n.Memory = &statsapi.MemoryStats{
+			Time:            stamp,
+			UsageBytes:      &used,
+			WorkingSetBytes: &working,
+			AvailableBytes:  ptr.To(less(total, working)),
+			RSSBytes:        ptr.To(bytesOf["AnonPages"]),
+		}
+		n.Swap = &statsapi.SwapStats{
+			Time:               stamp,
+			SwapAvailableBytes: ptr.To(bytesOf["SwapFree"]),
+			SwapUsageBytes:     ptr.To(less(bytesOf["SwapTotal"], bytesOf["SwapFree"])),
+		}
 	}
 	return n
 }

@@ -72,7 +72,12 @@ func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, erro
 // streamRequest reads the parameters of a request for a stream.
 func streamRequest(r *http.Request) (StreamRequest, error) {
 	query := r.URL.Query()
-	out := StreamRequest{Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"), Command: query["command"]}
+	out := StreamRequest{
+		Namespace: r.PathValue("namespace"),
+		Pod:       r.PathValue("pod"),
+		Container: r.PathValue("container"),
+		Command:   query["command"],
+	}
 	var errs []error
 	for name, to := range map[string]*bool{"input": &out.Stdin, "output": &out.Stdout, "error": &out.Stderr, "tty": &out.TTY} {
 		var err error

@@ -65,7 +65,10 @@ func Summarize(in StatsInput) *statsapi.Summary {
 	}
 	for _, c := range in.Containers {
 		if uid := c.Labels[identity.LabelPodUID]; c.State == runtimeapi.ContainerState_CONTAINER_RUNNING && !counted[c.Id] {
-			containers[uid] = append(containers[uid], statsapi.ContainerStats{Name: c.Labels[identity.LabelContainerName], StartTime: metav1.NewTime(time.Unix(0, c.CreatedAt))})
+			containers[uid] = append(containers[uid], statsapi.ContainerStats{
+				Name:      c.Labels[identity.LabelContainerName],
+				StartTime: metav1.NewTime(time.Unix(0, c.CreatedAt)),
+			})
 		}
 	}
 	of := map[string]*runtimeapi.PodSandboxStats{}
@@ -94,7 +97,8 @@ func podStats(in StatsInput, sb *runtimeapi.PodSandbox, s *runtimeapi.LinuxPodSa
 		p.Containers = []statsapi.ContainerStats{}
 	}
 	slices.SortFunc(p.Containers, func(a, b statsapi.ContainerStats) int { return cmp.Compare(a.Name, b.Name) })
-	p.CPU, p.Memory = cpuStats(s.GetCpu()), memoryStats(s.GetMemory())
+	p.CPU = cpuStats(s.GetCpu())
+	p.Memory = memoryStats(s.GetMemory())
 	if group, known := in.Groups[m.GetUid()]; known {
 		if p.CPU == nil && group.CPUNanoSeconds != nil {
 			p.CPU = &statsapi.CPUStats{Time: metav1.NewTime(in.Now), UsageCoreNanoSeconds: group.CPUNanoSeconds}

@@ -63,8 +63,15 @@ func memoryStats(u *runtimeapi.MemoryUsage) *statsapi.MemoryStats {
 	if u == nil {
 		return nil
 	}
-	return &statsapi.MemoryStats{Time: at(u.Timestamp), AvailableBytes: value(u.AvailableBytes), UsageBytes: value(u.UsageBytes),
-		WorkingSetBytes: value(u.WorkingSetBytes), RSSBytes: value(u.RssBytes), PageFaults: value(u.PageFaults), MajorPageFaults: value(u.MajorPageFaults)}
+	return &statsapi.MemoryStats{
+		Time:            at(u.Timestamp),
+		AvailableBytes:  value(u.AvailableBytes),
+		UsageBytes:      value(u.UsageBytes),
+		WorkingSetBytes: value(u.WorkingSetBytes),
+		RSSBytes:        value(u.RssBytes),
+		PageFaults:      value(u.PageFaults),
+		MajorPageFaults: value(u.MajorPageFaults),
+	}
 }
 
 func networkStats(u *runtimeapi.NetworkUsage) *statsapi.NetworkStats {
@@ -83,7 +90,13 @@ func networkStats(u *runtimeapi.NetworkUsage) *statsapi.NetworkStats {
 }
 
 func interfaceStats(i *runtimeapi.NetworkInterfaceUsage) statsapi.InterfaceStats {
-	return statsapi.InterfaceStats{Name: i.GetName(), RxBytes: value(i.RxBytes), RxErrors: value(i.RxErrors), TxBytes: value(i.TxBytes), TxErrors: value(i.TxErrors)}
+	return statsapi.InterfaceStats{
+		Name:     i.GetName(),
+		RxBytes:  value(i.RxBytes),
+		RxErrors: value(i.RxErrors),
+		TxBytes:  value(i.TxBytes),
+		TxErrors: value(i.TxErrors),
+	}
 }
 
 func at(nanos int64) metav1.Time { return metav1.NewTime(time.Unix(0, nanos)) }

@@ -12,8 +12,16 @@ import (
 func statusOf(p *corev1.Pod) corev1.Pod {
 	m, spec := &p.ObjectMeta, &p.Spec
 	out := corev1.Pod{TypeMeta: p.TypeMeta,
-		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, Generation: m.Generation,
-			CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:                       m.Name,
+			Namespace:                  m.Namespace,
+			UID:                        m.UID,
+			Labels:                     m.Labels,
+			Generation:                 m.Generation,
+			CreationTimestamp:          m.CreationTimestamp,
+			DeletionTimestamp:          m.DeletionTimestamp,
+			DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
+		},
 		Spec: corev1.PodSpec{NodeName: spec.NodeName, HostNetwork: spec.HostNetwork, RestartPolicy: spec.RestartPolicy, Overhead: spec.Overhead,
 			Priority: spec.Priority, PriorityClassName: spec.PriorityClassName, RuntimeClassName: spec.RuntimeClassName, Resources: spec.Resources,
 			TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds, ActiveDeadlineSeconds: spec.ActiveDeadlineSeconds},

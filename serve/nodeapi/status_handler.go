@@ -11,8 +11,14 @@ import (
 func (s *endpoint) statusHandler() http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range map[string]http.HandlerFunc{
-		"/healthz": s.withheld("healthz", live), "/readyz": s.withheld("readyz", func(all []Check) []Check { return all }), "/pods": s.podStatuses, "/pods/{$}": s.podStatuses,
-		"/metrics": s.metrics, "/metrics/resource": s.resource, "/stats/summary": s.summary, "/stats/summary/{$}": s.summary,
+		"/healthz":           s.withheld("healthz", live),
+		"/readyz":            s.withheld("readyz", func(all []Check) []Check { return all }),
+		"/pods":              s.podStatuses,
+		"/pods/{$}":          s.podStatuses,
+		"/metrics":           s.metrics,
+		"/metrics/resource":  s.resource,
+		"/stats/summary":     s.summary,
+		"/stats/summary/{$}": s.summary,
 	} {
 		mux.HandleFunc(path, s.bounded(s.answers, false, h))
 	}

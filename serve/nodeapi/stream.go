@@ -140,7 +140,9 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	request.Namespace, request.Pod, request.Container = r.PathValue("namespace"), s.podOf(r), r.PathValue("container")
+	request.Namespace = r.PathValue("namespace")
+	request.Pod = s.podOf(r)
+	request.Container = r.PathValue("container")
 	out := s.stream(w, textType)
 	err = s.backend.Logs(r.Context(), request, out)
 	switch {
@@ -171,7 +173,13 @@ func logRequest(q url.Values, now time.Time) (r LogRequest, err error) {
 		err = errors.Join(err, bad)
 		return b
 	}
-	r = LogRequest{Tail: number("tailLines", 0), LimitBytes: number("limitBytes", 1), Previous: truth("previous"), Follow: truth("follow"), Timestamps: truth("timestamps")}
+	r = LogRequest{
+		Tail:       number("tailLines", 0),
+		LimitBytes: number("limitBytes", 1),
+		Previous:   truth("previous"),
+		Follow:     truth("follow"),
+		Timestamps: truth("timestamps"),
+	}
 	if seconds := number("sinceSeconds", 1); seconds != nil {
 		r.Since = now.Add(-time.Duration(min(*seconds, 1<<32)) * time.Second)
 	}

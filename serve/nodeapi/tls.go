@@ -34,9 +34,12 @@ func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, e
 		return nil, err
 	}
 	r := &rotated{files: f, config: first, read: time.Now()}
-	return &tlsListener{Listener: l, config: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return r.current(), nil
-	}}}, nil
+	return &tlsListener{
+		Listener: l,
+		config: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return r.current(), nil
+		}},
+	}, nil
 }
 
 // tlsListener is a TCP listener whose clients use TLS.

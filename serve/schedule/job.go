@@ -60,7 +60,8 @@ type JobDecision struct {
 // except that at most one pod of a Job is active (parallelism 1).
 func Job(in JobInput) JobDecision {
 	d := jobDecision{in: in, JobDecision: JobDecision{Record: in.Record.DeepCopy()}}
-	d.job, d.status = d.Record.Job, &d.Record.Job.Status
+	d.job = d.Record.Job
+	d.status = &d.Record.Job.Status
 	switch {
 	case d.Record.Deleting():
 		d.stopAll()
@@ -134,7 +135,8 @@ func (d *jobDecision) countEnded() {
 	}
 	if succeeded {
 		// Failures are consecutive, because at most one pod is active.
-		d.Record.Failures, d.Record.LastFailure = 0, nil
+		d.Record.Failures = 0
+		d.Record.LastFailure = nil
 	}
 }
 
@@ -407,5 +409,9 @@ func (d *jobDecision) condition(kind batchv1.JobConditionType, status corev1.Con
 	} else if c.Status == status && c.Reason == reason {
 		return
 	}
-	c.Status, c.Reason, c.Message, c.LastProbeTime, c.LastTransitionTime = status, reason, message, *d.now(), *d.now()
+	c.Status = status
+	c.Reason = reason
+	c.Message = message
+	c.LastProbeTime = *d.now()
+	c.LastTransitionTime = *d.now()
 }

@@ -34,7 +34,8 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 		d = *prev
 	}
 	if l.err != nil {
-		d.State, d.Why = failedState(l.err), l.err.Error()
+		d.State = failedState(l.err)
+		d.Why = l.err.Error()
 		return d
 	}
 	if d.replaced(l) {
@@ -43,11 +44,17 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 		return d
 	}
 	if d.State != Present || d.Identity != l.identity {
-		d.Files, d.arrived = afresh(d.Files, r.now), r.now
+		d.Files = afresh(d.Files, r.now)
+		d.arrived = r.now
 	}
 	d.young = r.now.Sub(d.arrived) < r.settle
-	d.State, d.Why, d.Identity, d.listed = Present, "", l.identity, true
-	d.Ignored, d.Exposed, d.Unsigned = l.ignored, l.exposed, l.unsigned
+	d.State = Present
+	d.Why = ""
+	d.Identity = l.identity
+	d.listed = true
+	d.Ignored = l.ignored
+	d.Exposed = l.exposed
+	d.Unsigned = l.unsigned
 	d.Files = r.files(ctx, path, d.Files, l.files)
 	return d
 }
@@ -108,7 +115,8 @@ func (r rules) files(ctx context.Context, dir string, prev []File, found []obser
 // discarded.
 func (r rules) removed(f File) (File, bool) {
 	if f.State != Missing {
-		f.State, f.since = Missing, r.now
+		f.State = Missing
+		f.since = r.now
 	}
 	return f, r.now.Sub(f.since) < r.settle
 }

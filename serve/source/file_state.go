@@ -100,11 +100,15 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 		f.State = Incomplete
 		return f
 	}
-	f.Hash, f.Problems = hash, problems
+	f.Hash = hash
+	f.Problems = problems
 	f.settled = Broken
 	if objects != nil {
 		in.replace(&f, o, objects)
-		f.settled, f.Objects, f.bytes, f.inode = Good, objects, int64(len(o.data)), o.print.inode
+		f.settled = Good
+		f.Objects = objects
+		f.bytes = int64(len(o.data))
+		f.inode = o.print.inode
 	}
 	f.State = f.settled
 	return f
@@ -151,7 +155,10 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	opts := r.manifest
 	// A pod from a directory keeps its name and its restartPolicy, whatever the options of other
 	// commands are.
-	opts.Suffix, opts.RestartPolicy, opts.ToEnd, opts.Controllers = nil, "", false, true
+	opts.Suffix = nil
+	opts.RestartPolicy = ""
+	opts.ToEnd = false
+	opts.Controllers = true
 	objects, problems := manifest.Load([]input.Source{{Name: name, Data: o.data}}, opts)
 	hint := "remove the file to remove its pods"
 	if o.remote {

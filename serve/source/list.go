@@ -168,7 +168,8 @@ func observe(base, name string, known print, strict bool, left int64) (o observa
 		o.err = danglingOr(path, err)
 		return o, false
 	}
-	o.print, o.permissions = printOf(&st), permissionsOf(&st)
+	o.print = printOf(&st)
+	o.permissions = permissionsOf(&st)
 	refused := o.permissions.refused(strict)
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
@@ -210,7 +211,8 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	if o.err = unix.Fstat(fd, &before); o.err != nil {
 		return
 	}
-	o.print, o.permissions = printOf(&before), permissionsOf(&before)
+	o.print = printOf(&before)
+	o.permissions = permissionsOf(&before)
 	if o.err = o.permissions.refused(strict); o.err != nil {
 		return // replaced after stat(2)
 	}
@@ -224,7 +226,8 @@ func (o *observation) read(path string, strict bool, limit int64) {
 		o.err = hostfile.TooLarge(limit)
 		return
 	}
-	o.data, o.writer = data, writerOf(fd)
+	o.data = data
+	o.writer = writerOf(fd)
 	if o.err = unix.Fstat(fd, &after); printOf(&after) != o.print {
 		o.writer = hasWriter
 	}

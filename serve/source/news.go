@@ -27,9 +27,11 @@ func news(before, after *Snapshot) problem.List {
 		case now.State != Present && (was.State != now.State || was.Why != now.Why):
 			out = append(out, now.unreachable())
 		case now.State == Present && was.State == Unreachable && !was.pending:
-			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceReachable", Message: "the " + now.kind() + " is readable again", Warning: true})
+			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceReachable",
+				Message: "the " + now.kind() + " is readable again", Warning: true})
 		case now.State == Present && was.State == Unverified:
-			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceVerified", Message: "the content of the " + now.kind() + " is verified again", Warning: true})
+			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceVerified",
+				Message: "the content of the " + now.kind() + " is verified again", Warning: true})
 		}
 		if now.State != Present {
 			continue
@@ -47,7 +49,8 @@ func news(before, after *Snapshot) problem.List {
 		}
 	}
 	if rest := len(out) - maxNews; rest > 0 {
-		out = append(out[:maxNews:maxNews], problem.Problem{Reason: "TooManyProblems", Message: fmt.Sprintf("and %d more problems", rest), Warning: true})
+		out = append(out[:maxNews:maxNews], problem.Problem{Reason: "TooManyProblems",
+			Message: fmt.Sprintf("and %d more problems", rest), Warning: true})
 	}
 	return out
 }
@@ -85,8 +88,9 @@ func (d *Dir) Name() string { return printable(d.Path) }
 // unreachable returns why a directory is not Present.
 func (d *Dir) unreachable() problem.Problem {
 	if d.State == Unverified {
-		return problem.Problem{File: printable(d.Path), Reason: "SourceUnverified", Message: "podrun does not use the content of the " + d.kind() + ": " + d.Why,
-			Hint: "its pods keep running with the last verified content", Warning: true}
+		return problem.Problem{File: printable(d.Path), Reason: "SourceUnverified",
+			Message: "podrun does not use the content of the " + d.kind() + ": " + d.Why,
+			Hint:    "its pods keep running with the last verified content", Warning: true}
 	}
 	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the " + d.kind() + " is unreachable: " + d.Why,
 		Hint: "its pods keep running; podrun removes none of them until it can read the manifests again", Warning: true}
@@ -99,8 +103,9 @@ func (d *Dir) exposed() problem.Problem {
 }
 
 func (d *Dir) unsigned() problem.Problem {
-	return problem.Problem{File: printable(d.Path), Reason: "SourceUnverified", Message: "ignored, because the signed list does not contain them: " + strings.Join(d.Unsigned, ", "),
-		Hint: "list them in the signed file, or remove them", Warning: true}
+	return problem.Problem{File: printable(d.Path), Reason: "SourceUnverified",
+		Message: "ignored, because the signed list does not contain them: " + strings.Join(d.Unsigned, ", "),
+		Hint:    "list them in the signed file, or remove them", Warning: true}
 }
 
 func (d *Dir) ignored(names []string) problem.Problem {

@@ -63,7 +63,15 @@ func NewRemotes(ctx context.Context, o RemoteOptions) (*Remotes, error) {
 			return nil, fmt.Errorf("source %s: read its copy: %w", printable(name), err)
 		}
 		if kept, ok := decodeCopy(data, name); err == nil && ok {
-			*c = content{have: true, data: kept.Data, size: int64(len(kept.Data)), sum: sha256.Sum256(kept.Data), serial: 1, etag: kept.ETag, signed: kept.signed()}
+			*c = content{
+				have:   true,
+				data:   kept.Data,
+				size:   int64(len(kept.Data)),
+				sum:    sha256.Sum256(kept.Data),
+				serial: 1,
+				etag:   kept.ETag,
+				signed: kept.signed(),
+			}
 			if err := o.Verification.checkCopy(ctx, name, c); err != nil {
 				*c = content{err: fmt.Errorf("the stored copy of its content cannot be used: %w", err)}
 			}
@@ -157,7 +165,10 @@ func (c *content) take(got answer) {
 	if c.have && c.sum == sha256.Sum256(got.data) {
 		return
 	}
-	c.have, c.data, c.size, c.sum = true, got.data, int64(len(got.data)), sha256.Sum256(got.data)
+	c.have = true
+	c.data = got.data
+	c.size = int64(len(got.data))
+	c.sum = sha256.Sum256(got.data)
 	c.serial++
 }
 

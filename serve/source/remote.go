@@ -140,12 +140,15 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 		d = r.dir(ctx, name, prev, Identity{}, listing{identity: Identity{Inode: 1}, files: []observation{o}})
 		d.young = false
 	}
-	d.stale, d.pending = !c.fetched, !c.have && c.err == nil
+	d.stale = !c.fetched
+	d.pending = !c.have && c.err == nil
 	switch {
 	case c.err != nil:
-		d.State, d.Why = failedState(c.err), c.err.Error()
+		d.State = failedState(c.err)
+		d.Why = c.err.Error()
 	case !c.have:
-		d.State, d.Why = Unreachable, "it has not been read yet"
+		d.State = Unreachable
+		d.Why = "it has not been read yet"
 	}
 	return d
 }

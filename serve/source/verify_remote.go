@@ -84,7 +84,8 @@ func (r *Remotes) signCopy(name string, sum [sha256.Size]byte, list signedList) 
 	if !ok || sum != sha256.Sum256(kept.Data) {
 		return nil // the content is not valid, so that the copy has an earlier one
 	}
-	kept.Sums, kept.Signature = list.sums, list.signature
+	kept.Sums = list.sums
+	kept.Signature = list.signature
 	if data, err = json.Marshal(kept); err == nil {
 		err = r.options.WriteCopy(copyName(name), data)
 	}

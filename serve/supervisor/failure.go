@@ -50,7 +50,9 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		f.delay = 0
 	}
 	f.delay = wait.Next(f.delay, firstDelay, last)
-	f.hash, f.retry, f.message = hash, time.Now().Add(f.delay), event.Cut(err.Error())
+	f.hash = hash
+	f.retry = time.Now().Add(f.delay)
+	f.message = event.Cut(err.Error())
 	if pull, ok := errors.AsType[*imagepull.PullError](err); ok && pull.Next.After(f.retry) {
 		f.retry = pull.Next
 	}

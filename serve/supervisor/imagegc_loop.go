@@ -123,7 +123,8 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 		if fault != nil {
 			s.current().WarnOnce(fault.Warning())
 		}
-		u.records, u.read = records, true
+		u.records = records
+		u.read = true
 	}
 	list, err := s.options.Images.List(ctx, s.wantedImages())
 	now := time.Now()

@@ -47,7 +47,9 @@ func (r *rounds) begin(ctx context.Context) (round context.Context, allPods chan
 	default:
 	}
 	round, cancel := context.WithCancel(ctx)
-	allPods, r.allPods, r.cancel = r.allPods, nil, cancel
+	allPods = r.allPods
+	r.allPods = nil
+	r.cancel = cancel
 	return round, allPods
 }
 

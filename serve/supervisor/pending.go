@@ -21,7 +21,9 @@ type pending struct {
 // pends reports whether the source's definition is not in effect although the pod's state does not
 // prevent podrun from applying it.
 func (s Situation) pends() bool {
-	s.Owned, s.RetryApply, s.RetryAttend = false, time.Time{}, time.Time{}
+	s.Owned = false
+	s.RetryApply = time.Time{}
+	s.RetryAttend = time.Time{}
 	return Decide(s).Do == Apply
 }
 

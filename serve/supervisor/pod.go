@@ -96,7 +96,12 @@ func (p *pod) run(ctx context.Context) {
 		if err == nil {
 			p.endPending(in)
 		} else {
-			in = stepInput{Situation: Situation{Checkpoint: CheckpointIntact, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
+			in = stepInput{Situation: Situation{
+				Checkpoint:  CheckpointIntact,
+				Source:      NoSource,
+				RetryAttend: p.fail(Attend, "", err),
+				Now:         time.Now(),
+			}}
 			p.report(err)
 		}
 		p.updateRecord(in)
@@ -172,7 +177,8 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 		in.grace = p.grace(in.id)
 	}
 	p.mu.Lock()
-	p.step, p.reloaded = step, false
+	p.step = step
+	p.reloaded = false
 	if step.Do != Wait {
 		p.blocked = ""
 	}

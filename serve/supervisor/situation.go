@@ -66,11 +66,16 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	}
 	in := p.s.wanted(p.id, record)
 	if record != nil {
-		in.Applied, in.recorded, in.documents = record.Hash, record.Path, record.Documents
+		in.Applied = record.Hash
+		in.recorded = record.Path
+		in.documents = record.Documents
 	}
 	p.mu.Lock()
-	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
-	in.RetryAttend, in.RetryDelete = p.failures[Attend].retry, p.failures[Delete].retry
+	in.Now = now
+	in.Failed = p.failures[Apply].hash
+	in.RetryApply = p.failures[Apply].retry
+	in.RetryAttend = p.failures[Attend].retry
+	in.RetryDelete = p.failures[Delete].retry
 	evict := p.eviction != nil
 	ended := p.ended
 	p.mu.Unlock()
@@ -103,7 +108,8 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	if statefile.IsUnreadable(known.Broken) {
 		return stepInput{}, known.Broken // the checkpoint may be intact
 	}
-	in.broken, in.Checkpoint = known.Broken, checkpointOf(known)
+	in.broken = known.Broken
+	in.Checkpoint = checkpointOf(known)
 	in.Surplus = p.s.surplus(known)
 	unknown := owner == nil || owner.Origin == nil
 	// podrun does not supervise a pod with a corrupt checkpoint, so no worker determines whether the pod

@@ -115,7 +115,10 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
 	for name, c := range containers {
 		one := evictions.ContainerUsage{Memory: int64(c.GetMemory().GetWorkingSetBytes().GetValue()),
-			Layer: evictions.Disk{Bytes: int64(c.GetWritableLayer().GetUsedBytes().GetValue()), Inodes: int64(c.GetWritableLayer().GetInodesUsed().GetValue())}}
+			Layer: evictions.Disk{
+				Bytes:  int64(c.GetWritableLayer().GetUsedBytes().GetValue()),
+				Inodes: int64(c.GetWritableLayer().GetInodesUsed().GetValue()),
+			}}
 		u.Memory += one.Memory
 		u.Containers[name] = one
 	}

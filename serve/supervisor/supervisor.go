@@ -119,7 +119,9 @@ func New(n *node.Node, o Options) *Supervisor {
 	}
 	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: wait.NewSignal(), rounds: newRounds()}
 	s.shutdown.reloaded = wait.NewSignal()
-	s.hub.Report, s.hub.Listed, s.hub.Turned = s.reportRuntime, o.Listed, s.turns.listed
+	s.hub.Report = s.reportRuntime
+	s.hub.Listed = o.Listed
+	s.hub.Turned = s.turns.listed
 	s.Reload(n)
 	return s
 }
@@ -295,7 +297,9 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.snapshot, s.want, s.desired = snapshot, want, map[identity.Pod]int{}
+	s.snapshot = snapshot
+	s.want = want
+	s.desired = map[identity.Pod]int{}
 	for i := range want.Pods {
 		o := want.Pods[i].Object
 		id := identity.Pod{Namespace: o.Namespace, Name: o.Name}

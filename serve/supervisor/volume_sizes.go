@@ -173,7 +173,10 @@ func (s *volumeSizes) end(v *volumeSize, err error) {
 	v.part = v.running.Used()
 	switch {
 	case err == nil:
-		v.measured, v.complete, v.part, v.failures = true, v.part, evictions.Disk{}, 0
+		v.measured = true
+		v.complete = v.part
+		v.part = evictions.Disk{}
+		v.failures = 0
 	case errors.Is(err, evictions.ErrPrevented):
 		v.failures++
 	}

@@ -64,7 +64,8 @@ func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 	c.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0")
 	c.WaitDelay = time.Second
 	stdout, stderr := output.Head{Limit: maxOutput}, output.Head{Limit: maxOutput}
-	c.Stdout, c.Stderr = &stdout, &stderr
+	c.Stdout = &stdout
+	c.Stderr = &stderr
 	err = c.Run()
 	if err == nil {
 		return stdout.Bytes(), nil

@@ -33,7 +33,8 @@ func readCredentials(ctx context.Context, kubeconfig string) (Credentials, error
 		if config.CertFile == "" {
 			return c, nil
 		}
-		c.CertFile, c.KeyFile = filepath.Clean(config.CertFile), filepath.Clean(config.KeyFile)
+		c.CertFile = filepath.Clean(config.CertFile)
+		c.KeyFile = filepath.Clean(config.KeyFile)
 		info, err := os.Lstat(c.CertFile)
 		if err != nil {
 			return c, err

@@ -40,7 +40,8 @@ const (
 
 // Run renews the certificate when it is due, until ctx ends.
 func (r *Renewer) Run(ctx context.Context) {
-	r.retry, r.told = firstRetry, map[string]time.Time{}
+	r.retry = firstRetry
+	r.told = map[string]time.Time{}
 	for wait.Sleep(ctx, r.step(ctx)) == nil {
 	}
 }

@@ -50,7 +50,10 @@ func request(ctx context.Context, requests Requests, node string) (*pair, error)
 	if err != nil {
 		return nil, fmt.Errorf("generate a key: %w", err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user(node), Organization: []string{nodes}}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{
+		CommonName:   user(node),
+		Organization: []string{nodes},
+	}}, key)
 	if err != nil {
 		return nil, fmt.Errorf("create a certificate request: %w", err)
 	}
