@@ -31,6 +31,10 @@ bundle: ## bin/podrun-bundle-linux-<arch>, with a container runtime inside (GOAR
 bundle-check: ## podrun-bundle built twice, in different directories and with a cold cache: the same bytes
 	hack/bundle-check $${GOARCH:-$$(go env GOARCH)}
 
+.PHONY: lines
+lines: ## the lines of each feature, and the changes since docs/design/packages.md; WRITE=1 writes them there
+	PODRUN_WRITE=$(WRITE) go test -count=1 -run '^TestFeatures$$' -v ./test/arch | grep -vE '^(=== |--- |PASS|ok )'
+
 .PHONY: man
 man: ## man pages, in bin/man
 	go run ./hack/manual -man bin/man
