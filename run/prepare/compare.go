@@ -9,6 +9,13 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
+// Differs reports whether a definition differs from a checkpoint, so that Compare would not return ChangeUnchanged.
+func Differs(c *manifest.Checkpoint, pod *corev1.Pod, objects *manifest.Objects) bool {
+	pod = manifest.KeepEphemeral(c.Pod, pod)
+	live, bound, _ := c.Diff(manifest.Referred(pod, objects))
+	return len(manifest.Changes(c.Pod, pod))+len(live)+len(bound) > 0
+}
+
 // Compare determines the relation of a pod in the input to the pods of the same name on this host. A pod that is
 // unchanged, updated in place or restarted with --force keeps its UID, even if StaticUID now returns another UID
 // because a release has changed defaults or the node was renamed. If a pod is replaced because its manifest differs,

@@ -32,11 +32,12 @@ func (p *pod) update(ctx context.Context, step Step, in stepInput) error {
 	if err != nil || objects == nil {
 		return err
 	}
-	plan, problems := prepare.Images(objects.Pods[0].Object, objects, in.id)
-	if len(problems.Errors()) > 0 {
-		return p.apply(ctx, step, in, nil) // refuses the pod
+	n, pod := p.node(), objects.Pods[0].Object
+	was, err := store.ViewCheckpoint(n.Layout(), in.id.UID)
+	plan, problems := prepare.Images(pod, objects, in.id)
+	if err != nil || was == nil || len(problems.Errors()) > 0 || !step.Force && !prepare.Differs(was, pod, objects) {
+		return p.apply(ctx, step, in, nil) // changes no container, or refuses the pod
 	}
-	n := p.node()
 	puller := n.NewPuller()
 	journal := &store.Journal{Pod: in.id, Next: n.Emit}
 	if err := journal.Open(n.Layout()); err != nil {

@@ -133,3 +133,21 @@ func TestServeCancelsPull(t *testing.T) {
 		})
 	}
 }
+
+// TestServeAdoptsWithoutPull: podrun pulls no image for a file that defines a pod as it is, although the policy is
+// Always: the registry may be unreachable.
+func TestServeAdoptsWithoutPull(t *testing.T) {
+	t.Parallel()
+	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
+		text := strings.Replace(servedPod("web"), "app:1", "app:1, imagePullPolicy: Always", 1)
+		s.mustApply(text, run.OutcomeCreated)
+		time.Sleep(time.Minute)
+		web, pulls := s.running("web"), s.callsTo("PullImage")
+		s.files.write(file("web"), text)
+		time.Sleep(time.Minute)
+		s.same(web)
+		if n := s.callsTo("PullImage"); n != pulls {
+			t.Errorf("%d pulls, want %d; events %q", n, pulls, s.reasons())
+		}
+	})
+}
