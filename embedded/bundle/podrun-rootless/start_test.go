@@ -23,12 +23,8 @@ func TestStart(t *testing.T) {
 	if !r.alive() {
 		t.Error("the process of the record is not alive")
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(status), "CapPrm:\t0000000000000000\n") || !strings.Contains(string(status), "CapEff:\t0000000000000000\n") {
-		t.Errorf("the process has capabilities:\n%s", status)
+	if err := checkThreads(r.PID, "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n"); err != nil {
+		t.Error(err)
 	}
 	if own, err := namespaceOf("/proc/self/ns/net"); err != nil {
 		t.Error(err)
@@ -85,4 +81,24 @@ func (i *instance) processes() int {
 		}
 	}
 	return n
+}
+
+// checkThreads checks that the status of each thread contains all lines.
+func checkThreads(pid int, lines ...string) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, thread.Name()))
+		if err != nil {
+			continue // it has ended
+		}
+		for _, line := range lines {
+			if !strings.Contains(string(status), line) {
+				return fmt.Errorf("thread %s: no %q in\n%s", thread.Name(), line, status)
+			}
+		}
+	}
+	return nil
 }

@@ -104,7 +104,11 @@ func (p *pings) forward(e echo) {
 		go p.receive(key, f)
 	}
 	_ = f.SetReadDeadline(time.Now().Add(pingIdle))
-	_, _ = f.Write(e.message) // the kernel replaces the identifier and the checksum
+	// Write would wait while the socket's queue is full, and this function is called by the receiver of all
+	// packets. The kernel replaces the identifier and the checksum.
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.Write(int(fd), e.message) })
+	}
 }
 
 // dialPing returns a ping socket that is connected to an address.

@@ -103,33 +103,45 @@ func exchange(pod *gonet.TCPConn, host *net.TCPConn, resetPod, resetHost func())
 		resetPod()
 		_ = host.Close()
 	})
-	end := func(err error, closeWrite func() error, other interface{ SetReadDeadline(time.Time) error }) {
-		if err != nil || closeWrite() != nil {
-			reset()
-			return
-		}
-		_ = other.SetReadDeadline(time.Now().Add(halfClosedLimit))
-	}
 	wg.Add(1)
 	go func() {
 		defer wg.Done()
-		end(copyData(pod, host), pod.CloseWrite, pod)
+		if err := copyUntilIdle(host, func() (int64, error) { return copyFromHost(pod, host) }); err != nil || pod.CloseWrite() != nil {
+			reset()
+			return
+		}
+		_ = pod.SetReadDeadline(time.Now().Add(halfClosedLimit))
 	}()
-	end(copyData(host, pod), host.CloseWrite, host)
+	if err := copyUntilIdle(pod, func() (int64, error) { return copyFromPod(host, pod) }); err != nil || host.CloseWrite() != nil {
+		reset()
+	} else {
+		_ = host.SetReadDeadline(time.Now().Add(halfClosedLimit))
+	}
 	wg.Wait()
+}
+
+// copyUntilIdle calls copy again if its deadline expires, as long as there was data since the last one. There
+// is a deadline only after the other direction has ended.
+func copyUntilIdle(from interface{ SetReadDeadline(time.Time) error }, copy func() (int64, error)) error {
+	for {
+		n, err := copy()
+		var timeout net.Error
+		if n == 0 || !errors.As(err, &timeout) || !timeout.Timeout() {
+			return err
+		}
+		if err := from.SetReadDeadline(time.Now().Add(halfClosedLimit)); err != nil {
+			return err
+		}
+	}
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
 
-// copyData copies until the end of data. It uses a buffer only while there is data.
-func copyData(to io.Writer, from io.Reader) error {
-	source, ok := from.(*net.TCPConn)
-	if !ok {
-		return copyFromPod(to, from)
-	}
-	raw, err := source.SyscallConn()
+// copyFromHost copies until the end of data. It uses a buffer only while there is data.
+func copyFromHost(to io.Writer, from *net.TCPConn) (copied int64, err error) {
+	raw, err := from.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for {
 		var buffer *[]byte
@@ -137,70 +149,62 @@ func copyData(to io.Writer, from io.Reader) error {
 		var failure error
 		err := raw.Read(func(fd uintptr) bool {
 			buffer = buffers.Get().(*[]byte)
-			for {
-				n, failure = unix.Read(int(fd), *buffer)
-				if failure != unix.EINTR {
-					break
-				}
-			}
-			if failure == unix.EAGAIN {
+			n, failure = unix.Read(int(fd), *buffer)
+			if failure == unix.EAGAIN || failure == unix.EINTR {
 				buffers.Put(buffer)
 				return false
 			}
 			return true
 		})
 		if err != nil {
-			return err
+			return copied, err
 		}
-		if failure == nil && n > 0 {
-			_, failure = to.Write((*buffer)[:n])
-			n = max(n, 1)
+		end := n == 0
+		if failure == nil && !end {
+			n, failure = to.Write((*buffer)[:n])
+			copied += int64(n)
 		}
 		buffers.Put(buffer)
-		if failure != nil || n == 0 {
-			return failure
+		if failure != nil || end {
+			return copied, failure
 		}
 	}
 }
 
 // copyFromPod reads with a small buffer as long as there is little data.
-func copyFromPod(to io.Writer, from io.Reader) error {
+func copyFromPod(to io.Writer, from io.Reader) (copied int64, err error) {
 	small := make([]byte, 2<<10)
-	for {
-		n, err := from.Read(small)
-		if n > 0 {
-			if _, err := to.Write(small[:n]); err != nil {
-				return err
-			}
+	for err == nil {
+		var n int
+		if n, err = copyOnce(to, from, small); err == nil && n == len(small) {
+			var much int64
+			much, err = copyMuch(to, from)
+			copied += much
 		}
-		if err == nil && n == len(small) {
-			err = copyMuch(to, from)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+		copied += int64(n)
 	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return copied, err
 }
 
 // copyMuch copies with a large buffer until a read returns little data.
-func copyMuch(to io.Writer, from io.Reader) error {
+func copyMuch(to io.Writer, from io.Reader) (copied int64, err error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	for {
-		n, err := from.Read(*buffer)
-		if n > 0 {
-			if _, err := to.Write((*buffer)[:n]); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if n < 2<<10 {
-			return nil
+	for n := len(*buffer); err == nil && n >= 2<<10; copied += int64(n) {
+		n, err = copyOnce(to, from, *buffer)
+	}
+	return copied, err
+}
+
+func copyOnce(to io.Writer, from io.Reader, buffer []byte) (int, error) {
+	n, err := from.Read(buffer)
+	if n > 0 {
+		if _, failure := to.Write(buffer[:n]); failure != nil {
+			return n, failure
 		}
 	}
+	return n, err
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// dialLimit limits a connection attempt to a pod.
 	dialLimit = 10 * time.Second
-	// A connection of which one side is closed ends after this time.
+	// A connection of which one side is closed ends after this time without data.
 	halfClosedLimit = 10 * time.Minute
 	// pause limits the use of the CPU if no more files can be opened.
 	pause = 50 * time.Millisecond
@@ -77,8 +77,7 @@ func (f *Forwarder) serve(client *net.TCPConn, to netip.AddrPort) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			// The kernel moves the data (splice).
-			if _, err := io.Copy(d[0], d[1]); err != nil || d[0].CloseWrite() != nil {
+			if err := copyUntilIdle(d[0], d[1]); err != nil || d[0].CloseWrite() != nil {
 				refuse(pod)
 				refuse(client)
 				return
@@ -89,6 +88,20 @@ func (f *Forwarder) serve(client *net.TCPConn, to netip.AddrPort) {
 	wg.Wait()
 	_ = pod.Close()
 	_ = client.Close()
+}
+
+// copyUntilIdle copies until the end of data. The kernel moves the data (splice). There is a deadline only after
+// the other direction has ended; copyUntilIdle extends it if there was data since the last one.
+func copyUntilIdle(to, from *net.TCPConn) error {
+	for {
+		n, err := io.Copy(to, from)
+		if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if err := from.SetReadDeadline(time.Now().Add(halfClosedLimit)); err != nil {
+			return err
+		}
+	}
 }
 
 // dialTCP connects from the node's network namespace. Only the creation of the socket requires a
