@@ -80,13 +80,34 @@ func runInside() int {
 	c.Env = append(os.Environ(), hostEnv+"="+dir)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL}
-	if err := c.Run(); err != nil {
+	err = c.Run()
+	for _, pid := range processesOf(dir) { // after a panic, cleanups have not run
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	if err != nil {
 		if c.ProcessState == nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		return 1
 	}
 	return 0
+}
+
+// processesOf returns the processes of podrun-rootless whose run directories are below a directory.
+func processesOf(dir string) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		line, e := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && e == nil && strings.Contains(string(line), "--run-dir="+dir) {
+			out = append(out, pid)
+		}
+	}
+	return out
 }
 
 func becomeHost(dir string) error {

@@ -179,7 +179,7 @@ func TestKilledAtEachStep(t *testing.T) {
 					t.Errorf("out of N: %s", got)
 				}
 			})
-			if n := i.processes(); n != 1 {
+			if n := len(processesOf(i.dir)); n != 1 {
 				t.Errorf("%d processes", n)
 			}
 		})
@@ -289,7 +289,7 @@ func TestSingleID(t *testing.T) {
 	if m.Ready || m.Reason != "IDMapFailed" || !strings.Contains(m.Hint, "no_new_privs") {
 		t.Errorf("%+v", m)
 	}
-	if n := i.processes(); n != 0 {
+	if n := len(processesOf(i.dir)); n != 0 {
 		t.Errorf("%d processes", n)
 	}
 }

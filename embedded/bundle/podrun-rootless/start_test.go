@@ -62,25 +62,9 @@ func TestConcurrentStarts(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	if n := i.processes(); n != 1 {
+	if n := len(processesOf(i.dir)); n != 1 {
 		t.Errorf("%d processes", n)
 	}
-}
-
-// processes returns the number of processes of this run directory.
-func (i *instance) processes() int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		i.Fatal(err)
-	}
-	n := 0
-	for _, e := range entries {
-		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if err == nil && strings.Contains(string(line), "--run-dir="+i.dir) {
-			n++
-		}
-	}
-	return n
 }
 
 // checkThreads checks that the status of each thread contains all lines.
