@@ -12,7 +12,9 @@ import (
 )
 
 // verifiesImages reports whether the settings permit only verified images.
-func (r *Runtime) verifiesImages() bool { return r.settings.ImagePolicy == nodeconfig.ImagePolicyVerified }
+func (r *Runtime) verifiesImages() bool {
+	return r.settings.ImagePolicy == nodeconfig.ImagePolicyVerified
+}
 
 // installVerifier makes podrun the image verifier of containerd, if the settings require one. It does so at each start,
 // because containerd accepts all images if its directory is empty, and because podrun may have been moved.

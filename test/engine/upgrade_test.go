@@ -7,13 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/lookup"
-	"github.com/podrun/podrun/run/prepare"
 )
 
 // everyDefault is a pod with all fields for which Kubernetes has defaults.
@@ -189,29 +186,5 @@ func TestUpgradeHostname(t *testing.T) {
 		if err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeRestarted || results[0].ID != first.ID {
 			t.Errorf("%s: %v, %v; want pod %v", name, results[0].ID, err, first.ID)
 		}
-	}
-}
-
-// TestUpgradeGateOff covers a field in a checkpoint whose feature gate was enabled in another
-// Kubernetes version. This version drops the field from a manifest, which must not count as a
-// change.
-func TestUpgradeGateOff(t *testing.T) {
-	t.Parallel()
-	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
-	is := load(t, text).Pods[0].Object
-	if is.Spec.Containers[0].Lifecycle != nil {
-		t.Fatal("the gate ContainerStopSignals is on: the test needs another field")
-	}
-	was := existingPod(t, text, "")
-	signal := corev1.SIGUSR1
-	was.Pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal}
-	got := prepare.Compare(is, prepare.Input{HostState: prepare.HostState{Existing: []prepare.ExistingPod{was}, Facts: testFacts}})
-	if got.Change != prepare.ChangeUnchanged {
-		t.Errorf("%s: %q", got.Change, got.Changes)
-	}
-	is.Spec.Containers[0].Command = []string{"sh"}
-	got = prepare.Compare(is, prepare.Input{HostState: prepare.HostState{Existing: []prepare.ExistingPod{was}, Facts: testFacts}})
-	if !slices.Equal(got.Changes, []string{"spec.containers[0].command"}) {
-		t.Errorf("%s: %q", got.Change, got.Changes)
 	}
 }

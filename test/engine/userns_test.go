@@ -5,60 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/prepare"
 )
-
-func TestUserNamespace(t *testing.T) {
-	t.Parallel()
-	own := func(own bool) *corev1.Pod {
-		host := !own
-		return &corev1.Pod{Spec: corev1.PodSpec{HostUsers: &host}}
-	}
-	for _, test := range []struct {
-		name    string
-		pod     *corev1.Pod
-		taken   map[string]uint32
-		maxPods int32
-		want    uint32 // first host ID; 0 means no user namespace
-		problem string
-	}{
-		{name: "none asked for", pod: &corev1.Pod{}, maxPods: 110},
-		{name: "the host's", pod: own(false), maxPods: 110},
-		{name: "first", pod: own(true), maxPods: 110, want: 65536},
-		{name: "lowest that is free", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 3 * 65536}, maxPods: 110, want: 2 * 65536},
-		{name: "the pod's own is kept", pod: own(true), taken: map[string]uint32{"this": 5 * 65536}, maxPods: 110, want: 5 * 65536},
-		{name: "all taken", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 2 * 65536}, maxPods: 2, problem: "other pods use all 2 ranges of host IDs"},
-		// No other pod may get a range, because two pods must not share one.
-		{name: "the range of another pod is unknown", pod: own(true), taken: map[string]uint32{"a": 65536, "broken": 0}, maxPods: 110, problem: "broken"},
-		{name: "its own range is unknown", pod: own(true), taken: map[string]uint32{"a": 65536, "this": 0}, maxPods: 110, want: 2 * 65536},
-		{name: "the pod has a range, that of another pod is unknown", pod: own(true), taken: map[string]uint32{"this": 65536, "broken": 0}, maxPods: 110, want: 65536},
-		{name: "no more than there are IDs", pod: own(true), maxPods: 1<<31 - 1, want: 65536},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			ns, problems := prepare.UserNamespace(test.pod, "this", test.taken, test.maxPods)
-			if got := problems.String(); !strings.Contains(got, test.problem) || test.problem == "" && got != "" {
-				t.Errorf("problems: %s; want %q", got, test.problem)
-			}
-			if test.want == 0 {
-				if ns != nil {
-					t.Errorf("a user namespace: %v", ns)
-				}
-				return
-			}
-			for _, ids := range [][]*runtimeapi.IDMapping{ns.GetUids(), ns.GetGids()} {
-				if len(ids) != 1 || ids[0].HostId != test.want || ids[0].ContainerId != 0 || ids[0].Length != 65536 {
-					t.Errorf("%v; want 65536 from %d on", ids, test.want)
-				}
-			}
-		})
-	}
-}
 
 // TestUserNamespacesApart applies pods with user namespaces, in one command and in several. Their
 // ID ranges must not overlap, each pod must keep its range, and the range of a deleted pod must
