@@ -55,8 +55,9 @@ serve reads the directories, manifests and URLs on the command line. If there ar
 it reads the 'sources' in the settings file, or /etc/podrun/manifests by default. They
 contain Pods, workloads and Services, and the ConfigMaps, Secrets, claims and classes
 that the pods refer to. serve runs Jobs and CronJobs as their controllers do. It treats
-a manifest (*.yaml, *.yml, *.json) or an https URL like a directory with one file. If it
-cannot read a directory or URL, it keeps the pods of that directory or URL.
+a manifest (*.yaml, *.yml, *.json) or an https URL like a directory with one file, and an
+artifact in a registry (oci://HOST/REPO:TAG) like a directory. If it cannot read one of
+them, it keeps its pods.
 
 Containers keep running when serve exits for any reason, and the next serve resumes
 their supervision. On SIGHUP, which 'podrun serve reload' sends, serve reads

@@ -16,8 +16,9 @@ import (
 	"github.com/podrun/podrun/manifest/input"
 )
 
-// maxCopy limits the size of a copy of a remote source, in bytes: its content in base64, and metadata.
-const maxCopy = input.MaxSource/3*4 + 64<<10
+// maxCopy limits the size of a copy of a remote source, in bytes: its content and its
+// signed list in base64, and metadata.
+const maxCopy = input.MaxSource/3*4 + 2<<20
 
 // remoteCopies are the last valid contents of remote sources (source.Remotes, which decodes them).
 var remoteCopies = statefile.Declare(statefile.Kind[[]byte]{

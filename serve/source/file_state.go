@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
@@ -47,6 +48,8 @@ type observation struct {
 	// the content is a server's response, so it is complete; only an empty list means that the source
 	// defines no pods
 	remote bool
+	// the data is that of an artifact (decodeArtifact)
+	artifact bool
 }
 
 // rules are the inputs, apart from the files, of the decisions in one pass.
@@ -159,17 +162,30 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	opts.RestartPolicy = ""
 	opts.ToEnd = false
 	opts.Controllers = true
-	objects, problems := manifest.Load([]input.Source{{Name: name, Data: o.data}}, opts)
+	objects, problems := manifest.Load(o.sources(name), opts)
 	hint := "remove the file to remove its pods"
 	if o.remote {
 		hint = "to remove its pods, serve {apiVersion: v1, kind: List, items: []} at the URL"
 	}
-	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0 || o.remote && isEmptyList(o.data), hint)
+	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0 || o.remote && slices.ContainsFunc(o.sources(name), func(s input.Source) bool { return isEmptyList(s.Data) }), hint)
 	if len(problems.Errors()) > 0 {
 		return nil, cut(problems)
 	}
 	refused := refuseJobs(objects)
 	return objects, cut(append(refused, problems...))
+}
+
+// sources returns the manifests in the data. name is that of the file or URL.
+func (o observation) sources(name string) []input.Source {
+	if !o.artifact {
+		return []input.Source{{Name: name, Data: o.data}}
+	}
+	files, _ := decodeArtifact(o.data) // if the copy is corrupt, the manifests before the fault are not used either
+	var out []input.Source
+	for _, f := range files {
+		out = append(out, input.Source{Name: name + "/" + f.name, Data: f.data})
+	}
+	return out
 }
 
 // withoutNoPod drops the problem that a file has no pod. A file in a directory may have only

@@ -16,7 +16,7 @@ import (
 
 // RemoteOptions are the inputs of NewRemotes.
 type RemoteOptions struct {
-	URLs    []string      // https; see CheckRemote
+	URLs    []string      // https or oci; see CheckRemote
 	Every   time.Duration // interval between reads; 0 means 20 s, the kubelet's httpCheckFrequency
 	Timeout time.Duration // limit for one request, including the response's content; 0 means 30 s
 	// a file with headers, which podrun reads again before each request; "" for none
@@ -153,6 +153,9 @@ func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 
 // fetch reads the content of a URL, and verifies it.
 func (r *Remotes) fetch(ctx context.Context, name, etag string) (answer, error) {
+	if IsArtifact(name) {
+		return r.fetchArtifact(ctx, name, etag)
+	}
 	if r.options.Verification == nil {
 		return r.client.fetch(ctx, name, etag)
 	}

@@ -22,12 +22,19 @@ func IsRemote(name string) bool { return strings.Contains(name, "://") }
 // CheckRemote checks the URL of a source. Its error does not contain the URL, because the URL
 // may contain credentials.
 func CheckRemote(name string) error {
+	if IsArtifact(name) {
+		if len(name) > maxURL {
+			return fmt.Errorf("longer than %d bytes", maxURL)
+		}
+		_, err := parseArtifact(name)
+		return err
+	}
 	u, err := url.Parse(name)
 	switch {
 	case err != nil:
 		return errors.New("not a valid URL: write https://host/path")
 	case u.Scheme != "https":
-		return errors.New("not an https URL: http manifests can be changed in transit")
+		return errors.New("not an https or oci URL: http manifests can be changed in transit")
 	case u.Hostname() == "":
 		return errors.New("the URL has no host")
 	case u.User != nil:
@@ -131,7 +138,7 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 		d = *prev
 	}
 	if c.have {
-		o := observation{name: remoteFile, print: print{inode: c.serial, size: c.size}, data: c.data, remote: true}
+		o := observation{name: remoteFile, print: print{inode: c.serial, size: c.size}, data: c.data, remote: true, artifact: IsArtifact(name)}
 		o.kept = prev != nil && len(prev.Files) == 1 && prev.Files[0].print == o.print
 		if !o.kept && c.data == nil {
 			// c.data is never nil here, because it remains until the state has been determined.

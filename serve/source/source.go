@@ -174,6 +174,9 @@ func encodable(path string) string { return string([]rune(path)) }
 
 // kind returns the kind of a source for messages.
 func (d *Dir) kind() string {
+	if IsArtifact(d.Path) {
+		return "artifact"
+	}
 	if IsRemote(d.Path) {
 		return "URL"
 	}

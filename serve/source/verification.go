@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -170,12 +171,17 @@ func (l *listing) keepSigned(dir string, before *Dir, sums signature.Sums) error
 	if differs != nil {
 		return differs
 	}
-	for name := range sums.Files {
+	l.marked = l.marked || len(l.files) == 0
+	return missing(sums, found)
+}
+
+// missing returns an error if a manifest of the list was not found.
+func missing(sums signature.Sums, found map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(sums.Files)) {
 		if kindOfName(name) == manifestName && !found[name] {
 			return fmt.Errorf("%s is missing", printable(name))
 		}
 	}
-	l.marked = l.marked || len(l.files) == 0
 	return nil
 }
 

@@ -102,7 +102,11 @@ func (v *Verification) checkCopy(ctx context.Context, name string, c *content) e
 		return unverifiedError{errors.New("it was stored without --source-verify")}
 	}
 	sums, err := v.check(ctx, name, c.signed)
-	if err == nil {
+	switch {
+	case err != nil:
+	case IsArtifact(name):
+		err = checkFiles(sums, c.data)
+	default:
 		err = sums.Check(fileOf(name), c.sum)
 	}
 	if err != nil {
