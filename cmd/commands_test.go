@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/grammar"
 )
 
@@ -33,9 +34,9 @@ func helpOf(t *testing.T, root *cobra.Command, c *cobra.Command) string {
 
 // A command that podrun creates alone must be the same as the one among all commands.
 func TestOnlyCommandIsTheSame(t *testing.T) {
-	all := newRoot(newApp(Streams{}))
+	all := newRoot(cli.New(cli.Streams{}))
 	for _, c := range constructors {
-		alone := newRootFor(newApp(Streams{}), []string{"-n", "default", c.name, "x"})
+		alone := newRootFor(cli.New(cli.Streams{}), []string{"-n", "default", c.name, "x"})
 		if n := len(alone.Commands()); n != 1 {
 			t.Errorf("%s: %d commands", c.name, n)
 			continue
@@ -53,7 +54,7 @@ func TestOnlyCommandIsTheSame(t *testing.T) {
 
 // These command lines require other commands than the one that they name.
 func TestAllCommandsIfNeeded(t *testing.T) {
-	global := newRoot(newApp(Streams{})).PersistentFlags()
+	global := newRoot(cli.New(cli.Streams{})).PersistentFlags()
 	for _, line := range []string{"", "--help", "help apply", "completion bash", "__complete apply -", "ps", "container run busybox", "nosuch", "--nosuch apply", "-n default"} {
 		if c := onlyCommand(global, strings.Fields(line)); c != nil {
 			t.Errorf("%q requires only %s", line, c.name)
@@ -63,7 +64,7 @@ func TestAllCommandsIfNeeded(t *testing.T) {
 
 // addIgnoredFlags skips commands that the root does not have, so a wrong name would have no effect.
 func TestIgnoredFlagsNameCommands(t *testing.T) {
-	root := newRoot(newApp(Streams{}))
+	root := newRoot(cli.New(cli.Streams{}))
 	for words := range grammar.IgnoredFlags {
 		if c, rest, err := root.Find(strings.Fields(words)); err != nil || len(rest) > 0 {
 			t.Errorf("%s: %v, %v", words, c.CommandPath(), err)

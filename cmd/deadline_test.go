@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/ring"
@@ -55,7 +56,7 @@ func TestDeadlineIncludesStart(t *testing.T) {
 			args = append(strings.Fields(before), "--timeout=300ms", "--root-dir="+root, "--runtime=embedded", "--", after)
 		}
 		var out, stderr bytes.Buffer
-		if code := Main(context.Background(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now()); code != exit.Deadline || !strings.Contains(stderr.String(), "timed out after 300ms") {
+		if code := Main(context.Background(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now()); code != exit.Deadline || !strings.Contains(stderr.String(), "timed out after 300ms") {
 			t.Errorf("podrun %s: exit code %d, want %d\n%s", words, code, exit.Deadline, stderr.String())
 		}
 		if !d.Alive() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/exit"
 )
 
@@ -25,7 +26,7 @@ var exitLine = regexp.MustCompile(`(?m)^ +(\d+)  (.+)$`)
 // TestExitCodesInPages compares the pages with podrun's own output.
 func TestExitCodesInPages(t *testing.T) {
 	var help bytes.Buffer
-	if code := Main(context.Background(), []string{"help", "exit-codes"}, Streams{Out: &help, Err: &help}, "test", time.Now()); code != exit.OK {
+	if code := Main(context.Background(), []string{"help", "exit-codes"}, cli.Streams{Out: &help, Err: &help}, "test", time.Now()); code != exit.OK {
 		t.Fatalf("help exit-codes exits with %d: %s", code, help.String())
 	}
 	rows := exitLine.FindAllStringSubmatch(help.String(), -1)

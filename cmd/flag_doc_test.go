@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/cmd/cli"
 )
 
 // ofOthers are flags of other programs that the pages mention.
@@ -32,7 +34,7 @@ var nodeCommand = regexp.MustCompile("(?m)^podrun-node .*$|`podrun-node [^`]*`")
 // TestFlagsInPages checks that the flags in the pages exist, and that docs/settings.md
 // lists every global flag.
 func TestFlagsInPages(t *testing.T) {
-	root := newRoot(&app{})
+	root := newRoot(&cli.App{})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	known := knownFlags(root)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/grammar"
 )
 
@@ -36,13 +37,13 @@ variable, and the variable over the file: see 'podrun help config'.
 
 // newOptions returns `podrun options`, which lists the global flags. The help of each command
 // omits them, so that its own flags are easy to find.
-func newOptions(a *app) *cobra.Command {
+func newOptions(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
 		Short: "List the global flags, which all commands accept",
 		Args:  grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "All commands accept these flags:\n\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(a.helpWidth()))
+			_, err := fmt.Fprintf(c.OutOrStdout(), "All commands accept these flags:\n\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(helpWidth(a)))
 			return err
 		},
 	}
@@ -50,7 +51,7 @@ func newOptions(a *app) *cobra.Command {
 
 // helpUsage prints the usage of a command as cobra does, but refers to `podrun options`
 // for global flags. Like cobra's own function, it uses no template.
-func (a *app) helpUsage(c *cobra.Command) error {
+func helpUsage(a *cli.App, c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprint(w, "Usage:\n")
 	if c.Runnable() {
@@ -73,7 +74,7 @@ func (a *app) helpUsage(c *cobra.Command) error {
 		}
 	})
 	if local.HasAvailableFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(local.FlagUsagesWrapped(a.helpWidth()), " \n"))
+		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(local.FlagUsagesWrapped(helpWidth(a)), " \n"))
 	}
 	if !c.HasParent() {
 		fmt.Fprint(w, settingsHelp)
@@ -127,8 +128,8 @@ func groupedCommands(w io.Writer, root *cobra.Command) {
 
 // helpWidth returns the width of help texts in columns: the width of the terminal, but at least 60; 80 if
 // the width of the terminal is unknown.
-func (a *app) helpWidth() int {
-	if width := a.screenOf(a.outTerminal).Width; width > 0 {
+func helpWidth(a *cli.App) int {
+	if width := a.ScreenOf(a.OutTerminal).Width; width > 0 {
 		return max(width, 60)
 	}
 	return 80

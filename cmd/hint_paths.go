@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
@@ -22,12 +23,12 @@ const (
 
 // fillPaths replaces SOCKET in a hint by the socket of the runtime that podrun uses, and the default path of the
 // supervisor's directory by its actual path.
-func (a *app) fillPaths(ctx context.Context, root *cobra.Command, given []string, e *problem.Error) {
+func fillPaths(ctx context.Context, a *cli.App, root *cobra.Command, given []string, e *problem.Error) {
 	if !strings.Contains(e.Hint, "SOCKET") && !strings.Contains(e.Hint, usualServeDir) {
 		return
 	}
 	socket, dir := usualSocket, usualServeDir
-	if settings, err := a.settingsOf(ctx, root, given); err == nil {
+	if settings, err := commandSettings(ctx, a, root, given); err == nil {
 		dir = shellword.Quote(settings.Layout().Serve() + "/")
 		if strings.Contains(e.Hint, "SOCKET") {
 			socket = runtimeSocket(ctx, settings)
@@ -36,18 +37,18 @@ func (a *app) fillPaths(ctx context.Context, root *cobra.Command, given []string
 	e.Hint = strings.ReplaceAll(strings.ReplaceAll(e.Hint, "SOCKET", shellword.Quote(socket)), usualServeDir, dir)
 }
 
-// settingsOf returns the settings of a command line. It reads the command line itself, because cobra does not
+// commandSettings returns the settings of a command line. It reads the command line itself, because cobra does not
 // parse the line of a command that podrun does not have.
-func (a *app) settingsOf(ctx context.Context, root *cobra.Command, given []string) (nodeconfig.Settings, error) {
-	if a.settings.Merged == nil {
-		a.settings.Ctx = ctx
+func commandSettings(ctx context.Context, a *cli.App, root *cobra.Command, given []string) (nodeconfig.Settings, error) {
+	if a.Settings.Merged == nil {
+		a.Settings.Ctx = ctx
 		flags := root.PersistentFlags()
 		flags.ParseErrorsAllowlist.UnknownFlags = true
-		if err := errors.Join(flags.Parse(given), a.settings.SetFromEnv()); err != nil {
+		if err := errors.Join(flags.Parse(given), a.Settings.SetFromEnv()); err != nil {
 			return nodeconfig.Settings{}, err
 		}
 	}
-	settings, _, err := a.settings.Settings()
+	settings, _, err := a.Settings.Settings()
 	return settings, err
 }
 

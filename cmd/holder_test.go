@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/grammar"
 )
 
@@ -33,7 +34,7 @@ func TestHolderName(t *testing.T) {
 		"image pull user:hunter2@registry.example/app":                         "podrun image pull",
 		"--root-dir /hunter2 delete web":                                       "podrun delete web",
 	} {
-		a := newApp(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+		a := cli.New(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 		args := strings.Fields(line)
 		root := newRootFor(a, args)
 		args, err := grammar.Translate(root, args)

@@ -9,66 +9,53 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/exit"
-	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/cmd/system"
 	"github.com/podrun/podrun/run/ownruntime"
-	"github.com/podrun/podrun/serve"
 )
 
-// Joiner connects podrun-node to a cluster. Its implementation links a client of the API server, which
-// podrun does not.
-type Joiner interface {
-	AddFlags(*pflag.FlagSet)
-	// Join prepares the connection, and completes the options of the HTTPS API.
-	Join(ctx context.Context, s nodeconfig.Settings, warn func(problem.List), api *serve.APIOptions) (serve.Cluster, error)
-}
-
-// hostTaint is the taint of a new node if --register-with-taints is not set. The scheduler then
-// binds only pods that tolerate it to the host, because podrun does not support everything that a
-// kubelet supports.
-var hostTaint = corev1.Taint{Key: "podrun.dev/host", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+// Joiner connects podrun-node to a cluster.
+type Joiner = cli.Joiner
 
 // NodeMain is Main for podrun-node.
-func NodeMain(parent context.Context, args []string, streams Streams, version string, began time.Time, j Joiner) int {
+func NodeMain(parent context.Context, args []string, streams cli.Streams, version string, began time.Time, j cli.Joiner) int {
 	if ownruntime.IsImageVerifier(os.Args) {
 		return ownruntime.VerifyImage(parent, os.Args, streams.In, streams.Out)
 	}
-	a := newApp(streams)
-	defer a.flushMessages()
-	ctx, stop := a.catchSignals(parent)
+	a := cli.New(streams)
+	defer a.FlushMessages()
+	ctx, stop := a.CatchSignals(parent)
 	defer stop()
-	a.began, a.version, a.joiner = began, version, j
+	a.Began, a.Version, a.Joiner = began, version, j
 	c := newNode(a)
 	c.SetArgs(args)
 	err := c.ExecuteContext(ctx)
-	a.finishTrace()
+	a.FinishTrace()
 	if err == nil {
 		return exit.OK
 	}
-	if code, ok := errors.AsType[exitStatus](err); ok {
+	if code, ok := errors.AsType[cli.ExitStatus](err); ok {
 		return int(code)
 	}
-	err = withCause(ctx, err)
-	a.printErrors(err)
+	err = cli.WithCause(ctx, err)
+	a.PrintErrors(err)
 	return exit.Code(err)
 }
 
 // NodeCommand returns the command podrun-node with its flags and help, for hack/manual. The caller must not
 // execute it.
-func NodeCommand(j Joiner) *cobra.Command {
-	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
-	a.joiner = j
+func NodeCommand(j cli.Joiner) *cobra.Command {
+	a := cli.New(cli.Streams{Out: io.Discard, Err: io.Discard})
+	a.Joiner = j
 	return newNode(a)
 }
 
 // newNode returns the command podrun-node: serve, with the flags of a.joiner.
-func newNode(a *app) *cobra.Command {
-	c := newServe(a)
+func newNode(a *cli.App) *cobra.Command {
+	c := system.NewServe(a)
 	for _, sub := range slices.Clone(c.Commands()) {
 		c.RemoveCommand(sub)
 	}
@@ -92,19 +79,19 @@ If the API server does not answer, pods keep running. After a boot, podrun-node 
 the pods without waiting for the API server.`
 	c.Example = `  podrun-node --kubeconfig /etc/kubernetes/kubelet.conf
   podrun-node --kubeconfig kubelet.conf --register-with-taints= --node-labels site=7`
-	c.Version = a.version
+	c.Version = a.Version
 	c.CompletionOptions.DisableDefaultCmd = true
-	a.prepareRoot(c)
-	a.joiner.AddFlags(c.Flags())
+	prepareRoot(a, c)
+	a.Joiner.AddFlags(c.Flags())
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		a.settings.Ctx, a.settings.For, a.holder = c.Context(), config.UseOf(c), holderName(c)
-		if err := a.settings.SetFromEnv(); err != nil {
+		a.Settings.Ctx, a.Settings.For, a.Holder = c.Context(), config.UseOf(c), holderName(c)
+		if err := a.Settings.SetFromEnv(); err != nil {
 			return err
 		}
-		if err := a.startTrace(c); err != nil {
+		if err := a.StartTrace(c); err != nil {
 			return err
 		}
-		return a.useSettings(c)
+		return a.UseSettings(c)
 	}
 	listen := c.Flags().Lookup("listen")
 	listen.DefValue, listen.Usage = nodeListen, "TCP `address` of the HTTPS API, which the API server uses; without certificate flags, podrun-node generates a server certificate, and accepts clients with a certificate of the CA in the kubeconfig"
@@ -115,14 +102,3 @@ the pods without waiting for the API server.`
 
 // nodeListen is the default of --listen: the kubelet's port.
 const nodeListen = "0.0.0.0:10250"
-
-// join connects to the cluster, if this is podrun-node.
-func (a *app) join(c *cobra.Command, r *renderer, s nodeconfig.Settings, api *serve.APIOptions) (serve.Cluster, error) {
-	if a.joiner == nil {
-		return nil, nil
-	}
-	if s.RegisterWithTaints == nil && !c.Flags().Changed("register-with-taints") {
-		s.RegisterWithTaints = []corev1.Taint{hostTaint}
-	}
-	return a.joiner.Join(c.Context(), s, r.warn, api)
-}

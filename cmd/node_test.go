@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
@@ -39,7 +40,7 @@ func TestNodeMain(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "trace.json")
 	var out bytes.Buffer
-	code := NodeMain(ctx, []string{"--config=", "--root-dir", dir, "--trace=json:" + file, dir}, Streams{In: strings.NewReader(""), Out: &out, Err: &out}, "devel", time.Now(), canceledJoiner{cancel})
+	code := NodeMain(ctx, []string{"--config=", "--root-dir", dir, "--trace=json:" + file, dir}, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, "devel", time.Now(), canceledJoiner{cancel})
 	if code == 0 || !strings.Contains(out.String(), "the battery is empty") {
 		t.Errorf("code %d: %s", code, out.String())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/rootless"
@@ -18,26 +19,18 @@ import (
 var startingCommands = []string{"apply", "run", "serve", "scale", "image pull", "image load", "image save",
 	"runtime up", "runtime down", "runtime upgrade"}
 
-// rootsPods returns a remark for a list without pods.
-func rootsPods() string {
-	if !ownruntime.RootRuns() {
-		return ""
-	}
-	return " of user " + rootless.UserName() + "; 'sudo podrun get' shows those of root"
-}
-
 // enter makes the command of an ordinary user enter the namespaces of podrun-rootless. It is called before the command
 // reads its input, because the command then begins again.
-func (a *app) enter(c *cobra.Command) error {
+func enter(a *cli.App, c *cobra.Command) error {
 	if !rootless.User() {
 		return nil
 	}
-	settings, _, err := a.settings.Settings()
+	settings, _, err := a.Settings.Settings()
 	if err != nil {
 		return err
 	}
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
-	rt := a.runtime(a.renderer(), settings)
+	rt := a.Runtime(a.Renderer(), settings)
 	if endpoint := rt.External(c.Context()); endpoint != "" && !ownruntime.IsOfUser(endpoint) {
 		if use := config.UseOf(c); use == config.Changes || use == config.Supervises {
 			return &problem.Error{Kind: problem.Runtime, Object: "container runtime at " + endpoint, Err: errors.New("podrun creates cgroups and mounts for its pods and must run as root"),

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/embedded"
@@ -116,7 +117,7 @@ func TestServeWithoutARuntime(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	code := make(chan int)
 	serve := []string{"serve", manifests, "--config=", "--root-dir=" + root, "--api-socket=" + socket, "--eviction-hard=", "--pod-logs-dir=" + dir + "/logs", "--container-logs-dir=" + dir + "/links", "--allow-kubelet"}
-	go func() { code <- Main(ctx, serve, Streams{Out: io.Discard, Err: said}, "test", time.Now()) }()
+	go func() { code <- Main(ctx, serve, cli.Streams{Out: io.Discard, Err: said}, "test", time.Now()) }()
 	t.Cleanup(func() {
 		if end(); t.Failed() {
 			t.Logf("serve wrote\n%s\nand sent\n%s", said, sent)

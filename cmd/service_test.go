@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podrun/podrun/cmd/cli"
+	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/serve/systemd"
 	"github.com/podrun/podrun/test/ring"
@@ -22,27 +24,29 @@ import (
 type absentSystemd struct{}
 
 func (absentSystemd) Booted() bool { return false }
+
 func (absentSystemd) Run(context.Context, ...string) ([]byte, error) {
 	return nil, errors.New("systemctl was run")
 }
 
 type showSystemd string
 
-func (showSystemd) Booted() bool                                     { return true }
+func (showSystemd) Booted() bool { return true }
+
 func (s showSystemd) Run(context.Context, ...string) ([]byte, error) { return []byte(s), nil }
 
 // runService runs a service command with a fake systemd and no settings file.
 func runService(t *testing.T, m systemd.Manager, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, talk bytes.Buffer
-	a := newApp(Streams{Out: &out, Err: &talk})
-	a.systemd = m
+	a := cli.New(cli.Streams{Out: &out, Err: &talk})
+	a.Systemd = m
 	root := newRoot(a)
-	a.settings.Config = ""
+	a.Settings.Config = ""
 	root.SetArgs(append([]string{"service"}, args...))
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
-		printError(a.streams.Err, err)
+		cli.PrintError(a.Streams.Err, err)
 	}
 	return out.String(), talk.String(), exit.Code(err)
 }
@@ -91,12 +95,12 @@ func TestServiceFlagsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := settingsOf(t, "", serviceArguments(first.settings.Given)...)
+	second, err := settingsOf(t, "", config.Arguments(first.Settings.Given)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, _ := first.settings.Settings()
-	got, _, _ := second.settings.Settings()
+	want, _, _ := first.Settings.Settings()
+	got, _, _ := second.Settings.Settings()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -162,10 +166,10 @@ func TestPackagedUnit(t *testing.T) {
 	const dir = "../hack/package/"
 	written := func(args ...string) string {
 		var out, talk bytes.Buffer
-		a := newApp(Streams{Out: &out, Err: &talk})
-		a.systemd = absentSystemd{}
+		a := cli.New(cli.Streams{Out: &out, Err: &talk})
+		a.Systemd = absentSystemd{}
 		root := newRoot(a)
-		a.settings.Config = dir + "config.yaml"
+		a.Settings.Config = dir + "config.yaml"
 		root.SetArgs(append([]string{"service", "install", "--binary", "/usr/bin/podrun"}, args...))
 		if err := root.ExecuteContext(t.Context()); err != nil || talk.Len() > 0 {
 			t.Fatalf("%v: %s", err, talk.String())

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/host/nodeconfig"
 )
@@ -23,14 +24,14 @@ rootDir: /file
 verbose: true
 `
 
-// settingsOf runs a command that only reads the settings, with the default file at the
+// commandSettings runs a command that only reads the settings, with the default file at the
 // given path.
-func settingsOf(t *testing.T, defaultFile string, given ...string) (*app, error) {
+func settingsOf(t *testing.T, defaultFile string, given ...string) (*cli.App, error) {
 	t.Helper()
 	var out bytes.Buffer
-	a := newApp(Streams{Out: &out, Err: &out})
+	a := cli.New(cli.Streams{Out: &out, Err: &out})
 	root := newRoot(a)
-	a.settings.Config = defaultFile
+	a.Settings.Config = defaultFile
 	root.AddCommand(&cobra.Command{Use: "nothing", RunE: func(*cobra.Command, []string) error { return nil }})
 	root.SetArgs(append([]string{"nothing"}, given...))
 	return a, root.ExecuteContext(t.Context())
@@ -74,11 +75,11 @@ func TestSettingsPrecedence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, _, err := a.settings.Settings()
+			s, _, err := a.Settings.Settings()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, got{a.namespace, s.RootDir, a.verbose}); diff != "" {
+			if diff := cmp.Diff(tc.want, got{a.Namespace, s.RootDir, a.Verbose}); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -135,7 +136,7 @@ func TestOneRuntime(t *testing.T) {
 				}
 				return
 			}
-			s, _, err := app.settings.Settings()
+			s, _, err := app.Settings.Settings()
 			if diff := cmp.Diff(tc.want, got{s.Runtime, s.ContainerRuntimeEndpoint}); err != nil || diff != "" {
 				t.Errorf("%v\n%s", err, diff)
 			}
@@ -162,9 +163,9 @@ func TestSettingsFileUnreadable(t *testing.T) {
 	}
 	for _, name := range withoutSettings {
 		var out bytes.Buffer
-		a := newApp(Streams{Out: &out, Err: &out})
+		a := cli.New(cli.Streams{Out: &out, Err: &out})
 		root := newRoot(a)
-		a.settings.Config = dir
+		a.Settings.Config = dir
 		args := map[string][]string{"version": {"--client"}, "completion": {"bash"}, "explain": {"pod"}, cobra.ShellCompRequestCmd: {"get"}, cobra.ShellCompNoDescRequestCmd: {"get"}}
 		root.SetArgs(append([]string{name}, args[name]...))
 		if err := root.ExecuteContext(t.Context()); err != nil {
@@ -189,14 +190,14 @@ func TestSettingsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(sample + "podSecurity: baseline\n")
-	if s, _, err := a.settings.Reload(); err != nil || s.PodSecurity != "baseline" {
+	if s, _, err := a.Settings.Reload(); err != nil || s.PodSecurity != "baseline" {
 		t.Errorf("reloaded: %q, %v", s.PodSecurity, err)
 	}
 	write(sample + "podSecurity: other\n")
-	if _, _, err := a.settings.Reload(); err == nil {
+	if _, _, err := a.Settings.Reload(); err == nil {
 		t.Error("a wrong file was reloaded")
 	}
-	if s, _, err := a.settings.Settings(); err != nil || s.PodSecurity != "baseline" {
+	if s, _, err := a.Settings.Settings(); err != nil || s.PodSecurity != "baseline" {
 		t.Errorf("after a reload that failed: %q, %v", s.PodSecurity, err)
 	}
 }
@@ -208,10 +209,10 @@ var ofOneCommand = []string{"config", "trace"}
 // TestFlagsHaveFields checks that each global flag changes a setting, so that a file can
 // set everything that the command line can.
 func TestFlagsHaveFields(t *testing.T) {
-	a := newApp(Streams{})
+	a := cli.New(cli.Streams{})
 	root := newRoot(a)
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(ofOneCommand, f.Name) && a.settings.Into[f.Name] == nil {
+		if !slices.Contains(ofOneCommand, f.Name) && a.Settings.Into[f.Name] == nil {
 			t.Errorf("--%s is not in the settings: give it a field of %T", f.Name, nodeconfig.PodrunConfiguration{})
 		}
 	})

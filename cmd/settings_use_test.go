@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/config"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cri/critest"
@@ -61,7 +62,7 @@ func TestBrokenSettings(t *testing.T) {
 		for i, state := range states {
 			t.Run(name+"/"+state, func(t *testing.T) {
 				dir := t.TempDir()
-				f := newApp(Streams{}).newSettings(t, dir)
+				f := newSettings(t, cli.New(cli.Streams{}), dir)
 				f.For = tc.use
 				switch state {
 				case "valid":
@@ -102,10 +103,10 @@ func TestBrokenSettings(t *testing.T) {
 }
 
 // newSettings returns settings whose default file and copies are in a directory.
-func (a *app) newSettings(t *testing.T, dir string) *config.Flags {
+func newSettings(t *testing.T, a *cli.App, dir string) *config.Flags {
 	t.Helper()
 	newRoot(a)
-	f := a.settings
+	f := a.Settings
 	f.Ctx, f.Config, f.Copies = t.Context(), filepath.Join(dir, "config.yaml"), filepath.Join(dir, "copies")
 	return f
 }
@@ -131,7 +132,7 @@ func TestSettingsUse(t *testing.T) {
 			walk(sub)
 		}
 	}
-	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
+	a := cli.New(cli.Streams{Out: io.Discard, Err: io.Discard})
 	root := newRoot(a)
 	walk(root)
 	want := map[config.Use]string{
@@ -146,7 +147,7 @@ func TestSettingsUse(t *testing.T) {
 			t.Errorf("class %d: %s", use, diff)
 		}
 	}
-	if node := newNode(&app{joiner: canceledJoiner{}, settings: a.settings}); config.UseOf(node) != config.Supervises {
+	if node := newNode(&cli.App{Joiner: canceledJoiner{}, Settings: a.Settings}); config.UseOf(node) != config.Supervises {
 		t.Error("podrun-node does not supervise")
 	}
 }
@@ -168,7 +169,7 @@ func TestSettingsKept(t *testing.T) {
 		"a supervisor, not usable": {use: config.Supervises, text: broken, want: "old"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newApp(Streams{}).newSettings(t, t.TempDir())
+			f := newSettings(t, cli.New(cli.Streams{}), t.TempDir())
 			f.For, f.Set.Lookup("config").Changed = tc.use, tc.named
 			if tc.text != "" {
 				writeFile(t, f.Config, tc.text)
@@ -209,9 +210,9 @@ func TestServeWithBrokenSettings(t *testing.T) {
 	defer stop()
 	file, copies, socket := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "copies"), filepath.Join(dir, "api.sock")
 	execute := func(ctx context.Context, out io.Writer, args ...string) error {
-		a := newApp(Streams{Out: out, Err: out})
+		a := cli.New(cli.Streams{Out: out, Err: out})
 		root := newRootFor(a, args)
-		a.settings.Copies = copies
+		a.Settings.Copies = copies
 		root.SetArgs(append(args, "--config="+file, "--container-runtime-endpoint=unix://"+dir+"/cri.sock", "--allow-kubelet"))
 		return root.ExecuteContext(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/cmd/grammar"
 )
@@ -18,7 +19,7 @@ func TestTopics(t *testing.T) {
 	known := knownFlags(root)
 	for _, name := range []string{"exit-codes", "config", "environment", "differences", "security"} {
 		var help, complaints bytes.Buffer
-		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test", time.Now()); code != exit.OK || complaints.Len() > 0 {
+		if code := Main(context.Background(), []string{"help", name}, cli.Streams{Out: &help, Err: &complaints}, "test", time.Now()); code != exit.OK || complaints.Len() > 0 {
 			t.Errorf("help %s exits with %d: %s", name, code, complaints.String())
 		}
 		text, _, _ := strings.Cut(help.String(), "\nUsage:")
@@ -47,7 +48,7 @@ func TestTopics(t *testing.T) {
 // on what to use.
 func TestTopicsAreNoCommands(t *testing.T) {
 	var out, talk bytes.Buffer
-	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test", time.Now())
+	code := Main(context.Background(), []string{"config", "get-contexts"}, cli.Streams{Out: &out, Err: &talk}, "test", time.Now())
 	if code != exit.Usage || !strings.Contains(talk.String(), `podrun has no command "config"`) {
 		t.Errorf("code %d: %s%s", code, out.String(), talk.String())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/run"
@@ -36,7 +37,7 @@ type runtimeVersion struct {
 	Endpoint   string `json:"endpoint"`
 }
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *cli.App) *cobra.Command {
 	var clientOnly, licenses, bill bool
 	c := &cobra.Command{
 		Use:   "version",
@@ -49,23 +50,23 @@ embedded runtime with their modules.`,
 		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case licenses && bill, (licenses || bill) && a.output != "":
+			case licenses && bill, (licenses || bill) && a.Output != "":
 				return grammar.Usage(c, errors.New("--licenses, --sbom and -o cannot be used together"))
 			case licenses:
-				return a.printLicenses()
+				return printLicenses(a)
 			case bill:
-				return a.printSBOM()
+				return printSBOM(a)
 			}
-			if err := checkOutput(a.output, "json", "yaml"); err != nil {
+			if err := cli.CheckOutput(a.Output, "json", "yaml"); err != nil {
 				return err
 			}
-			info := a.versionInfo()
+			info := newVersionInfo(a)
 			if clientOnly {
-				return a.printVersion(info)
+				return printVersion(a, info)
 			}
 			var err error
-			info.Runtime, err = a.runtimeVersion(c)
-			if perr := a.printVersion(info); perr != nil {
+			info.Runtime, err = readRuntimeVersion(a, c)
+			if perr := printVersion(a, info); perr != nil {
 				return perr
 			}
 			return err
@@ -74,37 +75,37 @@ embedded runtime with their modules.`,
 	c.Flags().BoolVar(&clientOnly, "client", false, "do not contact the runtime")
 	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of all components of this binary; podrun-bundle includes the license texts")
 	c.Flags().BoolVar(&bill, "sbom", false, "print a software bill of materials as SPDX 2.3 JSON")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	c.Flags().StringVarP(&a.Output, "output", "o", "", "print as json or yaml")
 	return c
 }
 
-// versionInfo returns podrun's own version.
-func (a *app) versionInfo() versionInfo {
+// newVersionInfo returns podrun's own version.
+func newVersionInfo(a *cli.App) versionInfo {
 	return versionInfo{Client: clientVersion{
-		Version: a.version, Kubernetes: kubernetesVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: a.Version, Kubernetes: kubernetesVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}}
 }
 
-func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, ownruntime.Reads)
+func readRuntimeVersion(a *cli.App, c *cobra.Command) (*runtimeVersion, error) {
+	node, closeAll, err := a.OpenNode(c.Context(), &cli.Renderer{W: a.Streams.Err}, ownruntime.Reads)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	v, err := run.RuntimeVersion(c.Context(), engine)
+	v, err := run.RuntimeVersion(c.Context(), node)
 	if err != nil {
 		return nil, err
 	}
 	return &runtimeVersion{Name: v.Name, Version: v.Version, APIVersion: v.APIVersion, Endpoint: v.Endpoint}, nil
 }
 
-func (a *app) printVersion(v versionInfo) error {
-	if a.output != "" {
-		return view.PrintData(a.raw.Out, a.output, v)
+func printVersion(a *cli.App, v versionInfo) error {
+	if a.Output != "" {
+		return view.PrintData(a.Raw.Out, a.Output, v)
 	}
-	fmt.Fprintf(a.streams.Out, "podrun %s (Kubernetes %s, %s, %s)\n", v.Client.Version, v.Client.Kubernetes, v.Client.Go, v.Client.Platform)
+	fmt.Fprintf(a.Streams.Out, "podrun %s (Kubernetes %s, %s, %s)\n", v.Client.Version, v.Client.Kubernetes, v.Client.Go, v.Client.Platform)
 	if r := v.Runtime; r != nil {
-		fmt.Fprintf(a.streams.Out, "%s %s (CRI %s) at %s\n", r.Name, r.Version, r.APIVersion, r.Endpoint)
+		fmt.Fprintf(a.Streams.Out, "%s %s (CRI %s) at %s\n", r.Name, r.Version, r.APIVersion, r.Endpoint)
 	}
 	return nil
 }

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// job writes the lines that 'kubectl describe job' (v1.36) prints, and the conditions, because podrun has
+// describeJob writes the lines that 'kubectl describe job' (v1.36) prints, and the conditions, because podrun has
 // no events that say why a Job failed.
-func (d *Description) job(j *batchv1.Job) {
+func describeJob(d *Description, j *batchv1.Job) {
 	d.row(0, "Name:", j.Name)
 	d.row(0, "Namespace:", j.Namespace)
 	d.row(0, "Selector:", selectorText(j.Spec.Selector))
 	d.labelsAndAnnotations(&j.ObjectMeta)
 	d.controller(j)
-	d.jobSpec(&j.Spec)
-	d.jobTimes(&j.Status)
+	describeJobSpec(d, &j.Spec)
+	describeJobTimes(d, &j.Status)
 	if s := j.Spec.ActiveDeadlineSeconds; s != nil {
 		d.row(0, "Active Deadline Seconds:", strconv.FormatInt(*s, 10)+"s")
 	}
@@ -42,8 +42,8 @@ func (d *Description) job(j *batchv1.Job) {
 	}
 }
 
-// jobSpec writes the fields of a Job's specification that precede its times.
-func (d *Description) jobSpec(s *batchv1.JobSpec) {
+// describeJobSpec writes the fields of a Job's specification that precede its times.
+func describeJobSpec(d *Description, s *batchv1.JobSpec) {
 	if s.Parallelism != nil {
 		d.row(0, "Parallelism:", number(s.Parallelism))
 	}
@@ -62,7 +62,7 @@ func (d *Description) jobSpec(s *batchv1.JobSpec) {
 	}
 }
 
-func (d *Description) jobTimes(s *batchv1.JobStatus) {
+func describeJobTimes(d *Description, s *batchv1.JobStatus) {
 	if s.StartTime != nil {
 		d.row(0, "Start Time:", d.time(*s.StartTime))
 	}
@@ -95,8 +95,8 @@ func shownIndexes(indexes string) string {
 	return OrNone(indexes)
 }
 
-// cronJob writes the lines that 'kubectl describe cronjob' (v1.36) prints.
-func (d *Description) cronJob(c *batchv1.CronJob) {
+// describeCronJob writes the lines that 'kubectl describe cronjob' (v1.36) prints.
+func describeCronJob(d *Description, c *batchv1.CronJob) {
 	d.metadata(&c.ObjectMeta)
 	s := &c.Spec
 	suspend, zone, deadline, last := "<unset>", "<unset>", "<unset>", "<unset>"
@@ -119,7 +119,7 @@ func (d *Description) cronJob(c *batchv1.CronJob) {
 	d.row(0, "Successful Job History Limit:", number(s.SuccessfulJobsHistoryLimit))
 	d.row(0, "Failed Job History Limit:", number(s.FailedJobsHistoryLimit))
 	d.row(0, "Starting Deadline Seconds:", deadline)
-	d.jobTemplate(&s.JobTemplate.Spec)
+	describeJobTemplate(d, &s.JobTemplate.Spec)
 	d.row(0, "Last Schedule Time:", last)
 	var active []string
 	for _, a := range c.Status.Active {
@@ -128,8 +128,8 @@ func (d *Description) cronJob(c *batchv1.CronJob) {
 	d.row(0, "Active Jobs:", OrNone(strings.Join(active, ", ")))
 }
 
-// jobTemplate writes the template of a CronJob's Jobs.
-func (d *Description) jobTemplate(s *batchv1.JobSpec) {
+// describeJobTemplate writes the template of a CronJob's Jobs.
+func describeJobTemplate(d *Description, s *batchv1.JobSpec) {
 	selector := "<unset>"
 	if s.Selector != nil {
 		selector = selectorText(s.Selector)

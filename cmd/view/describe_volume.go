@@ -14,13 +14,13 @@ func (d *Description) Volumes(list []corev1.Volume) {
 	d.row(0, d.titleIndent()+"Volumes:")
 	for i := range list {
 		d.row(1, d.nameIndent()+list[i].Name+":")
-		d.volume(&list[i].VolumeSource)
+		describeVolume(d, &list[i].VolumeSource)
 	}
 }
 
-// volume describes the sources that podrun can mount. For a source that podrun never mounts, it
+// describeVolume describes the sources that podrun can mount. For a source that podrun never mounts, it
 // writes <unknown>. kubectl does the same for sources that it does not know.
-func (d *Description) volume(v *corev1.VolumeSource) {
+func describeVolume(d *Description, v *corev1.VolumeSource) {
 	kind := func(text string) { d.row(2, "Type:", text) }
 	switch {
 	case v.HostPath != nil:
@@ -41,17 +41,17 @@ func (d *Description) volume(v *corev1.VolumeSource) {
 		d.row(2, "SizeLimit:", limit)
 	case v.Secret != nil:
 		kind("Secret (a volume populated by a Secret)")
-		d.object("SecretName", v.Secret.SecretName, v.Secret.Optional)
+		describeVolumeObject(d, "SecretName", v.Secret.SecretName, v.Secret.Optional)
 	case v.ConfigMap != nil:
 		kind("ConfigMap (a volume populated by a ConfigMap)")
-		d.object("Name", v.ConfigMap.Name, v.ConfigMap.Optional)
+		describeVolumeObject(d, "Name", v.ConfigMap.Name, v.ConfigMap.Optional)
 	case v.Projected != nil:
 		kind("Projected (a volume that contains injected data from multiple sources)")
-		d.projections(v.Projected.Sources)
+		describeProjections(d, v.Projected.Sources)
 	case v.DownwardAPI != nil:
 		kind("DownwardAPI (a volume populated by information about the pod)")
 		d.row(2, "Items:")
-		d.items(v.DownwardAPI.Items)
+		describeDownwardItems(d, v.DownwardAPI.Items)
 	case v.PersistentVolumeClaim != nil:
 		kind("PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)")
 		d.row(2, "ClaimName:", v.PersistentVolumeClaim.ClaimName)
@@ -65,29 +65,29 @@ func (d *Description) volume(v *corev1.VolumeSource) {
 	}
 }
 
-// object writes the name of the object that provides a volume's files, and whether it is
+// describeVolumeObject writes the name of the object that provides a volume's files, and whether it is
 // optional.
-func (d *Description) object(title, name string, mayLack *bool) {
+func describeVolumeObject(d *Description, title, name string, mayLack *bool) {
 	d.row(2, title+":", name)
 	d.row(2, "Optional:", fmt.Sprint(mayLack != nil && *mayLack))
 }
 
-func (d *Description) projections(sources []corev1.VolumeProjection) {
+func describeProjections(d *Description, sources []corev1.VolumeProjection) {
 	for _, s := range sources {
 		switch {
 		case s.Secret != nil:
-			d.object("SecretName", s.Secret.Name, s.Secret.Optional)
+			describeVolumeObject(d, "SecretName", s.Secret.Name, s.Secret.Optional)
 		case s.DownwardAPI != nil:
 			d.row(2, "DownwardAPI:", "true")
 		case s.ConfigMap != nil:
-			d.object("ConfigMapName", s.ConfigMap.Name, s.ConfigMap.Optional)
+			describeVolumeObject(d, "ConfigMapName", s.ConfigMap.Name, s.ConfigMap.Optional)
 		case s.ServiceAccountToken != nil && s.ServiceAccountToken.ExpirationSeconds != nil:
 			d.row(2, "TokenExpirationSeconds:", fmt.Sprint(*s.ServiceAccountToken.ExpirationSeconds))
 		}
 	}
 }
 
-func (d *Description) items(items []corev1.DownwardAPIVolumeFile) {
+func describeDownwardItems(d *Description, items []corev1.DownwardAPIVolumeFile) {
 	for _, item := range items {
 		if item.FieldRef != nil {
 			d.row(3, item.FieldRef.FieldPath+" -> "+item.Path)

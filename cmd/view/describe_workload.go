@@ -29,9 +29,9 @@ func (d *Description) Workload(workload runtime.Object, pods []*corev1.Pod, even
 	case *corev1.ReplicationController:
 		d.replicationController(o, pods)
 	case *batchv1.Job:
-		d.job(o)
+		describeJob(d, o)
 	case *batchv1.CronJob:
-		d.cronJob(o)
+		describeCronJob(d, o)
 	case *corev1.PodTemplate:
 		d.metadata(&o.ObjectMeta)
 		d.podTemplate(&o.Template)

@@ -57,7 +57,7 @@ func Indented(text string) string {
 }
 
 // TextWriter escapes text and writes it to a stream. Commands write all text through a textWriter.
-// Data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write must
+// Data bypasses it (cli.App.Raw): logs and output of containers, JSON and YAML. Each call of Write must
 // contain only whole characters.
 type TextWriter struct {
 	To  *io.Writer

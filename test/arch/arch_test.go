@@ -39,6 +39,7 @@ var rules = []rule{
 	{"names", checkNames},
 	{"docs", checkDocs},
 	{"sleeps", checkSleeps},
+	{"sizes", checkSizes},
 }
 
 func TestArchitecture(t *testing.T) {
@@ -189,7 +190,7 @@ var directories = []directory{
 	{"run", []string{"admission", "cgroup", "container/...", "cri", "dns", "embedded/...", "host/...", "imagepull/...", "internal/...", "manifest/...", "sandbox/...", "service", "volume"},
 		[]string{"run/lifecycle", "run/store", "run/prepare", "run/observe", "run/node", "run/pod", "run/lease", "run/stop", "run/start", "run/reconcile", "run/lookup", "run/imagestore", "run/ownruntime", "run/access", "run/servicesync", "run"}, "the engine, where the nouns of a pod meet"},
 	{"serve", []string{"admission", "cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "manifest/input", "run/...", "volume"}, nil, "supervision: what stays"},
-	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/access", "run/imagestore", "run/lifecycle", "run/lookup", "run/ownruntime", "run/prepare", "run/servicesync", "serve", "serve/cluster", "serve/systemd"}, []string{"cmd/exit", "cmd/view", "cmd/apikind", "cmd/grammar", "cmd/config", "cmd", "cmd/podrun-node"}, "flags to one call of run or serve, and its result to text"},
+	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/access", "run/imagestore", "run/lifecycle", "run/lookup", "run/ownruntime", "run/prepare", "run/servicesync", "serve", "serve/cluster", "serve/systemd"}, []string{"cmd/exit", "cmd/view", "cmd/apikind", "cmd/grammar", "cmd/config", "cmd/cli", "cmd/inspect", "cmd/images", "cmd/inside", "cmd/pods", "cmd/change", "cmd/system", "cmd/complete", "cmd", "cmd/podrun-node"}, "flags to one call of run or serve, and its result to text"},
 	{".", []string{"cmd", "internal/heap", "internal/rootless/entry"}, nil, "main.go"},
 }
 
@@ -203,13 +204,18 @@ func isSupport(pkg string) bool {
 
 // place returns the index of a package's directory in the table, or -1.
 func place(pkg string) int {
-	top, _, _ := strings.Cut(pkg, "/")
-	return slices.IndexFunc(directories, func(d directory) bool { return d.name == top })
+	return slices.IndexFunc(directories, func(d directory) bool { return d.name == top(pkg) })
+}
+
+// top returns the directory of a package.
+func top(pkg string) string {
+	name, _, _ := strings.Cut(pkg, "/")
+	return name
 }
 
 // permits reports whether packages of a directory may import a package.
 func (d directory) permits(from, to string) bool {
-	if top, _, _ := strings.Cut(to, "/"); top != d.name {
+	if top(to) != d.name {
 		return slices.ContainsFunc(d.may, func(m string) bool {
 			below, all := strings.CutSuffix(m, "/...")
 			return to == below || all && strings.HasPrefix(to, below+"/")
@@ -284,13 +290,21 @@ var banned = []struct{ path, why string }{
 // light are packages below a banned path that podrun may import anyway.
 var light = []string{"k8s.io/kubernetes/pkg/volume/util/subpath"}
 
-// bannedFor are import paths that one package must not import. Each includes all paths below
+// bannedFor are import paths that the packages of a directory must not import. Each includes all paths below
 // it.
 var bannedFor = map[string][]struct{ path, why string }{
 	"cmd": {
 		{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"},
 		{module + "/serve/cluster", "podrun links no client of an API server: only cmd/podrun-node does"},
 	},
+}
+
+// bannedIn returns the paths of bannedFor for a package. podrun-node is a program of its own.
+func bannedIn(pkg string) []struct{ path, why string } {
+	if pkg == "cmd/podrun-node" {
+		return nil
+	}
+	return bannedFor[top(pkg)]
 }
 
 // forTests is a module that only packages in support may import, so that it is not linked.
@@ -307,7 +321,7 @@ func checkImports(all tree) []string {
 			if within(full, forTests) && !isSupport(s.pkg) {
 				out = append(out, s.name+": imports "+full+": it is for tests only")
 			}
-			for _, b := range slices.Concat(banned, bannedFor[s.pkg]) {
+			for _, b := range slices.Concat(banned, bannedIn(s.pkg)) {
 				if within(full, b.path) && !slices.Contains(light, full) {
 					out = append(out, s.name+": imports "+full+": "+b.why)
 				}

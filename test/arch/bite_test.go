@@ -109,19 +109,26 @@ func TestArchitectureBites(t *testing.T) {
 			"internal/resource/parse.go": `package resource; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
 		}, []string{"a/b.go:1: parses a quantity", "a/c.go:1:", "a/d.go:1:"}},
 		{"globs", checkGlobs, map[string]string{
-			"a/a.go":       `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
-			"a/b.go":       `package a; import ("io/fs"; fp "path/filepath"); var f, g, h = fs.Glob, fp.Glob, fp.Match`,
-			"a/a_test.go":  `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
-			"cmd/input.go": `package cmd; import "path/filepath"; var names, err = filepath.Glob(typed)`,
+			"a/a.go":           `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
+			"a/b.go":           `package a; import ("io/fs"; fp "path/filepath"); var f, g, h = fs.Glob, fp.Glob, fp.Match`,
+			"a/a_test.go":      `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
+			"cmd/cli/input.go": `package cli; import "path/filepath"; var names, err = filepath.Glob(typed)`,
 		}, []string{"a/a.go:1: uses a path as a pattern", "a/b.go:1:"}},
 		{"a module for tests", checkImports, map[string]string{
 			"cri/critest/ash/ash.go": `package ash; import "mvdan.cc/sh/v3/syntax"`,
 			"container/hook/hook.go": `package hook; import "mvdan.cc/sh/v3/syntax"`,
 		}, []string{"container/hook/hook.go: imports mvdan.cc/sh/v3/syntax: it is for tests only"}},
 		{"cmd knows CRI", checkImports, map[string]string{
-			"cmd/get.go": `package cmd; import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"`,
-		}, []string{"cmd/get.go: imports k8s.io/cri-api/pkg/apis/runtime/v1: what the runtime is asked is pod logic"}},
+			"cmd/inspect/get.go": `package inspect; import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"`,
+		}, []string{"cmd/inspect/get.go: imports k8s.io/cri-api/pkg/apis/runtime/v1: what the runtime is asked is pod logic"}},
 
+		{"a package that is too large", checkSizes, map[string]string{
+			"dns/a.go":            "package dns" + strings.Repeat("\n", maxPackage),
+			"dns/a_test.go":       "package dns" + strings.Repeat("\n", maxPackage),
+			"sandbox/a.go":        "package sandbox" + strings.Repeat("\n", maxPackage),
+			"sandbox/b.go":        "package sandbox\n",
+			"cri/critest/fake.go": "package critest" + strings.Repeat("\n", maxPackage+1),
+		}, []string{"sandbox: 6001 lines"}},
 		{"vague names", checkNames, map[string]string{
 			"dns/dns.go":          `package dns`,
 			"dns/util.go":         `package dns`,

@@ -3,7 +3,7 @@ package arch
 import "go/ast"
 
 // globInput is the file that expands the patterns that the user typed.
-const globInput = "cmd/input.go"
+const globInput = "cmd/cli/input.go"
 
 // checkGlobs finds calls that use a path as a pattern. Such a path usually begins with a directory
 // from the settings, in whose name * and [ have no meaning. Tests use directories that they create.

@@ -2,20 +2,19 @@ package arch
 
 import (
 	"go/types"
-	"strings"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
 )
 
-// maxMethods is the maximum number of methods of a type of the engine, including promoted methods.
+// maxMethods is the maximum number of methods of a type of run or cmd, including promoted methods.
 // A type with more methods probably has several responsibilities.
 const maxMethods = 40
 
-// checkMethods checks the types of run and its packages.
+// checkMethods checks the types of run and cmd, and of their packages.
 func checkMethods(t *testing.T, loaded []*packages.Package) {
 	for _, p := range loaded {
-		if pkg, ok := own(p.PkgPath); !ok || pkg != "run" && !strings.HasPrefix(pkg, "run/") {
+		if pkg, ok := own(p.PkgPath); !ok || top(pkg) != "run" && top(pkg) != "cmd" {
 			continue
 		}
 		for _, name := range p.Types.Scope().Names() {

@@ -41,6 +41,26 @@ func checkDocs(all tree) []string {
 	return sorted(out)
 }
 
+// maxPackage is the maximum number of lines of a package, without tests: a developer can know as much.
+const maxPackage = 6000
+
+// checkSizes finds packages that are too large.
+func checkSizes(all tree) []string {
+	lines := map[string]int{}
+	for _, s := range all {
+		if !s.test && !isSupport(s.pkg) {
+			lines[s.pkg] += s.lines
+		}
+	}
+	var out []string
+	for pkg, n := range lines {
+		if n > maxPackage {
+			out = append(out, fmt.Sprintf("%s: %d lines, more than %d: which of them belong to a separate package?", pkg, n, maxPackage))
+		}
+	}
+	return sorted(out)
+}
+
 // Limits for code that a developer can read in one pass. They are advice, which hack/lint
 // prints.
 const (

@@ -11,7 +11,7 @@ import (
 // these arguments. No text of a manifest, an image or an archive may become an argument of a program, unless its form
 // was checked and it stands after "--".
 var programs = map[string]string{
-	"cmd.editing.open":                    "the editor of KUBE_EDITOR or EDITOR, and a temporary file of podrun",
+	"cmd/change.editing.open":             "the editor of KUBE_EDITOR or EDITOR, and a temporary file of podrun",
 	"embedded.spawnProcess":               "containerd of the bundle, and its configuration file",
 	"embedded/userns.Enter":               "podrun-enter of the bundle, and podrun with its own arguments",
 	"embedded/userns.Options.spawn":       "podrun-rootless of the bundle, and podrun's directories",

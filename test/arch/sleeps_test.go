@@ -18,7 +18,7 @@ import (
 // this rule cannot determine that they run in one, with the reason why a slow machine does not make them
 // fail.
 var realTime = map[string]string{
-	"cmd.TestSameSignalWhilePrinting":                  "the interval of duplicate signals is in real time; a slow machine makes it longer",
+	"cmd/cli.TestSameSignalWhilePrinting":              "the interval of duplicate signals is in real time; a slow machine makes it longer",
 	"cri.TestExecInputUnread":                          "gives the client time to fill its buffers; if it does not, the test still passes",
 	"cri/critest.TestSocket":                           "the interval between attempts; the test repeats them until one succeeds",
 	"embedded/bundle/podrun-net.TestLockOfAnotherUser": "another module, which cannot import test/patience; the bound is half of the limit of a wait, 20 s",

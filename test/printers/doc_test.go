@@ -1,4 +1,4 @@
-// Package printers compares texts in cmd/testdata, with which the tests of package cmd compare podrun's
+// Package printers compares texts in cmd/view/testdata, with which the tests of cmd/view and cmd/inspect compare podrun's
 // output, with the output of kubectl v1.36 for the same objects: of its describers, of its printers of
 // custom columns and events, and of the tables that the API server makes for 'kubectl get'.
 //

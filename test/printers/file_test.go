@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// file is a file in cmd/testdata. It has objects or a pod, events, and texts.
+// file is a file in cmd/view/testdata. It has objects or a pod, events, and texts.
 type file struct {
 	name    string
 	archive *txtar.Archive
@@ -37,7 +37,7 @@ type file struct {
 // atNow calls test for each file of the patterns, in a bubble whose time is now.
 func atNow(t *testing.T, patterns string, test func(*testing.T, *file)) {
 	for _, pattern := range strings.Fields(patterns) {
-		names, err := filepath.Glob("../../cmd/testdata/" + pattern)
+		names, err := filepath.Glob("../../cmd/view/testdata/" + pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: no files (%v)", pattern, err)
 		}

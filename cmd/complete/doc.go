@@ -1,0 +1,2 @@
+// Package complete completes words of command lines for shells.
+package complete

@@ -1,0 +1,2 @@
+// Package system contains the commands that manage this host: serve, service, runtime, doctor and gc.
+package system
