@@ -146,10 +146,15 @@ func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	return pulls
 }
 
-// For returns finished pulls for another pod with the same images, such as the one that replaces the pod. It returns
-// nil if s is nil, if a pull has not finished, or if the images differ.
+// For returns finished pulls for another pod with the same images and credentials, such as the one that replaces the
+// pod. It returns nil if s is nil, if a pull has not finished, or if the plans differ.
 func (s *Pulls) For(plan Plan) *Pulls {
-	if s == nil || !reflect.DeepEqual(s.plan.Images, plan.Images) {
+	if s == nil {
+		return nil
+	}
+	same := s.plan
+	same.ID, same.Sandbox = plan.ID, plan.Sandbox
+	if !reflect.DeepEqual(same, plan) {
 		return nil
 	}
 	for container := range s.jobs {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -507,4 +508,40 @@ func TestPullTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPullsForAnotherPod checks which pulls a pod can take over: finished ones of the same images with the same
+// credentials.
+func TestPullsForAnotherPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, finish := newRegistry(), make(chan struct{})
+		r.pull = func(int, *runtimeapi.PullImageRequest) error { <-finish; return nil }
+		plan := planOf(t, "containers:\n"+container("app", "r.example/app:1", "IfNotPresent"))
+		next := plan
+		next.ID.UID = "new"
+		if (*Pulls)(nil).For(next) != nil {
+			t.Error("pulls without a plan")
+		}
+		pulls := r.puller(Options{}).Start(t.Context(), plan)
+		defer pulls.Stop()
+		if pulls.For(next) != nil {
+			t.Error("pulls that have not finished")
+		}
+		close(finish)
+		if err := pulls.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		others := next
+		others.PullSecrets = []*corev1.Secret{{}}
+		if pulls.For(others) != nil {
+			t.Error("pulls with other credentials")
+		}
+		taken := pulls.For(next)
+		if taken == nil {
+			t.Fatal("finished pulls cannot be taken over")
+		}
+		if _, err := taken.Wait(t.Context(), "app"); err != nil {
+			t.Error(err)
+		}
+	})
 }

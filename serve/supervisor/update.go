@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/reconcile"
@@ -34,9 +35,12 @@ func (p *pod) update(ctx context.Context, step Step, in stepInput) error {
 	}
 	n, pod := p.node(), objects.Pods[0].Object
 	was, err := store.ViewCheckpoint(n.Layout(), in.id.UID)
-	plan, problems := prepare.Images(pod, objects, in.id)
-	if err != nil || was == nil || len(problems.Errors()) > 0 || !step.Force && !prepare.Differs(was, pod, objects) {
-		return p.apply(ctx, step, in, nil) // changes no container, or refuses the pod
+	if err != nil || was == nil || !step.Force && !prepare.Differs(was, pod, objects) {
+		return p.apply(ctx, step, in, nil) // changes no container
+	}
+	plan, problems := prepare.Images(manifest.KeepEphemeral(was.Pod, pod), objects, in.id)
+	if len(problems.Errors()) > 0 {
+		return p.apply(ctx, step, in, nil) // refuses the pod
 	}
 	puller := n.NewPuller()
 	journal := &store.Journal{Pod: in.id, Next: n.Emit}
