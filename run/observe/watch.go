@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -90,16 +89,6 @@ func (p *poller) poll(ctx context.Context) (changed bool, err error) {
 // StopContainer fails if the container exits by itself at the same moment ("ttrpc: closed"). containerd
 // then records the exit up to half a second later.
 func Settled(ctx context.Context, client *cri.Client, c lifecycle.Container) bool {
-	for late := time.Now().Add(settleTime); ; {
-		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, false)
-		switch {
-		case err == nil && now.State != lifecycle.Running:
-			return true
-		case err != nil || time.Now().After(late):
-			return false
-		}
-		if wait.Sleep(ctx, firstPoll) != nil {
-			return false
-		}
-	}
+	_, ended, _ := awaitRecord(ctx, client, c) // without an answer, it is not known to have exited
+	return ended
 }
