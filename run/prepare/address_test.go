@@ -40,3 +40,28 @@ func TestCheckAddress(t *testing.T) {
 		t.Error("an IPv4 address in an IPv6 network")
 	}
 }
+
+// TestRefusedAnnotations checks that the plan of a pod has the problems of its annotations.
+func TestRefusedAnnotations(t *testing.T) {
+	annotated := func(annotation string) string {
+		return strings.Replace(podText("web", "Always", usernsPlain), "{name: web}", "{name: web, annotations: {"+annotation+"}}", 1)
+	}
+	for name, tc := range map[string]struct {
+		text, field, message string
+	}{
+		"an address on a runtime that ignores it": {annotated("podrun.dev/ip: 10.64.3.7"), "metadata.annotations[podrun.dev/ip]", "only the embedded runtime"},
+		"an unknown start order":                  {annotated("podrun.dev/start-order: sideways"), "metadata.annotations[podrun.dev/start-order]", "kubelet, strict or parallel"},
+	} {
+		in := Input{Objects: load(t, tc.text), HostState: HostState{Facts: testFacts}, Settings: testSettings()}
+		_, problems := All(in)
+		got := ""
+		for _, p := range problems.Errors() {
+			if p.Field == tc.field {
+				got = p.Message + " " + p.Hint
+			}
+		}
+		if !strings.Contains(got, tc.message) {
+			t.Errorf("%s: %q, want %q; %v", name, got, tc.message, problems)
+		}
+	}
+}

@@ -26,10 +26,14 @@ func defineVersion(now run.Current) (run.Redefinition, error) {
 	return run.Redefined(changed, "env updated")
 }
 
+func podOf(name string) string {
+	return podText(name, "Always", "containers: [{name: "+name+", image: registry.example/app:1}]")
+}
+
 func twoPods(r *rig) run.Targets {
 	for _, name := range []string{"one", "two"} {
 		r.rt.Script(name, critest.Behavior{Forever: true})
-		r.mustApply(podText(name, "Always", "containers: [{name: "+name+", image: registry.example/app:1}]"), run.OutcomeCreated)
+		r.mustApply(podOf(name), run.OutcomeCreated)
 	}
 	return run.Targets{Namespace: "default", Matches: func(run.Known) bool { return true }}
 }
@@ -78,6 +82,13 @@ func TestReportsOfPods(t *testing.T) {
 			}
 			return run.Start(ctx, e, run.StartInput{Targets: of, Options: options})
 		}, "restarted"},
+		{"delete", "StopContainer", func(ctx context.Context, e *run.Node, of run.Targets) (run.Report, error) {
+			return run.Delete(ctx, e, run.DeleteInput{Namespace: of.Namespace, Every: &run.Selection{Pods: of.Matches}})
+		}, "deleted"},
+		{"apply", "CreateContainer", func(ctx context.Context, e *run.Node, _ run.Targets) (run.Report, error) {
+			in := applyInput(t, strings.ReplaceAll(podOf("one")+"---\n"+podOf("two"), "app:1", "app:1, command: [x]"))
+			return run.Apply(ctx, e, in)
+		}, "replaced"},
 		{"change", "CreateContainer", func(ctx context.Context, e *run.Node, of run.Targets) (run.Report, error) {
 			return run.Change(ctx, e, run.ChangeInput{Targets: of, Define: defineVersion, AllowKubelet: true})
 		}, "replaced"},

@@ -51,8 +51,6 @@ func TestStartOrder(t *testing.T) {
 			r.mustDelete()
 		})
 	}
-	r := newRig(t)
-	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet, strict or parallel")
 }
 
 // TestStartOrderFailure checks that containers still run if another container that starts in
