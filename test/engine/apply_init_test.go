@@ -1,13 +1,11 @@
 package engine
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
@@ -85,55 +83,4 @@ func countOf(list []string, what string) int {
 		}
 	}
 	return n
-}
-
-func TestApplySidecarOfCompletedPod(t *testing.T) {
-	t.Parallel()
-	for _, end := range []string{"runs", "has exited"} {
-		t.Run(end, func(t *testing.T) {
-			r := newRig(t)
-			text := podText("web", "Never", "initContainers: [{name: side, image: registry.example/web:1, restartPolicy: Always}]",
-				"containers: [{name: app, image: registry.example/app:1}]")
-			r.mustApply(text, run.OutcomeCreated)
-			if end == "has exited" {
-				r.exit("side", 137)
-			}
-			r.exit("app", 0)
-			r.rt.ForgetCalls()
-			result := r.mustApply(text, run.OutcomeUnchanged)
-			if result.Status.Phase != corev1.PodSucceeded {
-				t.Errorf("phase %s", result.Status.Phase)
-			}
-			// The app containers have completed. Like a kubelet, podrun stops the sidecar and the
-			// sandbox, and ignores the sidecar's exit code.
-			if c, _ := r.rt.Container("side"); c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
-				t.Errorf("the sidecar is %s", c.State)
-			}
-			if r.rt.Sandboxes()[0].Ready {
-				t.Error("the sandbox has not released its address")
-			}
-			if slices.Contains(r.rt.Changes(), "StartContainer side") {
-				t.Errorf("the sidecar was restarted: %q", r.rt.Changes())
-			}
-			r.mustApply(text, run.OutcomeUnchanged)
-			r.mustDelete()
-		})
-	}
-}
-
-// TestApplySidecarDiesBeforeInit checks that podrun restarts a sidecar that exits while an init
-// container waits for it.
-func TestApplySidecarDiesBeforeInit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.rt.Script("side", critest.Behavior{After: time.Second, ExitCode: 1}, critest.Behavior{Forever: true})
-		r.rt.Script("setup", critest.Behavior{After: 20 * time.Second})
-		text := podText("web", "Always", "initContainers:", "- {name: side, image: registry.example/web:1, restartPolicy: Always}",
-			"- {name: setup, image: registry.example/setup:1}", "containers: [{name: app, image: registry.example/app:1}]")
-		r.mustApply(text, run.OutcomeCreated)
-		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer side", "StartContainer side", "CreateContainer setup", "StartContainer setup",
-			"CreateContainer side", "StartContainer side", "CreateContainer app", "StartContainer app")
-		r.mustDelete()
-	})
 }
