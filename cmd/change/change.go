@@ -47,7 +47,7 @@ func (f *changeFlags) addBasic(a *cli.App, c *cobra.Command) {
 	f.validate, f.none = string(manifest.Strict), "no pods found"
 }
 
-// Check parses the names on the command line, and checks the flags that addBasic adds.
+// check parses the names on the command line, and checks the flags that addBasic adds.
 func (f *changeFlags) check(a *cli.App, c *cobra.Command, given []string) error {
 	var err error
 	switch f.dryRun {

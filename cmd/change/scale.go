@@ -31,6 +31,7 @@ type scaleFlags struct {
 	paths             map[string]string // of --pvc
 }
 
+// NewScale returns the command scale.
 func NewScale(a *cli.App) *cobra.Command {
 	f := &scaleFlags{}
 	c := &cobra.Command{
@@ -121,7 +122,7 @@ func runScale(a *cli.App, c *cobra.Command, f *scaleFlags, given []string) error
 	return failed
 }
 
-// Check rejects contradictory flags.
+// check rejects contradictory flags.
 func (f *scaleFlags) check(c *cobra.Command, a *cli.App) error {
 	switch {
 	case !c.Flags().Changed("replicas"):

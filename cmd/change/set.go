@@ -281,6 +281,7 @@ func NewLabel(a *cli.App) *cobra.Command {
 	})
 }
 
+// NewAnnotate returns the command annotate.
 func NewAnnotate(a *cli.App) *cobra.Command {
 	return newMetadata(a, metadata{
 		what: "annotation", verb: "annotate", listed: func(pod *corev1.Pod) map[string]string { return pod.Annotations },

@@ -93,7 +93,7 @@ type App struct {
 	Joiner Joiner
 }
 
-// New returns the app for one command line.
+// New returns the App of one command line.
 func New(streams Streams) *App {
 	a := &App{Raw: streams, Systemd: systemd.Systemctl{}, Deadline: deadline{Release: func() {}}}
 	a.OutTerminal, a.ErrTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
@@ -118,7 +118,7 @@ func (a *App) AddGlobalFlags(flags *pflag.FlagSet) {
 	a.Settings.Into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.AllowKubelet }
 }
 
-// UseSettings reads the settings, and copies some of them to the app.
+// UseSettings reads the settings, and copies some of them to the App.
 func (a *App) UseSettings(c *cobra.Command) error {
 	s, _, err := a.Settings.Settings()
 	if err != nil {

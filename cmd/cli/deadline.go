@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// Deadline is the time limit of the command (--timeout).
+// deadline is the time limit of the command (--timeout).
 type deadline struct {
 	limit time.Duration // 0 for no limit
 	// Unlimited is the command's context without the limit. It is for the parts of a command that

@@ -53,6 +53,7 @@ type InputFlags struct {
 	Images map[string]string
 }
 
+// Add adds the flags.
 func (f *InputFlags) Add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.Files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; repeatable")
 	set.StringVarP(&f.Kustomize, "kustomize", "k", "", "`directory` of a kustomization to build and read")

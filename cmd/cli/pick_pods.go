@@ -86,6 +86,7 @@ func (f KindFilter) Selects(k run.Known, selector string, match func(map[string]
 	return match(k.Pod.Labels)
 }
 
+// Add adds the flags.
 func (f *PickFlags) Add(set *pflag.FlagSet) {
 	set.StringVarP(&f.selector, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
 	set.BoolVar(&f.all, "all", false, "all pods of the namespace")

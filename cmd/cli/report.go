@@ -74,6 +74,7 @@ func (a *App) SummarizeFailure(err error) {
 	_ = view.PrintData(a.Raw.Out, a.Output, sum)
 }
 
+// ResultOf returns a result as the summary prints it.
 func ResultOf(r run.Result) PodResult {
 	p := PodResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What,
 		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP, Containers: r.Containers}

@@ -83,7 +83,7 @@ func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
 	return noEffect
 }
 
-// Work is the work of a command, which signals interrupt.
+// work is the work of a command, which signals interrupt.
 type work struct {
 	// closed when podrun must stop its pods soon, because a SIGKILL will follow or because no process
 	// reads their output; hurry closes it

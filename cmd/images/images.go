@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// NewImage returns the command image.
 func NewImage(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",

@@ -19,6 +19,7 @@ type attachFlags struct {
 	stdin, tty, quiet bool
 }
 
+// NewAttach returns the command attach.
 func NewAttach(a *cli.App) *cobra.Command {
 	f := &attachFlags{}
 	c := &cobra.Command{

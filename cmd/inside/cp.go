@@ -25,6 +25,7 @@ type cpFlags struct {
 	noPreserve bool
 }
 
+// NewCp returns the command cp.
 func NewCp(a *cli.App) *cobra.Command {
 	f := &cpFlags{}
 	c := &cobra.Command{

@@ -35,6 +35,7 @@ type debugFlags struct {
 	timeout                          time.Duration
 }
 
+// NewDebug returns the command debug.
 func NewDebug(a *cli.App) *cobra.Command {
 	f := &debugFlags{}
 	c := &cobra.Command{
@@ -121,7 +122,7 @@ func (f *debugFlags) imageOr(other string) string {
 	return shellword.Quote(f.image)
 }
 
-// Check validates the command line, and returns the named pod and the arguments after --.
+// check validates the command line, and returns the named pod and the arguments after --.
 func (f *debugFlags) check(c *cobra.Command, given []string) (named lookup.Ref, command []string, err error) {
 	words := given
 	if dash := c.ArgsLenAtDash(); dash >= 0 {

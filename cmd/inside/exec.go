@@ -28,6 +28,7 @@ type execFlags struct {
 	timeout    time.Duration
 }
 
+// NewExec returns the command exec.
 func NewExec(a *cli.App) *cobra.Command {
 	f := &execFlags{}
 	c := &cobra.Command{

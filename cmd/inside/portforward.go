@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/run/servicesync"
 )
 
+// NewPortForward returns the command port-forward.
 func NewPortForward(a *cli.App) *cobra.Command {
 	var addresses []string
 	c := &cobra.Command{

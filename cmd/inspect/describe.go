@@ -24,6 +24,7 @@ type describeFlags struct {
 	events        bool
 }
 
+// NewDescribe returns the command describe.
 func NewDescribe(a *cli.App) *cobra.Command {
 	f := &describeFlags{}
 	c := &cobra.Command{

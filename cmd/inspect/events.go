@@ -26,6 +26,7 @@ type eventsFlags struct {
 	types                           []string
 }
 
+// NewEvents returns the command events.
 func NewEvents(a *cli.App) *cobra.Command {
 	f := &eventsFlags{}
 	c := &cobra.Command{

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
+// NewExplain returns the command explain.
 func NewExplain(a *cli.App) *cobra.Command {
 	recursive := false
 	c := &cobra.Command{

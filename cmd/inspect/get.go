@@ -36,6 +36,7 @@ type getFlags struct {
 	ignoreMissing bool
 }
 
+// NewGet returns the command get.
 func NewGet(a *cli.App) *cobra.Command {
 	f := &getFlags{}
 	c := &cobra.Command{
@@ -271,7 +272,7 @@ func printPods(a *cli.App, pods []corev1.Pod, f *getFlags, single bool) error {
 	})
 }
 
-// Notes returns the writer for the footnote of a table, or nil if no footnote is printed. With
+// notes returns the writer for the footnote of a table, or nil if no footnote is printed. With
 // --watch, podrun prints it only once. A table without headings has none, because scripts read
 // such tables.
 func notes(a *cli.App, f *getFlags, first bool) io.Writer {

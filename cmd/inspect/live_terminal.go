@@ -204,7 +204,7 @@ func (m *heldMessages) hold() {
 	m.holding = true
 }
 
-// Release prints the held messages.
+// release prints the held messages.
 func (m *heldMessages) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// LogsFlags are the flags of logs.
 type LogsFlags struct {
 	container     string
 	allContainers bool
@@ -40,6 +41,7 @@ type LogsFlags struct {
 // and --tail is not set, as in kubectl.
 const selectedTail = 10
 
+// NewLogs returns the command logs.
 func NewLogs(a *cli.App) *cobra.Command {
 	f := &LogsFlags{}
 	c := &cobra.Command{
@@ -113,7 +115,7 @@ func runLogs(a *cli.App, c *cobra.Command, f *LogsFlags, given []string) error {
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.Raw.Out, Stderr: a.Raw.Out}, f.Sources(c.Context(), a, node, logs), opts)
 }
 
-// Check validates how the user selects pods, and returns the match function of -l.
+// check validates how the user selects pods, and returns the match function of -l.
 func (f *LogsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
 	switch {
 	case f.selector == "" && len(given) == 0:

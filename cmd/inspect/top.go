@@ -30,6 +30,7 @@ type topFlags struct {
 	sortBy                                    config.OneOf
 }
 
+// NewTop returns the command top.
 func NewTop(a *cli.App) *cobra.Command {
 	f := &topFlags{sortBy: config.OneOf{Value: "name", Of: []string{"name", "cpu", "memory"}}}
 	c := &cobra.Command{

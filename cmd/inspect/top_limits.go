@@ -34,7 +34,7 @@ func limitsOf(ctx context.Context, node *run.Node, sel lookup.Selector) (usageLi
 	return limits, nil
 }
 
-// Add adds the limits of a pod. The limit of a pod is that in its resources, or else the sum of the limits of its
+// add adds the limits of a pod. The limit of a pod is that in its resources, or else the sum of the limits of its
 // containers if all of them, except init containers that end, have one.
 func (l usageLimits) add(id identity.Pod, spec *corev1.PodSpec) {
 	pod := corev1.ResourceList{}

@@ -29,6 +29,7 @@ type applyFlags struct {
 	quiet  bool
 }
 
+// NewApply returns the command apply.
 func NewApply(a *cli.App) *cobra.Command {
 	return newApplyWith(a, &applyFlags{InputFlags: cli.InputFlags{AllowReferred: true}})
 }

@@ -81,7 +81,7 @@ func (w *workload) add(c *cobra.Command, a *cli.App) {
 	c.Flags().StringSliceVar(&w.Images, "image", nil, "`image` of the container")
 }
 
-// Check sets the name and the command, and checks the images.
+// check sets the name and the command, and checks the images.
 func (w *workload) check(c *cobra.Command, given []string, images int) error {
 	w.Name, w.Command = given[0], given[1:]
 	switch {

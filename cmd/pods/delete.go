@@ -33,6 +33,7 @@ type deleteFlags struct {
 	labels                    string
 }
 
+// NewDelete returns the command delete.
 func NewDelete(a *cli.App) *cobra.Command {
 	f := &deleteFlags{}
 	c := &cobra.Command{
@@ -167,7 +168,7 @@ func noteStored(r *cli.Renderer, types []string) {
 	}
 }
 
-// Input returns the input of the operation, except for the objects of files and names of containers.
+// input returns the input of the operation, except for the objects of files and names of containers.
 func (f *deleteFlags) input(c *cobra.Command, a *cli.App, given []string, kinds cli.KindFilter, named []lookup.Ref) (run.DeleteInput, error) {
 	match, err := grammar.ParseSelector(f.labels)
 	if err != nil {
@@ -260,7 +261,7 @@ func printDryDelete(a *cli.App, report run.Report) error {
 	return printDryPods(a, pods, "")
 }
 
-// Check rejects contradictory flags and sets the grace period.
+// check rejects contradictory flags and sets the grace period.
 func (f *deleteFlags) check(c *cobra.Command, named []lookup.Ref) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.HasFiles()):

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
+// NewDiff returns the command diff.
 func NewDiff(a *cli.App) *cobra.Command {
 	f := &cli.InputFlags{AllowReferred: true}
 	c := &cobra.Command{

@@ -33,7 +33,7 @@ func openLogFile(name string, r *cli.Renderer) (*logFile, error) {
 	return &logFile{file: file, merger: podlog.NewMerger(podlog.Output{Stdout: w, Stderr: w})}, nil
 }
 
-// Output returns the writers for the log of a container; they add the prefix to each line.
+// output returns the writers for the log of a container; they add the prefix to each line.
 func (f *logFile) output(_ run.Log, prefix string) podlog.Output {
 	if f == nil {
 		return podlog.Output{}

@@ -27,6 +27,7 @@ type planFlags struct {
 	full      bool
 }
 
+// NewPlan returns the command plan.
 func NewPlan(a *cli.App) *cobra.Command {
 	f := &planFlags{}
 	c := &cobra.Command{

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// NewRestart returns the command restart.
 func NewRestart(a *cli.App) *cobra.Command {
 	var o run.ApplyOptions
 	pick := &cli.PickFlags{}

@@ -38,6 +38,7 @@ type runFlags struct {
 	dryRun                        string
 }
 
+// NewRun returns the command run.
 func NewRun(a *cli.App) *cobra.Command {
 	f := &runFlags{InputFlags: cli.InputFlags{ToCompletion: true}}
 	c := &cobra.Command{
@@ -115,7 +116,7 @@ func detached(a *cli.App) string {
 	return a.Line.WithWords(at, at, "-d")
 }
 
-// Check validates the values of flags.
+// check validates the values of flags.
 func (f *runFlags) check(c *cobra.Command, a *cli.App, named []string) error {
 	if _, err := lifecycle.ParseExitPolicy(f.policy); err != nil {
 		return grammar.Usage(c, fmt.Errorf("--exit-code-policy: %w", err))

@@ -276,7 +276,7 @@ func generatedSource(object any) (*input.Source, error) {
 	return &input.Source{Name: "generated manifest", Data: data}, nil
 }
 
-// RestartPolicy converts a restart policy of docker or Kubernetes.
+// restartPolicy converts a restart policy of docker or Kubernetes.
 func restartPolicy(word string) (corev1.RestartPolicy, error) {
 	policy, limit, limited := strings.Cut(strings.ToLower(word), ":")
 	if limited {

@@ -112,7 +112,7 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	}
 }
 
-// Limit rotates a log that podrun does not print.
+// limit rotates a log that podrun does not print.
 func (i *attacher) limit(log run.Log, exited <-chan struct{}) func() {
 	return i.follow(log, exited, podlog.Output{})
 }

@@ -40,7 +40,7 @@ type logReader struct {
 	copies []func(log run.Log, prefix string) podlog.Output
 }
 
-// Also adds further writers for the logs. They must not fail.
+// also adds further writers for the logs. They must not fail.
 func (l *logReader) also(copies func(log run.Log, prefix string) podlog.Output) {
 	l.copies = append(l.copies, copies)
 }

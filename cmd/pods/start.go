@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
+// NewStart returns the command start.
 func NewStart(a *cli.App) *cobra.Command {
 	var o run.ApplyOptions
 	pick := &cli.PickFlags{}

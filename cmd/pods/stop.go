@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
+// NewStop returns the command stop.
 func NewStop(a *cli.App) *cobra.Command {
 	var o run.DeleteOptions
 	var grace int64

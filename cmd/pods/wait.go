@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// NewWait returns the command wait.
 func NewWait(a *cli.App) *cobra.Command {
 	var o run.WaitOptions
 	var what string

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// NewDoctor returns the command doctor.
 func NewDoctor(a *cli.App) *cobra.Command {
 	f := &cli.InputFlags{}
 	c := &cobra.Command{

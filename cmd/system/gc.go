@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// NewGC returns the command gc.
 func NewGC(a *cli.App) *cobra.Command {
 	var o run.GCOptions
 	c := &cobra.Command{

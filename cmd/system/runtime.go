@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/run/ownruntime"
 )
 
+// NewRuntime returns the command runtime.
 func NewRuntime(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runtime",

@@ -41,6 +41,7 @@ type serveFlags struct {
 	shutdown      shutdownFlags
 }
 
+// NewServe returns the command serve.
 func NewServe(a *cli.App) *cobra.Command {
 	f := &serveFlags{}
 	c := &cobra.Command{

@@ -30,7 +30,7 @@ func (f *apiFlags) add(set *pflag.FlagSet) {
 // defaultSocket selects the socket in the root directory.
 const defaultSocket = "auto"
 
-// Check rejects combinations of flags that contradict each other. joins is true for podrun-node, which
+// check rejects combinations of flags that contradict each other. joins is true for podrun-node, which
 // provides the certificates that the flags do not name.
 func (f *apiFlags) check(joins bool) error {
 	files := 0

@@ -81,7 +81,7 @@ type waitingServer struct {
 	provided *serve.Waiting // nil while another supervisor uses the root directory
 }
 
-// Report reports why there is no runtime: to the user and as the status if the reason is new, and always
+// report reports why there is no runtime: to the user and as the status if the reason is new, and always
 // in the HTTP API.
 func (w *waitingServer) report(ctx context.Context, err error) {
 	reason := problem.WithHint(err)
@@ -100,7 +100,7 @@ func (w *waitingServer) report(ctx context.Context, err error) {
 	w.warnNotSent(w.notifier.Watchdog())
 }
 
-// Dial returns a client of the runtime, which need not answer yet.
+// dial returns a client of the runtime, which need not answer yet.
 func (s *server) dial(settings *nodeconfig.Settings, endpoint string) (*cri.Client, error) {
 	settings.ContainerRuntimeEndpoint = endpoint
 	client, err := cri.Dial(endpoint, settings.ImageServiceEndpoint, settings.RuntimeRequestTimeout)

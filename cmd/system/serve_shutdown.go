@@ -26,7 +26,7 @@ func (f *shutdownFlags) add(set *pflag.FlagSet, period, critical time.Duration) 
 	set.DurationVar(&f.critical, shutdownCriticalFlag, critical, "part of --shutdown-grace-period that is reserved for critical pods, which terminate last")
 }
 
-// Check validates the flags by the rules of the settings file, and records whether they
+// check validates the flags by the rules of the settings file, and records whether they
 // were set.
 func (f *shutdownFlags) check(set *pflag.FlagSet) error {
 	f.given = set.Changed(shutdownFlag) || set.Changed(shutdownCriticalFlag)

@@ -28,6 +28,7 @@ type serviceFlags struct {
 	shutdown          shutdownFlags
 }
 
+// NewService returns the command service.
 func NewService(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "service",
