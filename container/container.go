@@ -211,6 +211,9 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)
 	bad.Kind = problem.Manifest
+	if _, ok := err.(sealedError); ok {
+		bad.Hint = "mount the Secret as a volume, and read the file"
+	}
 	if m, ok := err.(missingObject); ok {
 		bad.Hint = fmt.Sprintf("add the %s to the input, or name its file with --%s", m.kind, strings.ToLower(m.kind))
 	}

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 
+	"github.com/podrun/podrun/internal/credential"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -170,6 +171,9 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 		if secret == nil {
 			return nil, err
 		}
+		for _, key := range slices.Sorted(maps.Keys(credential.Of(secret))) {
+			return nil, sealedError{ref.Name, key}
+		}
 		return secretText(secret), nil
 	}
 	return nil, nil
@@ -205,6 +209,13 @@ func (p Plan) addFrom(env *environ, field string, from corev1.EnvFromSource, dat
 		"keys %q were skipped since they are invalid environment variable names", invalid)
 	w.Warning = true
 	return append(problems, w), true
+}
+
+// sealedError is the error for a variable whose value would be a credential of the host.
+type sealedError struct{ secret, key string }
+
+func (e sealedError) Error() string {
+	return fmt.Sprintf("key %q of Secret %q is a credential of the host: podrun does not pass it as a variable, because the runtime stores the variables of containers on the disk", e.key, e.secret)
 }
 
 // missingObject is the error for a ConfigMap or Secret that the input does not contain.

@@ -8,6 +8,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	apiresource "k8s.io/kubernetes/pkg/api/v1/resource"
 	"k8s.io/kubernetes/pkg/fieldpath"
+
+	"github.com/podrun/podrun/internal/credential"
 )
 
 // valueFrom reads a variable's value from its source. If an optional source is missing, set is
@@ -109,6 +111,9 @@ func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
 	s, err := p.secret(ref.Name, ref.Optional)
 	if s == nil {
 		return "", false, err
+	}
+	if sealed := credential.Of(s)[ref.Key]; sealed != "" {
+		return "", false, sealedError{ref.Name, ref.Key}
 	}
 	value, ok := secretValue(s, ref.Key)
 	if !ok && (ref.Optional == nil || !*ref.Optional) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	schedulingdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	schedulingvalidation "k8s.io/kubernetes/pkg/apis/scheduling/validation"
+
+	"github.com/podrun/podrun/internal/credential"
 )
 
 func (l *loader) configMap(it item, h header) {
@@ -48,7 +50,9 @@ func (l *loader) secret(it item, h header) {
 	obj.StringData = nil
 	var internal core.Secret
 	err := coredefaults.Convert_v1_Secret_To_core_Secret(&obj, &internal, nil)
-	if l.valid(it, h, &obj.ObjectMeta, err, func() field.ErrorList { return corevalidation.ValidateSecret(&internal) }) {
+	if l.valid(it, h, &obj.ObjectMeta, err, func() field.ErrorList {
+		return append(corevalidation.ValidateSecret(&internal), credential.Validate(&obj)...)
+	}) {
 		obj.TypeMeta = typeMeta("v1", h.Kind)
 		l.objects.Secrets[obj.Namespace+"/"+obj.Name] = &obj
 	}

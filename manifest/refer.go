@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/podrun/podrun/internal/credential"
 )
 
 // Referred returns a pod with the objects to which it refers, sorted by name. It omits missing
@@ -125,7 +127,7 @@ func (c Checkpoint) Diff(after Checkpoint) (live, bound, frozen []string) {
 	}
 	for name, pair := range pairs(c.Secrets, after.Secrets) {
 		was, is := pair[0], pair[1]
-		if was != nil && is != nil && reflect.DeepEqual(full(was.Data), full(is.Data)) {
+		if was != nil && is != nil && reflect.DeepEqual(full(was.Data), full(is.Data)) && maps.Equal(credential.Of(was), credential.Of(is)) {
 			continue
 		}
 		live = append(live, "Secret "+name)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/credential"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -33,6 +34,9 @@ type File struct {
 	// UID is the user to whom podrun gives the file; nil means root.
 	UID  *int64
 	Data []byte
+	// Credential is the name of the credential of the host that is the content; "" if Data is the content. podrun
+	// decrypts it when it writes the file.
+	Credential string
 }
 
 // MarshalJSON marshals everything except the content.
@@ -42,7 +46,9 @@ func (f File) MarshalJSON() ([]byte, error) {
 		Mode  string `json:"mode"`
 		UID   *int64 `json:"uid,omitempty"`
 		Bytes int    `json:"bytes"`
-	}{f.Path, fmt.Sprintf("%#o", f.Mode), f.UID, len(f.Data)})
+		// the value is not known when the plan is made
+		Credential string `json:"credential,omitempty"`
+	}{f.Path, fmt.Sprintf("%#o", f.Mode), f.UID, len(f.Data), f.Credential})
 }
 
 // Limits on paths. The file system or the kubelet imposes them.
@@ -168,6 +174,8 @@ type source struct {
 	data     map[string][]byte // nil if the object does not exist
 	optional *bool
 	items    []corev1.KeyToPath
+	// the names of credentials by key, which are not in data
+	credentials map[string]string
 }
 
 func (in Input) configMapSource(name string, items []corev1.KeyToPath, optional *bool) source {
@@ -194,7 +202,7 @@ func configMapFiles(cm *corev1.ConfigMap) map[string][]byte {
 func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bool) source {
 	s := source{taken: in.taken, word: "secret", key: "secret key", name: name, items: items, optional: optional}
 	if secret := in.Secrets[name]; secret != nil && *in.taken <= maxFiles {
-		s.data = secretFiles(secret)
+		s.data, s.credentials = secretFiles(secret), credential.Of(secret)
 	}
 	return s
 }
@@ -229,13 +237,14 @@ func (p *payload) take(at string, s source) problem.List {
 	var out problem.List
 	items, field := s.items, func(i int) string { return join(at, fmt.Sprintf("items[%d]", i)) }
 	if len(items) == 0 {
-		items = allItems(s.data)
+		items = allItems(s.data, s.credentials)
 		field = func(int) string { return at }
 	}
 	p.files = slices.Grow(p.files, len(items))
 	for i, item := range items {
 		data, ok := s.data[item.Key]
-		if !ok {
+		sealed := s.credentials[item.Key]
+		if !ok && sealed == "" {
 			if !optional {
 				out = append(out, missing(join(field(i), "key"), fmt.Sprintf("%s %q: references non-existent %s: %s", s.word, s.name, s.key, item.Key),
 					"correct the key, or set optional: true"))
@@ -247,14 +256,19 @@ func (p *payload) take(at string, s source) problem.List {
 		}
 		if err := p.add(item.Path, item.Mode, data); err != nil {
 			out = append(out, missing(join(field(i), "path"), err.Error(), ""))
+		} else {
+			p.files[len(p.files)-1].Credential = sealed
 		}
 	}
 	return out
 }
 
 // allItems selects all keys. The name of each file is its key.
-func allItems(data map[string][]byte) []corev1.KeyToPath {
-	items := make([]corev1.KeyToPath, 0, len(data))
+func allItems(data map[string][]byte, credentials map[string]string) []corev1.KeyToPath {
+	items := make([]corev1.KeyToPath, 0, len(data)+len(credentials))
+	for key := range credentials {
+		items = append(items, corev1.KeyToPath{Key: key, Path: key})
+	}
 	for key := range data {
 		items = append(items, corev1.KeyToPath{Key: key, Path: key})
 	}

@@ -4,14 +4,20 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/internal/credential"
 	"github.com/podrun/podrun/internal/safepath"
 )
 
 // makeFiles creates the volume, or updates its files.
 func makeFiles(ctx context.Context, v Volume, f *Files) error {
+	files, err := unsealed(ctx, f.Files)
+	if err != nil {
+		return err
+	}
 	if err := mountFiles(ctx, f, v.HostPath); err != nil {
 		return err
 	}
@@ -27,7 +33,27 @@ func makeFiles(ctx context.Context, v Volume, f *Files) error {
 		}
 		unix.Close(dir)
 	}
-	return (&publisher{ctx: ctx, dir: fd, files: f.Files, gid: v.FSGroup}).publish()
+	return (&publisher{ctx: ctx, dir: fd, files: files, gid: v.FSGroup}).publish()
+}
+
+// unsealed returns the files with the values of their credentials. These exist only here and in the volume, which is in
+// memory.
+func unsealed(ctx context.Context, files []File) ([]File, error) {
+	out := files
+	for i, f := range files {
+		if f.Credential == "" {
+			continue
+		}
+		data, err := credential.Host.Decrypt(ctx, f.Credential)
+		if err != nil {
+			return nil, err
+		}
+		if &out[0] == &files[0] {
+			out = slices.Clone(files)
+		}
+		out[i].Data = data
+	}
+	return out, nil
 }
 
 // mountFiles mounts the tmpfs, unless it is already mounted.

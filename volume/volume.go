@@ -162,8 +162,13 @@ func New(in Input) (Plan, problem.List) {
 // network, or because podrun must change the group of all files in a volume.
 func (p Plan) Slow() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
-		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil
+		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil || v.sealed()
 	})
+}
+
+// sealed reports whether the volume contains credentials of the host. A TPM may take seconds to decrypt one.
+func (v Volume) sealed() bool {
+	return v.Setup.Kind == SetupFiles && slices.ContainsFunc(v.Setup.Files.Files, func(f File) bool { return f.Credential != "" })
 }
 
 // DependsOnHost reports whether the plan has volumes that depend on the host. Such a volume requires a path of a
@@ -173,6 +178,8 @@ func (p Plan) Slow() bool {
 func (p Plan) DependsOnHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {
+		case SetupFiles:
+			return v.sealed() // a credential may be missing
 		case SetupHostPath:
 			return v.Setup.HostPath.Type != "" || v.Setup.HostPath.Source != ""
 		case SetupLocal, SetupNFS:

@@ -98,6 +98,7 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	p.Checkpoint = manifest.Referred(pod, in.Objects)
 	p.Checkpoint.Definition = in.Definition
 	problems = append(problems, p.planStartOrder(in.Settings)...)
+	problems = append(problems, p.checkCredentials(in.Settings.PodSecurity)...)
 	problems = append(problems, p.checkAddress()...)
 	return p, append(problems, p.planPullSecrets()...)
 }

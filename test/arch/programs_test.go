@@ -16,6 +16,7 @@ var programs = map[string]string{
 	"embedded/userns.Enter":               "podrun-enter of the bundle, and podrun with its own arguments",
 	"embedded/userns.Options.spawn":       "podrun-rootless of the bundle, and podrun's directories",
 	"internal/rootless/entry.init":        "podrun-enter of the bundle, and podrun with its own arguments",
+	"internal/credential.Store.Decrypt":   "systemd-creds, and the name of a credential, whose form is checked",
 	"imagepull/verifier.run":              "programs of a directory that only root can change",
 	"imagepull/auth.runHelper":            "programs that docker's configuration of the host and the CredentialProviderConfig name; imagePullSecrets do not",
 	"internal/cniplugin.Exec":             "a plugin of the host's CNI configuration",
