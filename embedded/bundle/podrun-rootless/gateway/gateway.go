@@ -139,14 +139,17 @@ func (g *Gateway) configure() error {
 			failed = fmt.Errorf("start the gateway: %s: %s", what, err)
 		}
 	}
-	sack, moderate, cc := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(true), tcpip.CongestionControlOption("cubic")
+	// reno, the default: the window of cubic can overflow (google/gvisor issue 11632). Without RACK: its timers are
+	// too short for the delays of this process, so it sends segments again that were not lost.
+	recovery := tcpip.TCPRecovery(0)
+	sack, moderate, cc := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(true), tcpip.CongestionControlOption("reno")
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: maxBuffer}
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: tcp.MinBufferSize, Default: 1 << 20, Max: maxBuffer}
 	// A pod may use a port again as soon as its own end is closed, but gVisor accepts a new connection with the
 	// ports of one in TIME-WAIT only for a listener.
 	wait := tcpip.TCPTimeWaitTimeoutOption(time.Millisecond)
 	for name, option := range map[string]tcpip.SettableTransportProtocolOption{
-		"SACK": &sack, "receive buffer": &moderate, "congestion control": &cc, "send buffers": &send, "receive buffers": &receive, "TIME-WAIT": &wait,
+		"SACK": &sack, "receive buffer": &moderate, "congestion control": &cc, "send buffers": &send, "receive buffers": &receive, "TIME-WAIT": &wait, "recovery": &recovery,
 	} {
 		must(name, s.SetTransportProtocolOption(tcp.ProtocolNumber, option))
 	}

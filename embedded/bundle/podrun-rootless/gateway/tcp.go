@@ -14,6 +14,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
+
+	"github.com/podrun/podrun/bundle/podrun-rootless/relay"
 )
 
 const (
@@ -23,9 +25,6 @@ const (
 	// Keep-alive probes find peers that have disappeared: a pod whose namespace was removed sends
 	// nothing. 8 probes, one each 15 s, after 60 s without data.
 	keepAliveIdle, keepAliveInterval, keepAliveCount = 60 * time.Second, 15 * time.Second, 8
-	// A connection of which one side is closed ends after this time without data.
-	halfClosedLimit = 10 * time.Minute
-	copyBuffer      = 64 << 10
 )
 
 // forwardTCP connects to the destination before it completes the handshake, so that a pod sees a
@@ -106,69 +105,18 @@ func exchange(pod *gonet.TCPConn, host *net.TCPConn, resetPod, resetHost func())
 	wg.Add(1)
 	go func() {
 		defer wg.Done()
-		if err := copyUntilIdle(host, func() (int64, error) { return copyFromHost(pod, host) }); err != nil || pod.CloseWrite() != nil {
+		if err := relay.UntilIdle(host, func() (int64, error) { return relay.Copy(pod, host) }); err != nil || pod.CloseWrite() != nil {
 			reset()
 			return
 		}
-		_ = pod.SetReadDeadline(time.Now().Add(halfClosedLimit))
+		_ = pod.SetReadDeadline(time.Now().Add(relay.IdleLimit))
 	}()
-	if err := copyUntilIdle(pod, func() (int64, error) { return copyFromPod(host, pod) }); err != nil || host.CloseWrite() != nil {
+	if err := relay.UntilIdle(pod, func() (int64, error) { return copyFromPod(host, pod) }); err != nil || host.CloseWrite() != nil {
 		reset()
 	} else {
-		_ = host.SetReadDeadline(time.Now().Add(halfClosedLimit))
+		_ = host.SetReadDeadline(time.Now().Add(relay.IdleLimit))
 	}
 	wg.Wait()
-}
-
-// copyUntilIdle calls copy again if its deadline expires, as long as there was data since the last one. There
-// is a deadline only after the other direction has ended.
-func copyUntilIdle(from interface{ SetReadDeadline(time.Time) error }, copy func() (int64, error)) error {
-	for {
-		n, err := copy()
-		var timeout net.Error
-		if n == 0 || !errors.As(err, &timeout) || !timeout.Timeout() {
-			return err
-		}
-		if err := from.SetReadDeadline(time.Now().Add(halfClosedLimit)); err != nil {
-			return err
-		}
-	}
-}
-
-var buffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
-
-// copyFromHost copies until the end of data. It uses a buffer only while there is data.
-func copyFromHost(to io.Writer, from *net.TCPConn) (copied int64, err error) {
-	raw, err := from.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	for {
-		var buffer *[]byte
-		var n int
-		var failure error
-		err := raw.Read(func(fd uintptr) bool {
-			buffer = buffers.Get().(*[]byte)
-			n, failure = unix.Read(int(fd), *buffer)
-			if failure == unix.EAGAIN || failure == unix.EINTR {
-				buffers.Put(buffer)
-				return false
-			}
-			return true
-		})
-		if err != nil {
-			return copied, err
-		}
-		end := n == 0
-		if failure == nil && !end {
-			n, failure = to.Write((*buffer)[:n])
-			copied += int64(n)
-		}
-		buffers.Put(buffer)
-		if failure != nil || end {
-			return copied, failure
-		}
-	}
 }
 
 // copyFromPod reads with a small buffer as long as there is little data.
@@ -191,8 +139,8 @@ func copyFromPod(to io.Writer, from io.Reader) (copied int64, err error) {
 
 // copyMuch copies with a large buffer until a read returns little data.
 func copyMuch(to io.Writer, from io.Reader) (copied int64, err error) {
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
+	buffer := relay.Buffers.Get().(*[]byte)
+	defer relay.Buffers.Put(buffer)
 	for n := len(*buffer); err == nil && n >= 2<<10; copied += int64(n) {
 		n, err = copyOnce(to, from, *buffer)
 	}

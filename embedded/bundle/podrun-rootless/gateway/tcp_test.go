@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"os"
 	"testing"
-	"time"
 )
 
 // reads returns one part for each call, and then an error.
@@ -44,26 +42,6 @@ func TestCopyFromPod(t *testing.T) {
 				t.Errorf("%v: %d of %d bytes, %v", sizes, n, len(want), failure)
 			}
 		}
-	}
-}
-
-type deadlines int
-
-func (d *deadlines) SetReadDeadline(time.Time) error { *d++; return nil }
-
-func TestCopyUntilIdle(t *testing.T) {
-	steps := []struct {
-		n   int64
-		err error
-	}{{5, os.ErrDeadlineExceeded}, {1, os.ErrDeadlineExceeded}, {0, os.ErrDeadlineExceeded}, {9, nil}}
-	var d deadlines
-	at := 0
-	err := copyUntilIdle(&d, func() (int64, error) {
-		at++
-		return steps[at-1].n, steps[at-1].err
-	})
-	if !errors.Is(err, os.ErrDeadlineExceeded) || at != 3 || d != 2 {
-		t.Errorf("%v after %d calls, %d deadlines", err, at, d)
 	}
 }
 

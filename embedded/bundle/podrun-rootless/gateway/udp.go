@@ -14,6 +14,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 	"gvisor.dev/gvisor/pkg/waiter"
 
+	"github.com/podrun/podrun/bundle/podrun-rootless/relay"
 	"github.com/podrun/podrun/bundle/podrun-rootless/sessions"
 )
 
@@ -122,8 +123,8 @@ func (f *flow) receive() {
 		var buffer *[]byte
 		err := raw.Read(func(fd uintptr) bool {
 			buffer = datagrams.Get().(*[]byte)
-			n, failure = unix.Read(int(fd), *buffer)
-			if failure == unix.EAGAIN || failure == unix.EINTR {
+			n, failure = relay.Read(fd, *buffer)
+			if failure == unix.EAGAIN {
 				datagrams.Put(buffer)
 				return false
 			}

@@ -53,10 +53,10 @@ type forward struct {
 
 const maxConnections = 8192
 
-// New returns a Forwarder without ports. A connection has up to 6 open files: two sockets and, in each
-// direction, a pipe. files is the number of files that the process may open.
+// New returns a Forwarder without ports. files is the number of files that the process may open; a connection
+// has two.
 func New(socket Socket, save func([]Port) error, files int) *Forwarder {
-	return &Forwarder{socket: socket, save: save, slots: make(chan struct{}, max(1, min(maxConnections, files/16)))}
+	return &Forwarder{socket: socket, save: save, slots: make(chan struct{}, max(1, min(maxConnections, files/8)))}
 }
 
 // PortError is the error of one port.

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/bundle/podrun-rootless/relay"
 )
 
 const (
 	// dialLimit limits a connection attempt to a pod.
 	dialLimit = 10 * time.Second
-	// A connection of which one side is closed ends after this time without data.
-	halfClosedLimit = 10 * time.Minute
 	// pause limits the use of the CPU if no more files can be opened.
 	pause = 50 * time.Millisecond
 )
@@ -77,31 +77,17 @@ func (f *Forwarder) serve(client *net.TCPConn, to netip.AddrPort) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if err := copyUntilIdle(d[0], d[1]); err != nil || d[0].CloseWrite() != nil {
+			if err := relay.UntilIdle(d[1], func() (int64, error) { return relay.Copy(d[0], d[1]) }); err != nil || d[0].CloseWrite() != nil {
 				refuse(pod)
 				refuse(client)
 				return
 			}
-			_ = d[0].SetReadDeadline(time.Now().Add(halfClosedLimit))
+			_ = d[0].SetReadDeadline(time.Now().Add(relay.IdleLimit))
 		}()
 	}
 	wg.Wait()
 	_ = pod.Close()
 	_ = client.Close()
-}
-
-// copyUntilIdle copies until the end of data. The kernel moves the data (splice). There is a deadline only after
-// the other direction has ended; copyUntilIdle extends it if there was data since the last one.
-func copyUntilIdle(to, from *net.TCPConn) error {
-	for {
-		n, err := io.Copy(to, from)
-		if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		if err := from.SetReadDeadline(time.Now().Add(halfClosedLimit)); err != nil {
-			return err
-		}
-	}
 }
 
 // dialTCP connects from the node's network namespace. Only the creation of the socket requires a

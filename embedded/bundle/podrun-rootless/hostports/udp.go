@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/bundle/podrun-rootless/relay"
 	"github.com/podrun/podrun/bundle/podrun-rootless/sessions"
 )
 
@@ -149,8 +150,8 @@ func (u *udpPort) receive(s *session, to client) {
 		var buffer *[]byte
 		err := raw.Read(func(fd uintptr) bool {
 			buffer = datagrams.Get().(*[]byte)
-			n, failure = unix.Read(int(fd), *buffer)
-			if failure == unix.EAGAIN || failure == unix.EINTR {
+			n, failure = relay.Read(fd, *buffer)
+			if failure == unix.EAGAIN {
 				datagrams.Put(buffer)
 				return false
 			}
