@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,19 +102,38 @@ var errNotRunning = errors.New("podrun-rootless is not running: run a podrun com
 // callLimit limits a call of podrun-rootless, which takes milliseconds.
 const callLimit = 15 * time.Second
 
+// connect connects to podrun-rootless. The package net would make the program, of which the archive contains
+// three copies, 0.35 MB larger.
+func (r *rootless) connect() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	limit := unix.NsecToTimeval(callLimit.Nanoseconds())
+	err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit), unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
+	for err == nil {
+		if err = unix.Connect(fd, &unix.SockaddrUnix{Name: r.Ports}); !errors.Is(err, unix.EINTR) {
+			break
+		}
+		err = nil
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), r.Ports), nil
+}
+
 // call sends a request to podrun-rootless, and returns the ports of its reply.
 func (r *rootless) call(op, owner string, ports []forwardedPort) ([]forwardedPort, error) {
-	c, err := net.DialTimeout("unix", r.Ports, callLimit)
+	c, err := r.connect()
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
 		return nil, errNotRunning
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to %s: %w", r.Ports, err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(callLimit)); err != nil {
-		return nil, err
-	}
 	if err := json.NewEncoder(c).Encode(map[string]any{"op": op, "owner": owner, "ports": ports}); err != nil {
 		return nil, fmt.Errorf("podrun-rootless: %w", err)
 	}
