@@ -125,8 +125,11 @@ func (s *services) synchronized(ctx context.Context, omitted problem.List, err e
 // noteUnserved emits an event for each Service that has had no endpoint for unservedAfter, once, and when it has one
 // again. The caller holds the lock of Services, so that no journal is written after its Service was deleted.
 func (s *services) noteUnserved(list []*corev1.Service, now time.Time) {
+	var notes []func() // after s.mu is unlocked, because /readyz must not wait for the file system
+	note := func(id identity.Pod, kind, reason, message string) {
+		notes = append(notes, func() { s.emit(id, event.Event{Type: kind, Reason: reason, Message: message}) })
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	before := s.unserved
 	if before == nil {
 		before = s.unservedBefore()
@@ -140,15 +143,19 @@ func (s *services) noteUnserved(list []*corev1.Service, now time.Time) {
 		}
 		if !u.reported && now.Sub(u.since) >= unservedAfter {
 			u.reported = true
-			s.emit(id, event.Event{Type: event.Warning, Reason: event.NoEndpoints, Message: fmt.Sprintf(
-				"no pod that it selects is ready, so connections to it fail; run 'podrun get pods -n %s -l %s'", one.Namespace, labels.FormatLabels(one.Spec.Selector))})
+			note(id, event.Warning, event.NoEndpoints, fmt.Sprintf("no pod that it selects is ready, so connections to it fail; run 'podrun get pods -n %s -l %s'",
+				one.Namespace, labels.FormatLabels(one.Spec.Selector)))
 		}
 		s.unserved[id] = u
 	}
 	for id, u := range before {
 		if _, still := s.unserved[id]; u.reported && !still && store.HasService(s.engine.Layout(), id) {
-			s.emit(id, event.Event{Type: event.Normal, Reason: event.EndpointsReady, Message: "a pod that it selects is ready"})
+			note(id, event.Normal, event.EndpointsReady, "a pod that it selects is ready")
 		}
+	}
+	s.mu.Unlock()
+	for _, note := range notes {
+		note()
 	}
 }
 
