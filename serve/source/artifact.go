@@ -68,10 +68,12 @@ func (f *artifactFiles) add(name string, read func() ([]byte, error)) error {
 	return nil
 }
 
-// maxArtifactFiles is the limit for the sizes of all files. It leaves room for their names in artifactFiles.encode.
-const maxArtifactFiles = input.MaxSource - maxArtifactEntries*(signatureNameMax+32)
+// maxArtifactFiles is the limit for the sizes of all files. artifactFiles.encode adds their names and sizes, and must not
+// exceed the limit of a URL.
+const maxArtifactFiles = input.MaxSource - maxArtifactEntries*(longestName+32)
 
-const signatureNameMax = 255
+// longestName is the maximum length of a file's name, in bytes (NAME_MAX).
+const longestName = 255
 
 // unpack adds the files of a layer that is a tar archive, compressed with gzip.
 func (f *artifactFiles) unpack(layer []byte) error {
