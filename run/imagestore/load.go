@@ -93,7 +93,8 @@ func mayLoad(ctx context.Context, n *node.Node, conn grpc.ClientConnInterface, a
 		for _, name := range image.Names {
 			if n.ImagesVerified() {
 				if err := n.VerifyImage(ctx, name, image.Target); err != nil {
-					return &problem.Error{Kind: problem.Image, Object: "image " + name, Err: err, Hint: "the setting imagePolicy: verified permits only images that all image verifiers accept"}
+					return &problem.Error{Kind: problem.Image, Object: "image " + name, Err: err,
+						Hint: "the setting imagePolicy: verified permits only images that all image verifiers accept"}
 				}
 			}
 			if identity.ReservedImage(name) {

@@ -21,7 +21,8 @@ func (n *Node) ImagesVerified() bool { return n.Settings.ImagePolicy == nodeconf
 // another runtime may use images that podrun does not know, and another program may pull them.
 func (n *Node) CheckImagePolicy() error {
 	if n.ImagesVerified() && rootless.User() {
-		return &problem.Error{Kind: problem.Refused, Err: errors.New("the setting imagePolicy: verified is not supported for podrun as an ordinary user, which cannot check who may change the image verifiers"),
+		return &problem.Error{Kind: problem.Refused,
+			Err:  errors.New("the setting imagePolicy: verified is not supported for podrun as an ordinary user, which cannot check who may change the image verifiers"),
 			Hint: "run podrun as root, or remove the setting"}
 	}
 	if !n.ImagesVerified() || n.Client.Endpoint() == embedded.ReadLayout(n.Settings.RootDir).Endpoint() {

@@ -29,8 +29,12 @@ func reconfigures(ctx context.Context, r *Runtime) bool {
 // restarted.
 func warnOfHandlers(ctx context.Context, r *Runtime) {
 	if policyDiffers(ctx, r) {
-		r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "was started before imagePolicy was changed: until it is restarted, containerd does not apply the policy to pulls; podrun applies it before a container uses an image",
-			Hint: "run 'podrun runtime up', which restarts containerd; the containers keep running"}})
+		r.Warn(problem.List{{
+			Warning: true,
+			Object:  "embedded runtime",
+			Message: "was started before imagePolicy was changed: until it is restarted, containerd does not apply the policy to pulls; podrun applies it before a container uses an image",
+			Hint:    "run 'podrun runtime up', which restarts containerd; the containers keep running",
+		}})
 	}
 	found, err := embedded.ReadNewHandlers(ctx, r.layout)
 	if err != nil || len(found) == 0 {

@@ -188,7 +188,11 @@ func (f *fetcher) repository(ctx context.Context, name string) (*remote.Reposito
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error { return redirect(next, via, headers) }
 	return &remote.Repository{
 		Reference: ref, MaxMetadataBytes: maxArtifactManifest,
-		Client: &auth.Client{Client: &client, Header: http.Header{"User-Agent": {"podrun"}}, Credential: auth.StaticCredential(ref.Host(), credential)},
+		Client: &auth.Client{
+			Client:     &client,
+			Header:     http.Header{"User-Agent": {"podrun"}},
+			Credential: auth.StaticCredential(ref.Host(), credential),
+		},
 	}, nil
 }
 
