@@ -209,6 +209,7 @@ type harness struct {
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 	embedded                   bool
+	uid                        int  // the ordinary user who runs podrun; 0 for root
 	sessions                   bool // run podrun in sessions
 	ticks                      int  // the limit of a script; 0 means that of the runtime
 }
@@ -255,10 +256,12 @@ func (h *harness) params() testscript.Params {
 func (h *harness) chosen() []string {
 	fake := h.endpoint == ""
 	switch {
-	case ring.Is(3), fake && h.profile.Name != critest.CRIO().Name:
+	case ring.Is(3) && h.uid == 0, fake && h.profile.Name != critest.CRIO().Name:
 		return nil
 	case fake:
 		return slices.Concat(smoke, smokeOfCRIO)
+	case h.uid != 0:
+		return smokeOfRootless
 	case h.embedded:
 		return smokeOfEmbedded
 	case ring.Is(2):
@@ -349,7 +352,10 @@ func (h *harness) setup(env *testscript.Env) error {
 	} {
 		env.Setenv(name, value)
 	}
-	return s.fillIn(vars)
+	if err := s.fillIn(vars); err != nil {
+		return err
+	}
+	return h.give(s.work)
 }
 
 func (s *script) path(name string) string { return filepath.Join(s.work, name) }
