@@ -117,6 +117,6 @@ func checkLimits(q question) problem.List {
 	return list(problem.Problem{
 		Reason: "LimitsNotEnforced", Warning: !q.settings.RequireLimits,
 		Message: fmt.Sprintf("the limits of %s have no effect: %s", strings.Join(names, " and "), q.facts.Cgroup.Unavailable),
-		Hint:    "cgroup v2 with systemd's user manager enforces limits, and so does sudo; --require-limits refuses such pods",
+		Hint:    "sudo enforces limits; --require-limits refuses such pods",
 	})
 }

@@ -21,11 +21,17 @@ kind: KubeletConfiguration
 seccompDefault: true
 `
 
-// SettingsCreated is the notice that the settings file was created.
-const SettingsCreated = nodeconfig.DefaultFile + " written; all commands read it: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
+// SettingsCreated is the notice, after the path, that the settings file was created.
+const SettingsCreated = " written; all commands read it: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
 
-func NewSettings() *systemd.File {
-	return &systemd.File{Path: nodeconfig.DefaultFile, Text: []byte(settingsText)}
+// NewSettings returns the settings file of a new service: that of the user who runs podrun if user is set, else that of
+// the host.
+func NewSettings(user bool) *systemd.File {
+	path := nodeconfig.DefaultFile
+	if user {
+		path = nodeconfig.ConfigFile()
+	}
+	return &systemd.File{Path: path, Text: []byte(settingsText)}
 }
 
 // AnyGiven reports whether one of these flags was on the command line.

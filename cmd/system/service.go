@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/systemd"
 )
@@ -25,6 +26,7 @@ import (
 type serviceFlags struct {
 	prefix, binary    string
 	force, now, print bool
+	user              bool
 	shutdown          shutdownFlags
 }
 
@@ -64,6 +66,9 @@ runtime's default profile. All commands read this file. Existing pods keep the
 settings that they were started with. install does not write the file if --config or
 --seccomp-default is given.
 
+With --user, an ordinary user installs the service in the user's systemd: the unit is
+in ~/.config/systemd/user, and the settings and manifests are in ~/.config/podrun.
+
 Run install again to change the unit. A unit that podrun did not write is replaced
 only with --force.`,
 		Example: `  podrun service install --now
@@ -82,6 +87,7 @@ only with --force.`,
 
 func (f *serviceFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.prefix, "prefix", "", "`directory` with the file system of another host, such as an image: change the files there, without calling systemctl")
+	set.BoolVar(&f.user, "user", false, "the service of the user who runs this command, in the user's systemd")
 	set.BoolVar(&f.force, "force", false, "replace or remove a unit that podrun did not write")
 }
 
@@ -96,7 +102,10 @@ func installService(a *cli.App, c *cobra.Command, f *serviceFlags, dirs []string
 	if err != nil {
 		return err
 	}
-	o := systemd.UnitOptions{Binary: f.binary, Flags: append(config.Arguments(a.Settings.Given), f.shutdown.arguments(&settings)...)}
+	o := systemd.UnitOptions{User: f.user, Binary: f.binary, Flags: config.Arguments(a.Settings.Given)}
+	if !f.user { // only root can delay a shutdown of the host
+		o.Flags = append(o.Flags, f.shutdown.arguments(&settings)...)
+	}
 	if o.Binary == "" {
 		if o.Binary, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program: %w", err)
@@ -128,17 +137,20 @@ func installService(a *cli.App, c *cobra.Command, f *serviceFlags, dirs []string
 	warnEnvironment(a)
 	sources := o.Sources
 	if len(sources) == 0 {
+		if !f.user {
+			settings.ManifestDir = "" // an ordinary user may prepare the files of another host
+		}
 		sources = settings.SourcesOrDefault()
 	}
 	options := systemd.InstallOptions{Unit: unit, Dirs: slices.DeleteFunc(slices.Clone(sources), serve.IsRemote), Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
 	if !a.Settings.AnyGiven("config", "seccomp-default") {
-		options.Settings = config.NewSettings()
-		options.Created = func() { fmt.Fprintln(a.Streams.Out, config.SettingsCreated) }
+		options.Settings = config.NewSettings(f.user)
+		options.Created = func() { fmt.Fprintln(a.Streams.Out, options.Settings.Path+config.SettingsCreated) }
 	}
 	if err := service.Install(c.Context(), options); err != nil {
 		return err
 	}
-	state := "enabled; 'systemctl start " + systemd.UnitName + "' starts it"
+	state := "enabled; '" + f.systemctl() + " start " + systemd.UnitName + "' starts it"
 	switch {
 	case f.now:
 		state = "enabled and started"
@@ -146,20 +158,46 @@ func installService(a *cli.App, c *cobra.Command, f *serviceFlags, dirs []string
 		state = "enabled in " + f.prefix
 	}
 	fmt.Fprintf(a.Streams.Out, "%s %s\n", systemd.UnitName, state)
+	if f.user && !rootless.Lingers() {
+		fmt.Fprintln(a.Streams.Out, "run 'loginctl enable-linger' to start the service at boot, and to keep the pods running after a logout")
+	}
 	return nil
+}
+
+// systemctl returns systemctl with the option for the user's units.
+func (f *serviceFlags) systemctl() string {
+	if f.user {
+		return "systemctl --user"
+	}
+	return "systemctl"
 }
 
 // service returns the service on this host, which requires root, or, with --prefix, the
 // service in another root file system.
 func service(a *cli.App, f *serviceFlags) (systemd.Service, error) {
-	if f.prefix != "" {
+	switch {
+	case f.user && f.prefix != "":
+		return systemd.Service{}, &problem.Error{Kind: problem.Usage, Object: "--user", Err: errors.New("contradicts --prefix, which selects the file system of another host"), Hint: "use only one of the two flags"}
+	case f.prefix != "":
 		prefix, err := filepath.Abs(f.prefix)
 		return systemd.Service{Prefix: prefix}, err
-	}
-	if err := cli.RequireRoot(); err != nil {
-		return systemd.Service{}, err
+	case f.user && !rootless.User():
+		return systemd.Service{}, &problem.Error{Kind: problem.Usage, Object: "--user", Err: errors.New("is for an ordinary user, but podrun runs as root"), Hint: "omit --user"}
+	case f.user:
+		return systemd.Service{Manager: userManager(a), UserDir: filepath.Join(filepath.Dir(rootless.ConfigDir()), "systemd", "user")}, nil
+	case rootless.User():
+		return systemd.Service{}, &problem.Error{Kind: problem.Runtime, Object: systemd.UnitName, Err: errors.New("only root can change the services of this host"), Hint: "use --user for a service of user " + rootless.UserName() + ", or use sudo"}
 	}
 	return systemd.Service{Manager: a.Systemd}, nil
+}
+
+// userManager returns the systemd of the user who runs podrun.
+func userManager(a *cli.App) systemd.Manager {
+	if s, ok := a.Systemd.(systemd.Systemctl); ok {
+		s.User = true
+		return s
+	}
+	return a.Systemd
 }
 
 // warnEnvironment warns about variables that the service does not inherit.
@@ -187,8 +225,11 @@ file has not changed since 'podrun service install' wrote it.`,
 			if err != nil {
 				return err
 			}
-			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{Force: f.force, Settings: config.NewSettings(),
-				Empty: []string{nodeconfig.DefaultSource, filepath.Dir(nodeconfig.DefaultSource)}})
+			settings, manifests := config.NewSettings(f.user), nodeconfig.DefaultSource
+			if f.user {
+				manifests = nodeconfig.Default().ManifestDir
+			}
+			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{Force: f.force, Settings: settings, Empty: []string{manifests, filepath.Dir(manifests)}})
 			if err != nil {
 				return err
 			}
@@ -196,8 +237,8 @@ file has not changed since 'podrun service install' wrote it.`,
 				fmt.Fprintf(a.Streams.Out, "%s is not installed\n", systemd.UnitName)
 				return nil
 			}
-			if service.Exists(nodeconfig.DefaultFile) {
-				fmt.Fprintf(a.Streams.Out, "%s is kept\n", nodeconfig.DefaultFile)
+			if service.Exists(settings.Path) {
+				fmt.Fprintf(a.Streams.Out, "%s is kept\n", settings.Path)
 			}
 			fmt.Fprintf(a.Streams.Out, "%s removed; its pods keep running: run 'podrun delete all --all -A' to delete them\n", systemd.UnitName)
 			return nil
@@ -208,6 +249,7 @@ file has not changed since 'podrun service install' wrote it.`,
 }
 
 func newServiceStatus(a *cli.App) *cobra.Command {
+	var user bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of podrun.service",
@@ -218,7 +260,11 @@ state; -o json prints the state in "load", "active" and "sub".`,
 			if err := cli.CheckOutput(a.Output, "json", "yaml"); err != nil {
 				return err
 			}
-			state, err := systemd.Service{Manager: a.Systemd}.Status(c.Context())
+			service := systemd.Service{Manager: a.Systemd}
+			if user {
+				service.Manager = userManager(a)
+			}
+			state, err := service.Status(c.Context())
 			if err != nil {
 				return err
 			}
@@ -230,5 +276,6 @@ state; -o json prints the state in "load", "active" and "sub".`,
 		},
 	}
 	c.Flags().StringVarP(&a.Output, "output", "o", "", "print as json or yaml")
+	c.Flags().BoolVar(&user, "user", false, "the service of the user who runs this command, in the user's systemd")
 	return c
 }

@@ -62,7 +62,7 @@ func (m machine) noCgroups() string {
 	if m.root != "/" || !rootless.User() {
 		return ""
 	}
-	return "an ordinary user has no cgroups on this host"
+	return "podrun does not create cgroups for an ordinary user"
 }
 
 // readUnified reads the controllers of the v2 root.

@@ -9,7 +9,7 @@ func cgroupVersion(in Input) Finding {
 	c := in.Facts.Cgroup
 	switch {
 	case c.Unavailable != "":
-		return Finding{} // delegation reports it
+		return Finding{} // userCgroups reports it
 	case c.Version == 0 || len(c.MountPoints) == 0:
 		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no cgroups are mounted", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 	case c.Version == 1 && c.MountPoints[""] != "":

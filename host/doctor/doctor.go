@@ -97,7 +97,7 @@ type group struct {
 // groups has all checks, in the order in which podrun reports them.
 var groups = []group{
 	{"host", []func(Input) Finding{root, privileges, facts, stateFiles, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
-	{"user", []func(Input) Finding{userNamespacesOfUser, subordinateIDs, idPrograms, delegation, linger, home}},
+	{"user", []func(Input) Finding{userNamespacesOfUser, subordinateIDs, idPrograms, userCgroups, linger, home}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
 	{"runtime", []func(Input) Finding{reachable, embedded, replacedStore, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},

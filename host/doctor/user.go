@@ -77,16 +77,16 @@ func idPrograms(in Input) Finding {
 	return pass("newuidmap", "%s and %s", u.Programs["newuidmap"], u.Programs["newgidmap"])
 }
 
-// delegation checks that an ordinary user's pods have cgroups.
-func delegation(in Input) Finding {
+// userCgroups checks that an ordinary user's pods have cgroups.
+func userCgroups(in Input) Finding {
 	switch {
 	case in.Checkup.User == nil:
 		return Finding{}
 	case in.Facts.Cgroup.Unavailable != "":
-		return Finding{Check: "delegation", Status: Warn, Summary: in.Facts.Cgroup.Unavailable + ": limits have no effect, and the usage of CPU and memory is not available",
-			Fix: "use cgroup v2 and systemd with a user manager (a login session, or 'loginctl enable-linger " + in.userName() + "'), or use sudo"}
+		return Finding{Check: "user-cgroups", Status: Warn, Summary: in.Facts.Cgroup.Unavailable + ": limits have no effect, and the usage of CPU and memory is not available",
+			Fix: "use sudo for pods that require limits"}
 	}
-	return pass("delegation", "systemd's user manager delegates %s", strings.Join(in.Facts.Cgroup.Controllers, ", "))
+	return pass("user-cgroups", "%s", strings.Join(in.Facts.Cgroup.Controllers, ", "))
 }
 
 // linger checks that the user's pods survive a logout.

@@ -22,21 +22,21 @@ func TestUser(t *testing.T) {
 		want  Status
 		text  string // part of the summary and the fix
 	}{
-		"sound: user":       {func(*Input) {}, userNamespacesOfUser, Pass, "may create"},
-		"sound: ids":        {func(*Input) {}, subordinateIDs, Pass, "65536 user IDs"},
-		"sound: programs":   {func(*Input) {}, idPrograms, Pass, "/usr/bin/newuidmap"},
-		"sound: linger":     {func(*Input) {}, linger, Pass, "survive"},
-		"sound: home":       {func(*Input) {}, home, Pass, "local"},
-		"sound: delegation": {func(in *Input) { in.Facts.Cgroup.Controllers = []string{"cpu"} }, delegation, Pass, "delegates cpu"},
-		"Ubuntu":            {func(in *Input) { in.Checkup.User.Forbidden = "kernel.apparmor_restrict_unprivileged_userns = 1" }, userNamespacesOfUser, Fail, "AppArmor profile"},
-		"no namespaces":     {func(in *Input) { in.Checkup.User.Forbidden = "user.max_user_namespaces = 0" }, userNamespacesOfUser, Fail, "user.max_user_namespaces = 0"},
-		"no range":          {func(in *Input) { in.Checkup.User.GIDs = nil }, subordinateIDs, Warn, "usermod --add-subuids"},
-		"small range":       {func(in *Input) { in.Checkup.User.UIDs[0].Count = 1000 }, subordinateIDs, Warn, "1000 user IDs"},
-		"changed range":     {func(in *Input) { in.Checkup.User.Running, in.Checkup.User.Changed = true, true }, subordinateIDs, Warn, "podrun runtime down"},
-		"no uidmap":         {func(in *Input) { delete(in.Checkup.User.Programs, "newgidmap") }, idPrograms, Warn, "uidmap"},
-		"no linger":         {func(in *Input) { in.Checkup.User.Lingers = &no }, linger, Warn, "loginctl enable-linger"},
-		"NFS":               {func(in *Input) { in.Checkup.User.NetworkHome = true }, home, Warn, "--root-dir"},
-		"no cgroups":        {func(in *Input) { in.Facts.Cgroup.Unavailable = "there is no user manager" }, delegation, Warn, "there is no user manager"},
+		"sound: user":     {func(*Input) {}, userNamespacesOfUser, Pass, "may create"},
+		"sound: ids":      {func(*Input) {}, subordinateIDs, Pass, "65536 user IDs"},
+		"sound: programs": {func(*Input) {}, idPrograms, Pass, "/usr/bin/newuidmap"},
+		"sound: linger":   {func(*Input) {}, linger, Pass, "survive"},
+		"sound: home":     {func(*Input) {}, home, Pass, "local"},
+		"sound: cgroups":  {func(in *Input) { in.Facts.Cgroup.Controllers = []string{"cpu"} }, userCgroups, Pass, "cpu"},
+		"Ubuntu":          {func(in *Input) { in.Checkup.User.Forbidden = "kernel.apparmor_restrict_unprivileged_userns = 1" }, userNamespacesOfUser, Fail, "AppArmor profile"},
+		"no namespaces":   {func(in *Input) { in.Checkup.User.Forbidden = "user.max_user_namespaces = 0" }, userNamespacesOfUser, Fail, "user.max_user_namespaces = 0"},
+		"no range":        {func(in *Input) { in.Checkup.User.GIDs = nil }, subordinateIDs, Warn, "usermod --add-subuids"},
+		"small range":     {func(in *Input) { in.Checkup.User.UIDs[0].Count = 1000 }, subordinateIDs, Warn, "1000 user IDs"},
+		"changed range":   {func(in *Input) { in.Checkup.User.Running, in.Checkup.User.Changed = true, true }, subordinateIDs, Warn, "podrun runtime down"},
+		"no uidmap":       {func(in *Input) { delete(in.Checkup.User.Programs, "newgidmap") }, idPrograms, Warn, "uidmap"},
+		"no linger":       {func(in *Input) { in.Checkup.User.Lingers = &no }, linger, Warn, "loginctl enable-linger"},
+		"NFS":             {func(in *Input) { in.Checkup.User.NetworkHome = true }, home, Warn, "--root-dir"},
+		"no cgroups":      {func(in *Input) { in.Facts.Cgroup.Unavailable = "no cgroups" }, userCgroups, Warn, "no cgroups"},
 	} {
 		in := sound()
 		c.set(&in)
@@ -45,7 +45,7 @@ func TestUser(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for _, check := range []func(Input) Finding{userNamespacesOfUser, subordinateIDs, idPrograms, delegation, linger, home} {
+	for _, check := range []func(Input) Finding{userNamespacesOfUser, subordinateIDs, idPrograms, userCgroups, linger, home} {
 		if got := check(Input{}); got.Check != "" {
 			t.Errorf("root: %+v", got)
 		}

@@ -44,6 +44,12 @@ func UserName() string {
 	return strconv.Itoa(UID())
 }
 
+// Lingers reports whether the user's systemd starts at boot and survives the last session (loginctl enable-linger).
+func Lingers() bool {
+	_, err := os.Lstat(filepath.Join("/var/lib/systemd/linger", UserName()))
+	return err == nil
+}
+
 // passwdEntry returns the fields of a user's line in /etc/passwd; nil if there is none.
 func passwdEntry(text string, uid int) []string {
 	id := strconv.Itoa(uid)

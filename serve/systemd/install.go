@@ -22,6 +22,17 @@ type Service struct {
 	// Manager is this host's systemd. If it is nil, the files belong to another host: Install
 	// enables the unit with a link, and does not start it.
 	Manager Manager
+	// UserDir is the directory of the units of an ordinary user (~/.config/systemd/user); "" for the host's units. The
+	// Manager is then the user's.
+	UserDir string
+}
+
+// unitPath is the path of the unit.
+func (s Service) unitPath() string {
+	if s.UserDir != "" {
+		return filepath.Join(s.UserDir, UnitName)
+	}
+	return UnitPath
 }
 
 // InstallOptions are the options of Install.
@@ -58,7 +69,7 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, hostfile.ErrNotRegular) {
 		return failure("read the unit", err, "")
 	}
-	if err := refuseOther(old, err, o.Force, "replace"); err != nil {
+	if err := s.refuseOther(old, err, o.Force, "replace"); err != nil {
 		return err
 	}
 	for _, dir := range o.Dirs {
@@ -69,8 +80,8 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	if err := s.create(o.Settings, o.Created); err != nil {
 		return failure("write the settings file", err, "")
 	}
-	file := s.path(UnitPath)
-	if err := s.makeAll(filepath.Dir(UnitPath)); err != nil {
+	file := s.path(s.unitPath())
+	if err := s.makeAll(filepath.Dir(s.unitPath())); err != nil {
 		return failure("write the unit", err, "")
 	}
 	if !bytes.Equal(old, o.Unit) {
@@ -99,6 +110,9 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 // setDelay writes the text to logind's drop-in, or removes the drop-in if text is nil. It keeps a
 // file with that name that podrun did not write.
 func (s Service) setDelay(ctx context.Context, text []byte) error {
+	if s.UserDir != "" {
+		return nil // an ordinary user cannot delay a shutdown
+	}
 	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -180,11 +194,11 @@ func (s Service) link() error {
 // refuseOther refuses to change a unit that podrun did not write. The argument err is the error
 // from reading the unit file. If the file is a link, such as the links with which systemd masks
 // units, podrun did not write it either.
-func refuseOther(unit []byte, err error, force bool, verb string) error {
+func (s Service) refuseOther(unit []byte, err error, force bool, verb string) error {
 	if force || errors.Is(err, fs.ErrNotExist) || err == nil && written(unit) {
 		return nil
 	}
-	return failure("", fmt.Errorf("%s was not written by podrun", UnitPath), fmt.Sprintf("use --force to %s it", verb))
+	return failure("", fmt.Errorf("%s was not written by podrun", s.unitPath()), fmt.Sprintf("use --force to %s it", verb))
 }
 
 func (s Service) path(name string) string { return filepath.Join(s.Prefix, name) }

@@ -12,7 +12,7 @@ const maxUnit = 1 << 20
 
 // unit reads the unit file. It does not follow links.
 func (s Service) unit(ctx context.Context) ([]byte, error) {
-	return hostfile.ReadNoFollow(ctx, s.path(UnitPath), maxUnit)
+	return hostfile.ReadNoFollow(ctx, s.path(s.unitPath()), maxUnit)
 }
 
 // ready returns an error if systemd does not manage this host.

@@ -24,7 +24,9 @@ type Manager interface {
 }
 
 // Systemctl is the Manager of this host.
-type Systemctl struct{}
+type Systemctl struct {
+	User bool // the manager of the user who runs podrun, instead of the host's
+}
 
 // Booted checks whether the directory that systemd creates first exists.
 func (Systemctl) Booted() bool {
@@ -55,10 +57,13 @@ func find() (string, error) {
 const maxOutput = 64 << 10
 
 // Run runs systemctl until it exits or ctx ends.
-func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
+func (s Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := find()
 	if err != nil {
 		return nil, errors.New("systemctl is not installed")
+	}
+	if s.User {
+		args = append([]string{"--user"}, args...)
 	}
 	c := exec.CommandContext(ctx, path, append([]string{"--no-pager", "--no-ask-password"}, args...)...)
 	c.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0")

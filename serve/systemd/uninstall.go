@@ -30,7 +30,7 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 	}
 	unit, err := s.unit(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := errors.Join(s.unlink(wantedBy), s.setDelay(ctx, nil)); err != nil {
+		if err := errors.Join(s.disable(), s.setDelay(ctx, nil)); err != nil {
 			return false, err
 		}
 		return false, s.forget(ctx)
@@ -38,7 +38,7 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 	if err != nil && !errors.Is(err, hostfile.ErrNotRegular) {
 		return false, failure("read the unit", err, "")
 	}
-	if err := refuseOther(unit, err, o.Force, "remove"); err != nil {
+	if err := s.refuseOther(unit, err, o.Force, "remove"); err != nil {
 		return false, err
 	}
 	if s.Manager != nil {
@@ -46,7 +46,7 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 			return false, failure("", err, fmt.Sprintf("stop the service with 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
 		}
 	}
-	for _, err := range []error{s.removeUnchanged(ctx, o.Settings), s.unlink(wantedBy), s.unlink(UnitPath), s.setDelay(ctx, nil)} {
+	for _, err := range []error{s.removeUnchanged(ctx, o.Settings), s.disable(), s.unlink(s.unitPath()), s.setDelay(ctx, nil)} {
 		if err != nil {
 			return false, err
 		}
@@ -83,6 +83,14 @@ func (s Service) forget(ctx context.Context) error {
 		return failure("", err, "the unit was removed: run 'systemctl daemon-reload'")
 	}
 	return nil
+}
+
+// disable removes the link that enables the unit of the host. systemctl has removed the link of an ordinary user.
+func (s Service) disable() error {
+	if s.UserDir != "" {
+		return nil
+	}
+	return s.unlink(wantedBy)
 }
 
 // unlink removes a file. If there is a prefix, it does not follow links out of the prefix.

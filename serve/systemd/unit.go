@@ -36,6 +36,7 @@ type UnitOptions struct {
 	// uses the sources in the settings.
 	Sources []string
 	Flags   []string // flags of `podrun serve`, such as --config=/etc/podrun/edge.yaml
+	User    bool     // the unit of an ordinary user
 }
 
 // Unit returns the text of podrun.service. It is pure. The error names the argument that a unit
@@ -67,6 +68,9 @@ func Unit(o UnitOptions) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
+	if o.User {
+		return []byte(marker + userUnit(command, reloadCommand(o))), nil
+	}
 	b.WriteString(marker + `
 # Settings are in /etc/podrun/config.yaml; to change this unit, run
 # 'systemctl edit ` + UnitName + `'. 'podrun service uninstall' removes it.
@@ -95,6 +99,36 @@ TasksMax=infinity
 WantedBy=multi-user.target
 `)
 	return b.Bytes(), nil
+}
+
+// userUnit is the unit of an ordinary user, after the marker. Without hardening: the user's processes have no
+// privileges, and most of these settings require a mount namespace of the manager. With Delegate=, systemd does not
+// manage cgroups below that of the service, in which containerd and the containers remain when podrun is restarted
+// (KillMode=process).
+func userUnit(command, reload string) string {
+	return `
+# Settings are in ~/.config/podrun/config.yaml; to change this unit, run
+# 'systemctl --user edit ` + UnitName + `'. 'podrun service uninstall --user' removes it.
+[Unit]
+Description=Kubernetes pods of this user (podrun)
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart=` + command + `
+ExecReload=` + reload + `
+Restart=always
+RestartSec=2
+SuccessExitStatus=130 143
+KillMode=process
+Delegate=yes
+TimeoutStartSec=90
+WatchdogSec=60
+
+[Install]
+WantedBy=default.target
+`
 }
 
 // hardening is the part of the unit that restricts podrun and its child processes. These are

@@ -102,7 +102,7 @@ func TestUnitCommand(t *testing.T) {
 	} {
 		m := regexp.MustCompile(`(?m)^ExecStart=("[^"]*"|\S+) (.*)$`).FindStringSubmatch(unit(t, tc.o))
 		if m == nil || m[2] != tc.want {
-			t.Errorf("%q: got %q, want %s", tc.o, m, tc.want)
+			t.Errorf("%+v: got %q, want %s", tc.o, m, tc.want)
 		}
 	}
 	for name, o := range map[string]UnitOptions{

@@ -15,10 +15,15 @@ import (
 	"github.com/podrun/podrun/test/ring"
 )
 
-// smokeOfRootless are the scripts that run as an ordinary user: those of smokeOfEmbedded and others that neither limit
-// resources nor read files that only root has.
+// smokeOfRootless are the scripts that depend most on what is different for an ordinary user.
 var smokeOfRootless = []string{
-	"configmap", "container-ids", "create", "delete", "inside", "ports", "run-image", "runtime-errors", "security", "signals", "volumes", "cp", "debug", "subpath", "projected", "downward", "secret", "services", "workloads", "restrict", "pvc-dir", "prune", "life", "many", "rollout", "describe",
+	"apply-hello", "cronjobs", "exec", "image-load", "init", "inside", "jobs", "logs", "run", "security", "serve", "wait-probes",
+}
+
+// moreOfRootless are further scripts that run as an ordinary user, in ring 3. The others limit resources, connect to
+// the address of a pod from the host, read the host's mounts or processes, or create directories as root.
+var moreOfRootless = []string{
+	"configmap", "create", "debug", "delete", "describe", "downward", "endings", "life", "many", "projected", "prune", "replicas-serve", "restrict", "rollout", "run-image", "signals", "subpath",
 }
 
 // TestScriptsAsUser runs the scripts as an ordinary user, with the runtime of the podrun-bundle in PODRUN_TEST_BUNDLE.

@@ -256,12 +256,14 @@ func (h *harness) params() testscript.Params {
 func (h *harness) chosen() []string {
 	fake := h.endpoint == ""
 	switch {
-	case ring.Is(3) && h.uid == 0, fake && h.profile.Name != critest.CRIO().Name:
+	case h.uid != 0 && ring.Is(3):
+		return slices.Concat(smokeOfRootless, moreOfRootless)
+	case h.uid != 0:
+		return smokeOfRootless
+	case ring.Is(3), fake && h.profile.Name != critest.CRIO().Name:
 		return nil
 	case fake:
 		return slices.Concat(smoke, smokeOfCRIO)
-	case h.uid != 0:
-		return smokeOfRootless
 	case h.embedded:
 		return smokeOfEmbedded
 	case ring.Is(2):
