@@ -183,6 +183,9 @@ func removeBridge(l Layout) error {
 // removeResults removes the results that libcni has cached for the network's attachments. If
 // its directories are empty, it also removes these.
 func removeResults(l Layout) error {
+	if rootless.User() && rootless.Inside() == nil {
+		return nil // the host's directory is root's
+	}
 	cached, err := hostfile.Entries("/var/lib/cni/results", l.Bridge()+"-", "")
 	for _, path := range cached {
 		err = errors.Join(err, os.Remove(path))

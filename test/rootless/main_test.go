@@ -156,7 +156,7 @@ func newUser(t *testing.T, session bool) *user {
 		t.Fatal(err)
 	}
 	u.dir, u.home = dir, filepath.Join(dir, "home")
-	u.env = []string{"HOME=" + u.home, "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+	u.env = []string{"HOME=" + u.home, "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "PODRUN_EVICTION_HARD="}
 	u.check(os.Chmod(dir, 0o755))
 	u.check(os.MkdirAll(filepath.Join(u.home, ".local/share/podrun/images"), 0o755))
 	u.check(os.Mkdir(filepath.Join(dir, "etc"), 0o755))

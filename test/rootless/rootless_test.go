@@ -156,10 +156,10 @@ func (u *user) otherEnvironment() {
 	u.Helper()
 	before := u.env
 	defer func() { u.env = before }()
-	u.env = append([]string{}, before[:2]...)
-	if len(before) > 2 {
+	u.env = append([]string{}, before[:3]...)
+	if len(before) > 3 {
 		// The run directory of the session is not in /run/user, where podrun would find it.
-		u.env = append(u.env, before[2]+"/") // another spelling
+		u.env = append(u.env, before[3]+"/") // another spelling
 	}
 	u.shows("web", "get")
 }
