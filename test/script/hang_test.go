@@ -119,10 +119,17 @@ func (s *script) signalAll(sig syscall.Signal) {
 // until waits until a condition holds, or returns why the script ends.
 func (s *script) until(holds func() bool) error { return patience.Until(s.ctx, holds) }
 
-// logHang logs the output of background commands of a script that exceeded its limit.
+// logHang logs the output of background commands of a script that exceeded its limit. It waits for their ends,
+// because they may still be printing their goroutines.
 func (s *script) logHang(t testscript.T) {
 	t.Log(fmt.Sprint(context.Cause(s.ctx)))
+	ctx, cancel := patience.Context(context.Background(), 10)
+	defer cancel()
 	for name, b := range s.background {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+		}
 		t.Log(fmt.Sprintf("%s (%s):\n%s%s", name, strings.Join(b.cmd.Args, " "), b.stdout.String(), b.stderr.String()))
 	}
 }
