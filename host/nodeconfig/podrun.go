@@ -237,7 +237,7 @@ func (f *file) checkSources(dirs []string) {
 		at := fmt.Sprintf("sources[%d]", i)
 		if strings.HasPrefix(dir, "https://") || strings.HasPrefix(dir, "oci://") {
 			if u, err := url.Parse(dir); err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || len(dir) >= maxPath {
-				f.invalid(at, "not a URL such as https://host/path, without credentials", "pass credentials with --source-header-file")
+				f.invalid(at, "not a URL such as https://host/path or oci://host/repository:tag, without credentials", "pass credentials with --source-header-file")
 			}
 		} else {
 			f.checkPath(at, dir)

@@ -93,6 +93,7 @@ func TestParsePodrunProblems(t *testing.T) {
 		"empty path":             {"rootDir: ''\n", `rootDir: "" is not an absolute path`, 3},
 		"relative path":          {"containerLogsDir: logs\n", `containerLogsDir: "logs" is not an absolute path`, 3},
 		"relative source":        {"sources:\n- /a\n- b\n", `sources[1]: "b" is not an absolute path`, 5},
+		"artifact with a user":   {"sources: [oci://user@host/a:b]\n", "sources[0]: not a URL", 3},
 		"source twice":           {"sources: [/a, /a]\n", `sources[1]: "/a" is specified twice`, 3},
 		"many sources":           {"sources: [" + strings.Repeat("/a,", 65) + "]\n", "sources: 65 directories, more than the limit of 64", 3},
 		"name of the node":       {"hostnameOverride: Edge_1\n", `hostnameOverride: "Edge_1" is not a valid name of a node`, 3},
