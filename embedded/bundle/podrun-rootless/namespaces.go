@@ -154,6 +154,9 @@ func runMap(program string, pid int, ids []idRange) error {
 		if flags, e := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); e == nil && flags == 1 {
 			hint = "the process has no_new_privs, so that setuid programs have no effect: start podrun without this setting"
 		}
+		if strings.Contains(text, "determine your user name") {
+			hint = "add the user to /etc/passwd: newuidmap refuses users without a name"
+		}
 		return &problem{"IDMapFailed", hint, fmt.Errorf("%s: %w: %s", program, err, text)}
 	}
 	return nil

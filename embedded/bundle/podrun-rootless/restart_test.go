@@ -294,6 +294,19 @@ func TestSingleID(t *testing.T) {
 	}
 }
 
+// TestNameless starts as a user without a name.
+func TestNameless(t *testing.T) {
+	i := newInstance(t)
+	setSubordinate(t, fmt.Sprintf("%d:300000:65536\n", otherUser))
+	if err := os.Chown(i.dir, otherUser, otherUser); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := i.try(as(otherUser, i.bin+"/podrun-rootless", "--run-dir="+i.dir, "--bin="+i.bin))
+	if m.Reason != "IDMapFailed" || !strings.Contains(m.Hint, "/etc/passwd") {
+		t.Errorf("%+v", m)
+	}
+}
+
 // TestRunDir refuses run directories of other users, and with other modes.
 func TestRunDir(t *testing.T) {
 	i := newInstance(t)
