@@ -72,11 +72,22 @@ func startNamespaces(ctx context.Context, r *Runtime) error {
 	if rootless.ReadRecord().Alive() {
 		return nil // another podrun process has started it
 	}
-	found := userns.Find(rootless.RunDir())
 	bin, err := unpackForUser(ctx, r)
 	if err != nil {
 		return err
 	}
+	// A process that leads into the namespaces may end before podrun-rootless has entered them.
+	for {
+		found := userns.Find(rootless.RunDir())
+		err := startKeeper(ctx, r, bin, found)
+		if err == nil || ctx.Err() != nil || found == nil || rootless.Runs(found.PID, found.StartTime) {
+			return err
+		}
+	}
+}
+
+// startKeeper starts podrun-rootless, in the namespaces of a process if found is not nil.
+func startKeeper(ctx context.Context, r *Runtime, bin string, found *userns.Process) error {
 	if found == nil {
 		// Only this user can end them, and only from outside: in new namespaces, their IDs are not the user's.
 		if err := userns.End(userns.Strays(rootless.ReadRecord(), []string{rootless.RunDir(), r.layout.Dir()})); err != nil {
