@@ -15,9 +15,9 @@ import (
 )
 
 // ofOthers are flags of other programs that the pages mention.
-// Flags of containerd, curl, systemctl, kompose and CRI-O, and a misspelled flag that
+// Flags of containerd, curl, systemctl, kompose, CRI-O, cosign and systemd-creds, and a misspelled flag that
 // troubleshooting.md shows.
-var ofOthers = []string{"add-subuids", "add-subgids", "version", "unix-socket", "user", "stdout", "config-dir", "registries-conf", "timout"}
+var ofOthers = []string{"add-subuids", "add-subgids", "version", "unix-socket", "user", "stdout", "config-dir", "registries-conf", "timout", "insecure-ignore-tlog", "with-key"}
 
 // flagInPage matches a flag in code, such as `--timeout`.
 var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")

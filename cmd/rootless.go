@@ -1,15 +1,12 @@
 package cmd
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/cmd/cli"
-	"github.com/podrun/podrun/cmd/config"
-	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/run/ownruntime"
 )
@@ -32,10 +29,7 @@ func enter(a *cli.App, c *cobra.Command) error {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	rt := a.Runtime(a.Renderer(), settings)
 	if endpoint := rt.External(c.Context()); endpoint != "" && !ownruntime.IsOfUser(endpoint) {
-		if use := config.UseOf(c); use == config.Changes || use == config.Supervises {
-			return &problem.Error{Kind: problem.Runtime, Object: "container runtime at " + endpoint, Err: errors.New("podrun creates cgroups and mounts for its pods and must run as root"),
-				Hint: "use sudo, or omit --runtime and --container-runtime-endpoint: the embedded runtime of podrun-bundle runs pods of an ordinary user"}
-		}
+		// The command reads and validates its input before it reports that it requires root.
 		return nil
 	}
 	return ownruntime.Enter(c.Context(), rt, slices.Contains(startingCommands, path) && (path != "runtime down" || ownruntime.Unpacked(rt)))

@@ -64,6 +64,10 @@ func Doctor(ctx context.Context, n *node.Node, objects *manifest.Objects, o Doct
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
+	if o.NoRuntime == nil && !ownruntime.IsOfUser(n.Client.Endpoint()) {
+		// An ordinary user runs pods only with the user's own runtime.
+		seen.Checkup.User = nil
+	}
 	seen.Checkup.MissingPrivileges = embedded.MissingPrivileges()
 	seen.Checkup.PrivilegesHint = embedded.PrivilegesHint
 	seen.Checkup.Initramfs = embedded.ReadRootfs(ctx)

@@ -11,7 +11,6 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -80,7 +79,7 @@ func (a *App) OpenNode(ctx context.Context, r *Renderer, use ownruntime.Use) (*r
 
 // OpenNodeAsRoot is OpenNode for commands that change something, which requires root.
 func (a *App) OpenNodeAsRoot(ctx context.Context, r *Renderer, use ownruntime.Use) (*run.Node, func(), error) {
-	if err := RequireRoot(); err != nil {
+	if err := a.RequireRoot(ctx, r); err != nil {
 		return nil, nil, err
 	}
 	node, closeAll, err := a.OpenNode(ctx, r, use)
@@ -142,7 +141,7 @@ const readAheadGrace = 5 * time.Second
 // node repeats it and reports the error.
 func (a *App) ReadAhead(r *Renderer) (end func()) {
 	settings, _, err := a.Settings.Settings()
-	if err != nil || RequireRoot() != nil {
+	if err != nil || a.RequireRoot(a.Deadline.Unlimited, r) != nil {
 		return func() {}
 	}
 	limit, ctx := a.Deadline.limit, a.Deadline.Unlimited
@@ -177,11 +176,18 @@ func (a *App) WarnAbout(r *Renderer, notes problem.List) {
 	}
 }
 
-// RequireRoot returns an error unless podrun runs as root. The embedded runtime of an ordinary user does not require
-// it, and enter has refused another one.
-func RequireRoot() error {
-	if os.Geteuid() != 0 && !rootless.User() {
-		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun creates cgroups and mounts and must run as root"), Hint: "use sudo"}
+// RequireRoot returns an error if podrun can neither run as root nor use the embedded runtime of an ordinary
+// user: the settings specify another runtime, whose pods require root.
+func (a *App) RequireRoot(ctx context.Context, r *Renderer) error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	settings, _, err := a.Settings.Settings()
+	if err != nil {
+		return err
+	}
+	if endpoint := a.Runtime(r, settings).External(ctx); endpoint != "" && !ownruntime.IsOfUser(endpoint) {
+		return &problem.Error{Kind: problem.Runtime, Object: "container runtime at " + endpoint, Err: errors.New("podrun creates cgroups and mounts for its pods and must run as root"), Hint: "use sudo"}
 	}
 	return nil
 }

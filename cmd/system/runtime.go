@@ -112,9 +112,6 @@ func newRuntimeUp(a *cli.App) *cobra.Command {
 		Short: "Start the embedded runtime, as apply, run and serve do",
 		Args:  grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := cli.RequireRoot(); err != nil {
-				return err
-			}
 			return withRuntime(a, func(rt *ownruntime.Runtime) error {
 				endpoint, err := rt.Up(c.Context())
 				if err == nil {
@@ -142,9 +139,6 @@ down fails while pods exist. With --force, down kills and removes them first, as
 start.`,
 		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := cli.RequireRoot(); err != nil {
-				return err
-			}
 			return withRuntime(a, func(rt *ownruntime.Runtime) error { return runtimeDown(c.Context(), a, rt, force) })
 		},
 	}
@@ -208,9 +202,6 @@ Unless --force is set, upgrade refuses a version of containerd that is older tha
 the one in use, because the older one may not be able to read the data.`,
 		Args: grammar.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := cli.RequireRoot(); err != nil {
-				return err
-			}
 			return withRuntime(a, func(rt *ownruntime.Runtime) error {
 				changed, err := rt.Upgrade(c.Context(), force)
 				if err != nil {

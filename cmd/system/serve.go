@@ -107,7 +107,7 @@ func runServe(a *cli.App, c *cobra.Command, f *serveFlags, dirs []string) error 
 	if err := checkSources(dirs); err != nil {
 		return err
 	}
-	if err := cli.RequireRoot(); err != nil {
+	if err := a.RequireRoot(c.Context(), a.Renderer()); err != nil {
 		return err
 	}
 	signal.Reset(syscall.SIGHUP) // SIGHUP ends other commands, but reloads the settings of this one

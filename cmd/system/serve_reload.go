@@ -33,9 +33,6 @@ To supervise a manifest directory with the name reload, run 'podrun serve ./relo
 			if c.Flags().Changed("pid") && pid < 2 { // 0 and negative values are process groups, 1 is init
 				return grammar.Usage(c, fmt.Errorf("--pid=%d is not the process ID of a supervisor", pid))
 			}
-			if err := cli.RequireRoot(); err != nil {
-				return err
-			}
 			if pid == 0 {
 				settings, _, err := a.Settings.Settings()
 				if err != nil {
