@@ -7,6 +7,7 @@ package imagepull
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	// The digest of a reference may use one of these algorithms.
@@ -45,6 +46,8 @@ type Image struct {
 	// the image for all of them. Never applies only if all containers have it.
 	Policy     corev1.PullPolicy `json:"policy"`
 	Containers []Container       `json:"containers"`
+	// ID is the ID of the image to use if the runtime has it, whatever Ref refers to now; "" for none.
+	ID string `json:"id,omitempty"`
 }
 
 // Container is a container that uses an image of the plan.
@@ -87,6 +90,18 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 		}
 	}
 	return plan, append(problems, plan.addVolumes(pod)...)
+}
+
+// WithIDs returns the plan with the IDs of images; the keys are their names as written.
+func (p Plan) WithIDs(ids map[string]string) Plan {
+	if len(ids) == 0 {
+		return p
+	}
+	p.Images = slices.Clone(p.Images)
+	for i := range p.Images {
+		p.Images[i].ID = ids[p.Images[i].Name]
+	}
+	return p
 }
 
 // ephemeral returns the pod's ephemeral containers converted to the type Container.

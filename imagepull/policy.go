@@ -14,6 +14,11 @@ import (
 // its size, and at last inspects it under its name as written to get its user.
 func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
+	if image.ID != "" {
+		if result, found, err := p.byID(ctx, plan, image); found || err != nil {
+			return result, false, err
+		}
+	}
 	var found *runtimeapi.Image
 	if image.Policy != corev1.PullAlways {
 		var err error
@@ -38,6 +43,18 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 		result, err = p.user(ctx, plan, image, result)
 	}
 	return result, pulled, err
+}
+
+// byID returns the image with image.ID, if the runtime has it. A pod on this host has used it before, so that neither the
+// pull policy nor the credentials matter.
+func (p *Puller) byID(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
+	image.Name = image.ID
+	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.ID, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler})
+	if found == nil || err != nil {
+		return Result{}, false, err
+	}
+	result, err := p.user(ctx, plan, image, Result{ImageID: found.Id, Size: found.Size})
+	return result, true, err
 }
 
 // imagePresent reports whether an image that is in back-off is now present, for example because the user

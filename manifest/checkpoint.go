@@ -25,6 +25,9 @@ type Checkpoint struct {
 	RuntimeClass *nodev1.RuntimeClass // nil if the pod uses none
 	// Definition is the object that defines the pod; nil if an older release wrote the checkpoint.
 	Definition *Definition
+	// Images are the IDs of images, by their names in the pod, that the pod uses if the runtime has them, whatever
+	// the names refer to now. Only a pod that podrun has rolled back has them.
+	Images map[string]string
 
 	// InMemory is true if podrun keeps the pod's Secrets in memory only. SecretsLost is true if
 	// podrun has lost them; the Secrets then have no data. Marshal writes neither field.
@@ -49,7 +52,7 @@ func (c Checkpoint) Marshal() ([]byte, error) {
 	if c.Pod == nil {
 		return nil, fmt.Errorf("a checkpoint without a pod")
 	}
-	pod := storedPod{Pod: *c.Pod, Definition: c.Definition}
+	pod := storedPod{Pod: *c.Pod, Definition: c.Definition, Images: c.Images}
 	pod.TypeMeta = typeMeta("v1", "Pod")
 	objects := []any{pod}
 	for _, o := range c.ConfigMaps {
@@ -148,6 +151,7 @@ func (c *Checkpoint) take(raw []byte) error {
 		err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &stored)
 		c.Pod = &stored.Pod
 		c.Definition = stored.Definition
+		c.Images = stored.Images
 		return err
 	case "ConfigMap":
 		c.ConfigMaps = append(c.ConfigMaps, new(corev1.ConfigMap))

@@ -90,5 +90,6 @@ func (d *Definition) UnmarshalJSON(raw []byte) error {
 // storedPod is a pod in a checkpoint.
 type storedPod struct {
 	corev1.Pod
-	Definition *Definition `json:"podrun.dev/definition,omitempty"`
+	Definition *Definition       `json:"podrun.dev/definition,omitempty"`
+	Images     map[string]string `json:"podrun.dev/images,omitempty"`
 }

@@ -91,6 +91,7 @@ type Pod struct {
 	// SecretsInMemory is true for a pod of a checkpoint whose Secrets podrun keeps in memory only.
 	// podrun keeps them there even if the settings change.
 	SecretsInMemory bool
+	Images          map[string]string // see Checkpoint.Images
 
 	item item
 }

@@ -259,7 +259,7 @@ func addTo[T any](to *map[string]T, from map[string]T) {
 
 // Objects returns the content of a checkpoint as an input.
 func (c Checkpoint) Objects() *Objects {
-	o := &Objects{Pods: []Pod{{Object: c.Pod, Definition: c.Definition, SecretsInMemory: c.InMemory}}}
+	o := &Objects{Pods: []Pod{{Object: c.Pod, Definition: c.Definition, SecretsInMemory: c.InMemory, Images: c.Images}}}
 	o.Add(&Objects{})
 	for _, m := range c.ConfigMaps {
 		o.ConfigMaps[m.Namespace+"/"+m.Name] = m

@@ -48,6 +48,10 @@ func ApplyPods(ctx context.Context, n *node.Node, objects *manifest.Objects, o A
 
 // applyLocked implements ApplyPods; the pods' locks must be held.
 func applyLocked(ctx context.Context, n *node.Node, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
+	back, err := newRestoration(n, objects, o)
+	if err != nil {
+		return nil, err
+	}
 	targets, err := n.Admit(ctx, objects, locks, o.Admit())
 	if err != nil {
 		return nil, reconcile.ReadHostError(ctx, err)
@@ -63,5 +67,6 @@ func applyLocked(ctx context.Context, n *node.Node, objects *manifest.Objects, l
 		})
 	}
 	wg.Wait()
+	back.restoreFailed(ctx, targets, results)
 	return results, nil
 }

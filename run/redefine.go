@@ -107,6 +107,7 @@ func (d *redefining) compute(id identity.Pod, c *manifest.Checkpoint) (next rede
 	pod.Definition = c.Definition
 	pod.WroteDNSPolicy = false
 	pod.SecretsInMemory = c.InMemory
+	pod.Images = c.Images // by name, so that they do not affect a new image
 	for _, more := range []*manifest.Objects{c.Objects(), next.Referred} {
 		if more != nil {
 			others := *more

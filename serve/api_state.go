@@ -36,6 +36,11 @@ func (a *api) state() nodeapi.State {
 	out.Pods = summary.Pods
 	out.Down = !summary.Down.IsZero()
 	out.Sources = a.sources()
+	for _, p := range summary.Pending {
+		if p.Reason == event.RolledBack {
+			out.Rejected++
+		}
+	}
 	if entries, err := os.ReadDir(a.engine.Layout().PodsDir()); err == nil {
 		for _, e := range entries {
 			out.Known[e.Name()] = true

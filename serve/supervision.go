@@ -35,6 +35,8 @@ func newSupervisor(ctx context.Context, e *run.Node, o Options, c components) *s
 		Listed:   c.api.metrics.Relisted,
 		Evicted:  c.api.metrics.Evicted,
 
+		RolledBack: c.api.metrics.RolledBack,
+
 		RotateLogs:      func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) },
 		RotateLogsEvery: e.Settings.ContainerLogMonitorInterval,
 		Stats:           supervisor.NewStats(e),

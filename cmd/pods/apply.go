@@ -49,7 +49,9 @@ nothing behind except pulled images; if it fails later, it keeps the pod for
 diagnosis.
 
 With --wait=ready, apply also waits until the pods are ready. 'podrun wait --help'
-describes when a container counts as ready.
+describes when a container counts as ready. With --rollback, if an update of a pod
+fails, apply restores the earlier definition of the pod, and of the other replicas of
+its workload, and exits with the code of the failure.
 
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.
@@ -70,6 +72,7 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	c.Flags().DurationVar(&f.Timeout, "timeout", cli.DefaultTimeout, "time limit; 0 for no limit")
 	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "do not roll back a pod that fails to start")
 	c.Flags().StringVar(&f.wait, "wait", string(lifecycle.GoalStarted), "`condition` to wait for before apply returns: started, ready or completed")
+	c.Flags().BoolVar(&f.Rollback, "rollback", false, "with --wait=ready: if an update fails, restore the earlier definition of the pod")
 	c.Flags().BoolVar(&f.Continue, "continue", false, "start the remaining pods if this host refuses some")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")
@@ -137,6 +140,9 @@ func runApply(a *cli.App, c *cobra.Command, f *applyFlags, named []string) error
 	if err != nil || !slices.Contains([]lifecycle.Goal{lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted}, f.Wait) {
 		return problem.UsageError(fmt.Errorf("--wait=%s is not started, ready or completed", f.wait),
 			"use --wait=ready to wait for readiness, or --wait=completed to wait until the pods have ended")
+	}
+	if f.Rollback && (f.Wait != lifecycle.GoalReady || f.KeepOnFailure) {
+		return problem.UsageError(errors.New("--rollback requires --wait=ready, and cannot be used with --keep-on-failure"), "use --wait=ready --rollback")
 	}
 	match, err := grammar.ParseSelector(f.labels)
 	if err != nil {

@@ -224,6 +224,12 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if old := rt.images[name]; old != nil && old.ID != remote.ID {
+		// The tag moves. The runtime keeps the previous image by its digest.
+		kept := *old
+		kept.Name = old.repoDigest()
+		rt.images[kept.Name] = &kept
+	}
 	rt.images[name] = remote
 	return &runtimeapi.PullImageResponse{ImageRef: remote.ID}, nil
 }

@@ -61,6 +61,8 @@ type PodrunConfiguration struct {
 
 	Replicas *string `json:"replicas"` // ignore or honour
 
+	ProgressDeadline *metav1.Duration `json:"progressDeadline"` // 0: podrun does not watch updates
+
 	Namespace *string `json:"namespace"` // for pods that specify none
 	Verbose   *bool   `json:"verbose"`
 	Color     *string `json:"color"`
@@ -106,7 +108,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	for _, limit := range []struct {
 		field string
 		value *metav1.Duration
-	}{{"pullTimeout", pc.PullTimeout}, {"pullStallTimeout", pc.PullStallTimeout}} {
+	}{{"pullTimeout", pc.PullTimeout}, {"pullStallTimeout", pc.PullStallTimeout}, {"progressDeadline", pc.ProgressDeadline}} {
 		if limit.value != nil && limit.value.Duration < 0 {
 			f.invalid(limit.field, fmt.Sprintf("%s is negative", limit.value.Duration), "0 means no limit")
 		}
@@ -355,6 +357,9 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	}
 	if pc.PullStallTimeout != nil {
 		s.PullStall = pc.PullStallTimeout.Duration
+	}
+	if pc.ProgressDeadline != nil {
+		s.ProgressDeadline = pc.ProgressDeadline.Duration
 	}
 	return s
 }

@@ -43,6 +43,7 @@ strictSources: true
 imagePolicy: verified
 imageVerifierDir: /etc/verifiers
 replicas: honour
+progressDeadline: 2m
 namespace: edge
 verbose: true
 `, func(s *Settings) {
@@ -57,6 +58,7 @@ verbose: true
 			s.AllowPrivileged, s.PodSecurity, s.Preempt, s.AllowKubelet = false, "baseline", false, true
 			s.StrictSources, s.Replicas = true, ReplicasHonour
 			s.ImagePolicy, s.ImageVerifierDir = ImagePolicyVerified, "/etc/verifiers"
+			s.ProgressDeadline = 2 * time.Minute
 			s.Namespace, s.Verbose = "edge", true
 		}},
 		"beside a KubeletConfiguration": {"# the node\n---\n" + begin + "maxPods: 7\n--- # podrun's own\n" + beginPodrun + "rootDir: /r\n...\n", func(s *Settings) {
@@ -114,6 +116,7 @@ func TestParsePodrunProblems(t *testing.T) {
 		"replicas":               {"replicas: 3\n", `replicas`, 3},
 		"image policy":           {"imagePolicy: signed\n", `imagePolicy: "signed" is not any or verified`, 3},
 		"image verifiers":        {"imageVerifierDir: verifiers\n", `imageVerifierDir: "verifiers" is not an absolute path`, 3},
+		"progress deadline":      {"progressDeadline: -2m\n", `progressDeadline: -2m0s is negative`, 3},
 		"replicas' mode":         {"replicas: honor\n", `replicas: "honor" is not ignore or honour`, 3},
 		"security level":         {"podSecurity: strict\n", `podSecurity: "strict" is not a level`, 3},
 		"namespace":              {"namespace: a.b\n", `namespace: "a.b" is not a valid namespace`, 3},

@@ -52,6 +52,9 @@ type Settings struct {
 	StartOrder   string `json:"startOrder,omitempty"` // kubelet (the default for ""), strict or parallel
 	// Replicas is ignore (the default for "") or honour.
 	Replicas string `json:"replicas,omitempty"`
+	// ProgressDeadline is the deadline after which podrun serve rolls back an update; 0 means that it does not. In ns in
+	// JSON.
+	ProgressDeadline time.Duration `json:"progressDeadline,omitempty"`
 	// ReadOnlyAPI removes exec, attach and port-forward from the HTTP API of serve.
 	ReadOnlyAPI bool   `json:"readOnlyAPI,omitempty"`
 	Color       string `json:"-"` // auto, always or never; empty for auto

@@ -101,6 +101,13 @@ const (
 	// UpdatePending is podrun's own reason: podrun could not put the definition of a file into effect, and keeps the
 	// pod as it is.
 	UpdatePending = "UpdatePending"
+	// UpdateComplete is podrun's own reason: podrun has watched an update, and its definition is good.
+	UpdateComplete = "UpdateComplete"
+	// RolledBack is podrun's own reason: an update failed, and podrun has restored the last good definition.
+	RolledBack = "RolledBack"
+	// ProgressDeadlineExceeded is the reason of a Deployment's condition: an update failed. podrun uses it if it has no
+	// good definition to restore.
+	ProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ConfigChanged is podrun's own reason: a supervisor applied changed ConfigMaps and Secrets of a file to a pod.
 	ConfigChanged = "ConfigChanged"
 	// NoEndpoints and EndpointsReady are podrun's own reasons: no pod that a Service selects is ready, so that

@@ -39,6 +39,9 @@ const (
 	// network: at most one from each pod subnet, separated by commas.
 	AnnotationIP = "podrun.dev/ip"
 
+	// AnnotationProgressDeadline is an annotation of a pod or a workload that takes precedence over the setting
+	// progressDeadline.
+	AnnotationProgressDeadline = "podrun.dev/progress-deadline"
 	// AnnotationReplicas is an annotation of a workload that takes precedence over the setting
 	// replicas.
 	AnnotationReplicas = "podrun.dev/replicas"

@@ -181,6 +181,22 @@ func (l Layout) Workload(id Pod) string {
 // WorkloadsLock is the lock that podrun holds while it changes a file of Workloads.
 func (l Layout) WorkloadsLock() string { return filepath.Join(l.Locks(), "workloads") }
 
+// Updates is the directory of the records of the pods' updates, one file per namespace/name.
+func (l Layout) Updates() string { return filepath.Join(l.RootDir, "updates") }
+
+// Update is the record of a pod's last update.
+func (l Layout) Update(p Pod) string {
+	return filepath.Join(l.Updates(), PairName(p.Namespace, p.Name))
+}
+
+// SecretGoods is the directory in memory with the last good definitions of pods, one directory for each namespace/name.
+func (l Layout) SecretGoods() string { return filepath.Join(l.SecretsDir(), "last-good") }
+
+// SecretGood is the directory in memory with the last good definition of a pod. The history contains the name of its file.
+func (l Layout) SecretGood(p Pod) string {
+	return filepath.Join(l.SecretGoods(), PairName(p.Namespace, p.Name))
+}
+
 // Histories is the directory of the pods' histories, one file per namespace/name.
 func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") }
 

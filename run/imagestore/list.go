@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lookup"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Image is an image that the runtime has.
@@ -61,8 +62,8 @@ func (i Image) allNames() []string { return slices.Concat(i.Names, i.Digests) }
 // Title returns the image's first name, or its ID.
 func (i Image) Title() string { return append(i.allNames(), i.ID)[0] }
 
-// usedImages returns the images that containers, podrun's pods and the runtime use, and those of archives. The
-// result contains their IDs, and every full name by which they refer to an image.
+// usedImages returns the images that containers, podrun's pods, their last good definitions and the runtime use, and those of
+// archives. The result contains their IDs, and every full name by which they refer to an image.
 func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
 	facts, err := discover.ReadBasics(ctx, n.Client, n.Settings)
 	if err != nil {
@@ -79,6 +80,13 @@ func usedImages(ctx context.Context, n *node.Node) (map[string]bool, error) {
 	for _, c := range containers {
 		used[c.ImageRef], used[c.ImageId], used[c.GetImage().GetImage()] = true, true, true
 		used[imagepull.FullName(c.GetImage().GetUserSpecifiedImage())] = true
+	}
+	good, err := store.LastGoodImages(n.Layout())
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range good {
+		used[id] = true
 	}
 	pods, err := lookup.Find(ctx, n, lookup.Selector{})
 	if err != nil {

@@ -196,6 +196,12 @@ type KeptCondition struct {
 // containers, whatever the runtime reports.
 func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
 
+// IsReady reports whether the pod was ready when its owner last recorded its status.
+func (k Kept) IsReady() bool {
+	c := k.condition(corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
 // Equal reports whether two values are equal.
 func (k Kept) Equal(other Kept) bool {
 	return k.Phase == other.Phase && slices.Equal(k.PodIPs, other.PodIPs) && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.CreateFailures, other.CreateFailures, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&

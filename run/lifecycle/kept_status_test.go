@@ -114,7 +114,7 @@ func TestKeptEqual(t *testing.T) {
 		func(k *Kept) { k.Phase = corev1.PodSucceeded }, func(k *Kept) { k.Reason = "" }, func(k *Kept) { k.Message = "" },
 		func(k *Kept) { k.OOMKilled = nil }, func(k *Kept) { k.Conditions = nil },
 		func(k *Kept) {
-			*k = (&Observed{Kept: *k}).WithStartFailure("a", Failure{Waiting: Waiting{Reason: RunContainerError}, At: statusT0})
+			*k = (&Observed{Kept: *k}).WithStartFailure("a", Failure{Waiting: Waiting{Reason: RunContainerError}, At: statusT0}, false)
 		},
 		func(k *Kept) { k.Conditions = []KeptCondition{{Type: "Ready", Status: "True", Since: statusMinute(1)}} },
 	} {
@@ -133,8 +133,8 @@ func TestWaits(t *testing.T) {
 	obs := statusObserved(t, 1, "pulled=run", "pull=1", "started=run", "crashed=128", "restarted=1") // created at minutes 1 to 5
 	obs.ImageFailures = map[string]Failure{"pulled": {pull, at(30)}, "pull": {pull, at(150)}, "none": {pull, at(30)}, "made": {pull, at(30)}, "repulled": {pull, at(30)}}
 	obs.Kept.StartFailures = map[string]StartFailure{
-		"made": {Failure{config, at(40)}, ""}, "repulled": {Failure{config, at(20)}, ""}, "started": {Failure{run, at(1000)}, "started-0"},
-		"crashed": {Failure{run, at(240)}, "crashed-0"}, "restarted": {Failure{run, at(299)}, "an earlier one"},
+		"made": {Failure: Failure{config, at(40)}}, "repulled": {Failure: Failure{config, at(20)}}, "started": {Failure: Failure{run, at(1000)}, Newest: "started-0"},
+		"crashed": {Failure: Failure{run, at(240)}, Newest: "crashed-0"}, "restarted": {Failure: Failure{run, at(299)}, Newest: "an earlier one"},
 	}
 	want := map[string]Waiting{"pull": pull, "none": pull, "made": config, "repulled": pull, "crashed": run}
 	if diff := cmp.Diff(want, obs.WaitingReasons(nil, at(245))); diff != "" {

@@ -38,6 +38,9 @@ type StartFailure struct {
 	// be empty. Creation times would not identify containers, because the host's clock can be
 	// changed.
 	Newest string `json:"newest,omitempty"`
+	// Transient is true if the failure may not be due to the definition, for example because the runtime did not
+	// respond.
+	Transient bool `json:"transient,omitempty"`
 }
 
 // startErrorShown is how long the status shows a start failure before it shows the resulting
@@ -46,9 +49,9 @@ type StartFailure struct {
 const startErrorShown = 10 * time.Second
 
 // WithStartFailure returns the kept status with the start failure of a container.
-func (o *Observed) WithStartFailure(name string, f Failure) Kept {
+func (o *Observed) WithStartFailure(name string, f Failure, transient bool) Kept {
 	f.Message = event.CutBytes(f.Message, maxKeptMessage)
-	failure := StartFailure{Failure: f}
+	failure := StartFailure{Failure: f, Transient: transient}
 	if c := o.Newest(name); c != nil {
 		failure.Newest = c.ID
 	}

@@ -36,6 +36,8 @@ type PrepareOptions struct {
 	KeepEnded bool
 	// ReplaceCorrupt makes Prepare plan the replacement of pods whose checkpoints are corrupt.
 	ReplaceCorrupt bool
+	// KeepUID makes Prepare plan the replacement of a pod with the UID of the replaced one.
+	KeepUID bool
 	// KeepReferred makes Prepare use the ConfigMaps and Secrets of the pods on this host if the
 	// input does not contain them.
 	KeepReferred bool
@@ -152,6 +154,7 @@ func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manife
 		KeepEnded:      o.KeepEnded,
 		ReplaceCorrupt: o.ReplaceCorrupt,
 		KeepReferred:   o.KeepReferred,
+		KeepUID:        o.KeepUID,
 	})
 }
 
@@ -179,7 +182,7 @@ func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts ho
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, prepare.ExistingPod{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
+		out = append(out, prepare.ExistingPod{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID, Recreates: owner != nil && owner.Recreate && owner.UID == id.UID})
 	}
 	return out, n.observeExisting(ctx, out)
 }

@@ -55,9 +55,10 @@ func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	return p.Keep(now)
 }
 
-// KeepStartFailure records why a container could not be started. The pod's lock must be held.
-func (p *Pod) KeepStartFailure(name, reason, message string) error {
-	return p.Keep(p.Observed.WithStartFailure(name, lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: reason, Message: message}, At: time.Now()}))
+// KeepStartFailure records why a container could not be started; transient is StartFailure.Transient. The pod's lock must
+// be held.
+func (p *Pod) KeepStartFailure(name string, why lifecycle.Waiting, transient bool) error {
+	return p.Keep(p.Observed.WithStartFailure(name, lifecycle.Failure{Waiting: why, At: time.Now()}, transient))
 }
 
 // Keep writes the kept part of the pod's status. The caller holds the pod's lock.

@@ -18,7 +18,7 @@ func Replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 	handler, found := prepare.RuntimeHandler(c.Pod, objects)
 	allocatable, bad := admission.Allocatable(facts, settings)
 	plan, problems := prepare.NewPlan(prepare.PlanInput{
-		Pod: c.Pod, UID: string(c.Pod.UID), Definition: c.Definition, Objects: objects, Facts: facts, Settings: settings,
+		Pod: c.Pod, UID: string(c.Pod.UID), Definition: c.Definition, Objects: objects, Images: c.Images, Facts: facts, Settings: settings,
 		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
 	})
 	plan.WithDevices(plan.AssignedDevices())

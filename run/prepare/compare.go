@@ -34,12 +34,19 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	if slices.ContainsFunc(existing, func(h ExistingPod) bool { return h.Broken != nil }) {
 		return Target{Change: ChangeReplace, Old: in.definedBy(pod, existing), UID: uid}
 	}
+	if was := existing[0]; len(existing) == 1 && was.Recreates && in.KeepUID && was.Pod != nil {
+		// A process was killed while it replaced the pod.
+		return Target{Change: ChangeReplace, Old: existing, UID: was.ID.UID, KeepsUID: true, Was: was, Changes: manifest.Changes(was.Pod, pod)}
+	}
 	if len(existing) > 1 || existing[0].Pod == nil || existing[0].Ending || pod.UID != "" && existing[0].ID.UID != uid {
 		return Target{Change: ChangeReplace, Old: existing, UID: uid}
 	}
 	was := existing[0]
+	if in.KeepUID {
+		uid = was.ID.UID
+	}
 	pod = manifest.KeepEphemeral(was.Pod, pod)
-	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
+	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, KeepsUID: in.KeepUID, since: &was.Pod.CreationTimestamp, Was: was}
 	samePod := len(t.Changes) == 0
 	rebuilt := t.objectChanges(was, pod, in.Objects)
 	// If a stop has killed containers that the pod's restartPolicy does not restart, the pod runs

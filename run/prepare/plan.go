@@ -46,7 +46,9 @@ type Plan struct {
 	Warnings   []event.Event
 	// StartOrder is the order in which app containers start (nodeconfig.StartOrders).
 	StartOrder string
-	Devices    map[string][]string // the CDI devices, by container name
+	// Progress are the limits of the update to this definition.
+	Progress lifecycle.ProgressLimits
+	Devices  map[string][]string // the CDI devices, by container name
 	// Checkpoint contains the objects from which the pod was created, for later podrun processes.
 	Checkpoint manifest.Checkpoint
 
@@ -60,6 +62,7 @@ type PlanInput struct {
 	// Definition is the object that defines the pod; nil if podrun does not know it.
 	Definition *manifest.Definition
 	Objects    *manifest.Objects
+	Images     map[string]string // see manifest.Checkpoint.Images
 	Facts      host.Facts
 	Settings   nodeconfig.Settings
 	Handler    string // the runtime handler of the pod's RuntimeClass
@@ -93,12 +96,13 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	}
 	problems = append(problems, found...)
 	images.Sandbox = p.Sandbox.Config
-	p.Images = images
+	p.Images = images.WithIDs(in.Images)
 	problems = append(problems, p.planContainers(in)...)
 	p.Checkpoint = manifest.Referred(pod, in.Objects)
-	p.Checkpoint.Definition = in.Definition
+	p.Checkpoint.Definition, p.Checkpoint.Images = in.Definition, in.Images
 	problems = append(problems, p.planStartOrder(in.Settings)...)
 	problems = append(problems, p.checkCredentials(in.Settings.PodSecurity)...)
+	problems = append(problems, p.planProgress(in.Definition, in.Settings)...)
 	problems = append(problems, p.checkAddress()...)
 	return p, append(problems, p.planPullSecrets()...)
 }

@@ -36,6 +36,8 @@ type PlanView struct {
 	// UserNamespace explains the effect of the setting userNamespaces on the pod; absent if the
 	// setting is off.
 	UserNamespace string `json:"userNamespace,omitempty"`
+	// Rollback are the limits of the update; absent if podrun does not roll it back.
+	Rollback *RollbackView `json:"rollback,omitempty"`
 }
 
 // SandboxView is the request that creates the sandbox.
@@ -56,6 +58,12 @@ type ContainerView struct {
 	CreatedAhead bool `json:"createdAhead,omitempty"`
 }
 
+// RollbackView are the limits after which podrun serve rolls back an update.
+type RollbackView struct {
+	Deadline string `json:"deadline"`
+	MinReady string `json:"minReady"`
+}
+
 // View returns the target in printable form, without the values of Secrets.
 func (t Target) View() (PlanView, error) { return t.view(container.Plan.Redacted) }
 
@@ -74,6 +82,9 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 	v.UserNamespace = t.userNamespace()
 	if p.StartOrder != nodeconfig.StartInOrder {
 		v.StartOrder = p.StartOrder
+	}
+	if limits := p.Progress; limits.Deadline > 0 {
+		v.Rollback = &RollbackView{Deadline: limits.Deadline.String(), MinReady: limits.MinReady.String()}
 	}
 	for _, old := range t.Old {
 		v.Replaces = append(v.Replaces, old.ID)

@@ -39,6 +39,8 @@ type ExistingPod struct {
 	// Ending is true if a command has begun to remove the pod. Its containers may exit at any time,
 	// even if that command was killed.
 	Ending bool
+	// Recreates is true if the command that removes the pod creates it again from its checkpoint.
+	Recreates bool
 	// Observed is the pod's state in the runtime; nil if podrun did not read it.
 	Observed *lifecycle.Observed
 	// Ended is true if no container of the pod is running or will run again.
@@ -66,8 +68,11 @@ type Target struct {
 	// Forced is true if podrun replaces the pod although it is unchanged.
 	Forced bool
 
-	UID   string       // the pod's UID, which is determined before the pod is planned
-	since *metav1.Time // creation time of the existing pod, if the pod keeps its UID
+	// KeepsUID is true if the pod keeps its UID although its manifest differs; podrun then also keeps its checkpoint until
+	// it has written the new one.
+	KeepsUID bool
+	UID      string       // the pod's UID, which is determined before the pod is planned
+	since    *metav1.Time // creation time of the existing pod, if the pod keeps its UID
 	// live contains the changed objects whose new content a running pod receives without a restart.
 	// frozen contains the immutable objects among them.
 	live, frozen []string
@@ -126,6 +131,8 @@ type Input struct {
 	// checkpoints of the existing pods. The caller does not set it if the source of the objects defines the pods
 	// completely.
 	KeepReferred bool
+	// KeepUID makes a pod that replaces another one keep its UID.
+	KeepUID bool
 	// Debug is a container that is added to the pods' ephemeral containers; nil if there is none.
 	Debug *corev1.EphemeralContainer
 	// Now is the creation timestamp of new pods. If it is zero, new pods have no creation
@@ -148,6 +155,7 @@ func All(in Input) ([]Target, problem.List) {
 	paths := volumePaths(in.Facts.Paths)
 	for _, mp := range in.Objects.Pods {
 		of, kept := in.forPod(mp.Object)
+		of.KeepUID = of.KeepUID || watchesUpdate(mp, in.Settings)
 		pod, classed := manifest.WithClasses(mp.Object, of.Objects)
 		will := in.withEphemeral(pod)
 		t := Compare(will, of)
@@ -155,7 +163,7 @@ func All(in Input) ([]Target, problem.List) {
 		handler, found := RuntimeHandler(pod, of.Objects)
 		pod = in.withUserNamespace(&t, t.withoutEphemeral(will), handler)
 		plan, more := NewPlan(PlanInput{
-			Pod: pod, UID: t.UID, Definition: t.definition(mp), Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: pod, UID: t.UID, Definition: t.definition(mp), Objects: of.Objects, Images: mp.Images, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if !mp.WroteDNSPolicy {

@@ -56,6 +56,16 @@ type ApplyOptions struct {
 	ReplaceCorrupt bool
 	// Pulls are finished pulls of the pod's images; nil if there are none.
 	Pulls *imagepull.Pulls
+	// Source is the hash of the source's definition that a supervisor applies; "" for a command.
+	Source string
+	// Rollback restores the earlier definition of a pod if the update to the new one fails, and that of the other replicas
+	// of its workload.
+	Rollback bool
+	// RollsBack is true if the definition is the last good one, which podrun restores. The record of the update then has
+	// the state RollingBack.
+	RollsBack bool
+	// KeepUID makes a pod that replaces another one keep its UID, and its checkpoint until the new one is on disk.
+	KeepUID bool
 	// Supervision makes the worker supervise the pod from its start. It is nil for a command, which
 	// ends when it reaches its goal.
 	Supervision *Supervision
@@ -75,6 +85,7 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 			KeepEnded:      o.DefineOnly,
 			Debug:          o.Debug,
 			ReplaceCorrupt: o.ReplaceCorrupt,
+			KeepUID:        o.KeepUID || o.RollsBack || o.Rollback,
 			KeepReferred:   origin.Command == store.OriginApply && !o.FromCheckpoint,
 		},
 		Continue:       o.Continue,

@@ -45,6 +45,7 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		}
 	}
 	a.keepRevision(t)
+	a.beginUpdate(ctx, t, o)
 	if t.Change == prepare.ChangeUpdate {
 		// Write the volumes before the definition: if podrun is interrupted in between, the next apply
 		// still detects a change.
@@ -64,7 +65,7 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		}
 		return nil
 	}
-	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == a.pod.Plan.ID.UID
+	again := (o.FromCheckpoint || t.KeepsUID) && len(t.Old) == 1 && t.Old[0].ID.UID == a.pod.Plan.ID.UID
 	if err := a.removeReplaced(ctx, t.Old, again); err != nil {
 		return err
 	}

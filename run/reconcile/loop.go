@@ -44,6 +44,7 @@ type loop struct {
 	// corrupt becomes true when the pod's checkpoint is found to be corrupt. The pointer may be
 	// nil (Supervision.Corrupt).
 	corrupt *atomic.Bool
+	watch   *updateWatch // nil if the worker does not judge updates
 	// the last error of a supervised pod that podrun reported
 	reportedError string
 	// the last state of the pod that was announced
@@ -83,6 +84,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 			l.restoreCheckpoint()
 		}
 		if owns && l.lease.RuntimeUnavailable() {
+			l.watch.pause()
 			if err := l.awaitRuntime(ctx); err != nil {
 				return false, l.waitError(ctx, err, l.unreached(goal))
 			}
@@ -101,6 +103,11 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 			return false, err
 		case len(l.start.Failures) > 0:
 			return false, errors.Join(l.start.Failures...)
+		}
+		if owns {
+			if err := l.watch.judge(ctx, &d); err != nil {
+				return false, err
+			}
 		}
 		holds, err := l.holds(ctx, goal, owns, &d)
 		switch {

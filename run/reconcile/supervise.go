@@ -38,6 +38,7 @@ type Supervision struct {
 	// requests. It is nil if the source does not request a resize, or if podrun can perform the
 	// resize.
 	ResizePending *lifecycle.ResizePending
+	Watch         *Watch // nil if the worker does not judge updates
 }
 
 // ErrOwned reports that another command works on a supervised pod.
@@ -65,6 +66,9 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	l.policy = servePolicy(l.pod.Spec)
 	l.waiter = watching{pod: l.pod, hub: s.Hub, changes: changes}
 	l.corrupt = s.Corrupt
+	if s.Watch != nil {
+		l.watch = &updateWatch{Watch: *s.Watch, pod: l.pod, lease: l.lease, probing: l.probing, report: l.report}
+	}
 	l.lease.Pace = s.pace()
 	l.lease.Undo.Disable()
 	l.retries.steps = map[string]retry{}

@@ -159,7 +159,7 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 	why := cause(failure)
 	st.pod.Emit(event.Warning, step.event, name, "Error: "+why)
 	st.fail(commandFailed(failure))
-	return st.pod.KeepStartFailure(name, step.waiting, why)
+	return st.pod.KeepStartFailure(name, lifecycle.Waiting{Reason: step.waiting, Message: why}, cri.IsTransient(err))
 }
 
 // failureOf returns the error of a failed step, without the values of Secrets.

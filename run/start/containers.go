@@ -126,7 +126,7 @@ func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starti
 	if err != nil {
 		st.fail(err)
 		if reason, message, ok := imagepull.Waiting(err); ok {
-			return nil, st.pod.KeepStartFailure(a.Container, reason, message)
+			return nil, st.pod.KeepStartFailure(a.Container, lifecycle.Waiting{Reason: reason, Message: message}, true)
 		}
 		return nil, nil
 	}

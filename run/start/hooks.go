@@ -110,7 +110,7 @@ func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed erro
 	if err := h.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
-	return h.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hook.Cause(failed).Error())
+	return h.pod.KeepStartFailure(c.Name, lifecycle.Waiting{Reason: lifecycle.PostStartHookError, Message: hook.Cause(failed).Error()}, false)
 }
 
 // awaitHook waits, without the pod's lock, until another podrun process has finished running the hook.

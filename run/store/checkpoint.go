@@ -342,7 +342,7 @@ const sweepShare = 50
 // must hold the node's lock, because podrun creates every pod's directory under that lock.
 func sweepLocks(layout identity.Layout, count int) error {
 	names := map[string]bool{}
-	for _, dir := range []string{layout.Locks(), layout.Owners(), layout.Histories()} {
+	for _, dir := range []string{layout.Locks(), layout.Owners(), layout.Histories(), layout.Updates()} {
 		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
 			return err
 		}

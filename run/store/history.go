@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,8 @@ type history struct {
 	// version of podrun that does not keep histories removed the pod.
 	UID       string            `json:"uid"`
 	Revisions []historyRevision `json:"revisions"`
+	// Good is the last good definition; nil if podrun knows none. A version of podrun that does not know it drops it.
+	Good *goodRevision `json:"lastGood,omitempty"`
 }
 
 type historyRevision struct {
@@ -105,7 +108,7 @@ func (h *history) dropSecrets() (dropped bool) {
 		r.Objects = string(objects)
 	}
 	h.Revisions = slices.DeleteFunc(h.Revisions, func(r historyRevision) bool { return r.Objects == "" })
-	return dropped
+	return h.Good.dropSecrets() || dropped
 }
 
 // Revisions returns the history of a pod, oldest first. The last element is the current definition,
@@ -166,12 +169,13 @@ func (h history) write(layout identity.Layout, id identity.Pod) error {
 }
 
 // fit returns the newest maxRevisions revisions, or as many of them as fit in limit bytes when they are
-// encoded.
+// encoded. The last good definition has its own limit.
 func (h history) fit(limit int) (history, error) {
 	for drop := max(0, len(h.Revisions)-maxRevisions); ; drop++ {
 		kept := history{UID: h.UID, Revisions: h.Revisions[drop:]}
 		data, err := json.Marshal(kept)
 		if err != nil || len(data) <= limit || drop == len(h.Revisions) {
+			kept.Good = h.Good
 			return kept, err
 		}
 	}
@@ -187,7 +191,8 @@ var histories = statefile.DeclareKeyed(statefile.Keyed[history]{
 			Unreadable: statefile.Refuse,
 			Newer:      historyUnchanged,
 		},
-		Limit: identity.MaxCheckpoint + 1<<10, Mode: 0o600, DirMode: 0o750, // the version takes less than 1 KiB
+		// The revisions, and the last good definition with the escaped quotes of its encoding. The version takes less than 1 KiB.
+		Limit: 3*identity.MaxCheckpoint + 1<<10, Mode: 0o600, DirMode: 0o750,
 	},
 })
 
@@ -212,5 +217,5 @@ func removeHistory(layout identity.Layout, id identity.Pod) error {
 		return err
 	}
 	removeTemporary(layout.Histories(), "."+filepath.Base(layout.History(id))+".")
-	return nil
+	return errors.Join(dropGoodSecrets(layout, id, ""), RemoveUpdate(layout, id))
 }

@@ -218,6 +218,7 @@ func sweepSecrets(layout identity.Layout) error {
 		}
 	}
 	none := func(string) bool { return false }
+	errs = append(errs, sweepGoodSecrets(layout))
 	return errors.Join(append(errs, dropFiles(layout, layout.SecretPods(), none))...)
 }
 

@@ -39,6 +39,7 @@ type Metrics struct {
 	relists, intervals prometheus.Histogram
 	lastSeen           prometheus.Gauge
 	evictions          *prometheus.CounterVec
+	rollbacks          *prometheus.CounterVec
 	calls, callErrors  *prometheus.CounterVec
 	callSeconds        *prometheus.HistogramVec
 	mu                 sync.Mutex                 // guards all fields below
@@ -57,6 +58,7 @@ type State struct {
 	Restarts   map[ContainerName]uint32
 	Pods       map[string]int // number of pods in each state of the supervisor
 	Sources    []Source
+	Rejected   int  // number of pods whose definition in the source was rolled back
 	Down       bool // true if the runtime does not respond
 }
 
@@ -90,13 +92,15 @@ func NewMetrics(nodeName string, state func() State) *Metrics {
 		Help: "Time of the last complete listing of the runtime's pods, in seconds since 1970."})
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_evictions",
 		Help: "Number of evicted pods, by eviction signal."}, []string{"eviction_signal"})
+	m.rollbacks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "podrun_rollbacks_total",
+		Help: "Number of updates of pods that were rolled back, by reason."}, []string{"reason"})
 	m.calls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_total",
 		Help: "Calls to the container runtime."}, []string{"operation_type"})
 	m.callErrors = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_errors_total",
 		Help: "Calls to the container runtime that failed."}, []string{"operation_type"})
 	m.callSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "kubelet_runtime_operations_duration_seconds",
 		Help: "Duration in seconds of calls to the container runtime.", Buckets: callBuckets}, []string{"operation_type"})
-	m.registry.MustRegister(m.starts, m.startedPods, m.startedContainers, m.pulls, m.relists, m.intervals, m.lastSeen, m.evictions,
+	m.registry.MustRegister(m.starts, m.startedPods, m.startedContainers, m.pulls, m.relists, m.intervals, m.lastSeen, m.evictions, m.rollbacks,
 		m.calls, m.callErrors, m.callSeconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&stateCollector{metrics: m, node: nodeName, state: state})
 	return m
@@ -146,6 +150,9 @@ func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 // Evicted counts the eviction of a pod. Evictions are counted by the kubelet's signal, such as
 // memory.available.
 func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
+
+// RolledBack counts the rollback of an update, by its reason, such as ProgressDeadlineExceeded.
+func (m *Metrics) RolledBack(reason string) { m.rollbacks.WithLabelValues(reason).Inc() }
 
 // Pulled counts a successful pull of an image of the given size in bytes.
 func (m *Metrics) Pulled(size uint64, took time.Duration) {

@@ -16,6 +16,7 @@ var (
 		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
 	restartsDesc   = desc("podrun_container_restarts_total", "Number of restarts of a container (the restartCount of its status).", "container", "pod", "namespace")
 	supervisedDesc = desc("podrun_supervised_pods", "Number of pods by the supervisor's state", "state")
+	rejectedDesc   = desc("podrun_rejected_definitions", "Number of pods whose definition in the source was rolled back, and has not changed since")
 	runtimeUpDesc  = desc("podrun_runtime_up", "1 while the container runtime answers, else 0")
 	sourceUpDesc   = desc("podrun_source_up", "1 if the manifest source could be read, and all its files are valid, else 0", "source")
 	sourcePodsDesc = desc("podrun_source_pods", "Number of pods in the valid files of a manifest source", "source")
@@ -30,7 +31,7 @@ type stateCollector struct {
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodeNameDesc, runningPodsDesc, containersDesc, probesDesc, restartsDesc, supervisedDesc, runtimeUpDesc, sourceUpDesc, sourcePodsDesc} {
+	for _, d := range []*prometheus.Desc{nodeNameDesc, runningPodsDesc, containersDesc, probesDesc, restartsDesc, supervisedDesc, rejectedDesc, runtimeUpDesc, sourceUpDesc, sourcePodsDesc} {
 		out <- d
 	}
 }
@@ -59,6 +60,7 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	for state, n := range s.Pods {
 		give(supervisedDesc, prometheus.GaugeValue, float64(n), state)
 	}
+	give(rejectedDesc, prometheus.GaugeValue, float64(s.Rejected))
 	give(runtimeUpDesc, prometheus.GaugeValue, truth(!s.Down))
 	seen := map[string]bool{}
 	for _, source := range s.Sources {

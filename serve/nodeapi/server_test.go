@@ -28,7 +28,7 @@ import (
 
 // testBackend returns a backend of n pods with one container each.
 func testBackend(n int) Backend {
-	state := State{Known: map[string]bool{}, RunningPods: n, Containers: map[string]int{"running": n, "exited": 1}, Restarts: map[ContainerName]uint32{},
+	state := State{Known: map[string]bool{}, RunningPods: n, Rejected: 1, Containers: map[string]int{"running": n, "exited": 1}, Restarts: map[ContainerName]uint32{},
 		Pods: map[string]int{"supervised": n}, Sources: []Source{{Name: "/etc/m", State: "Present", Pods: n}, {Name: "https://h/x", State: "Unreachable", Why: "refused"}, {Name: "https://h/x"}}}
 	for i := range n {
 		state.Known[fmt.Sprint("uid", i)] = true
@@ -192,6 +192,8 @@ func TestMetrics(t *testing.T) {
 	m.RuntimeCall("ListPodSandbox", time.Millisecond, errors.New("x"))
 	m.Relisted(time.Unix(1000, 0), time.Millisecond, 2*time.Second)
 	m.Pulled(200<<20, 3*time.Second)
+	m.RolledBack("CrashLoopBackOff")
+	m.RolledBack("CrashLoopBackOff")
 	begun := time.Now()
 	m.PodBegun(identity.Pod{Namespace: "default", Name: "pod0", UID: "u"}, begun)
 	for i, path := range []string{"spec.initContainers{a}", "spec.containers{b}", "spec.containers{c}"} {
@@ -243,6 +245,8 @@ func TestMetrics(t *testing.T) {
 		{1, "podrun_source_up", []string{"source", "/etc/m"}},
 		{0, "podrun_source_up", []string{"source", "https://h/x"}},
 		{1, "podrun_runtime_up", nil},
+		{2, "podrun_rollbacks_total", []string{"reason", "CrashLoopBackOff"}},
+		{1, "podrun_rejected_definitions", nil},
 		{1, "kubelet_node_name", []string{"node", "node-a"}},
 	} {
 		if got := value(test.name, test.labels...); code != 200 || got != test.want {

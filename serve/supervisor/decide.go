@@ -105,6 +105,10 @@ type Situation struct {
 	// Applied is the hash of the source when a supervisor last applied it. It is "" if no
 	// supervisor has applied it.
 	Applied string
+	// Rejected is true if podrun has rolled back the source's definition, which has not changed since.
+	Rejected bool
+	// Behind is true if other replicas of the workload must be updated first.
+	Behind bool
 	// Owned is true if another command is working on the pod.
 	Owned bool
 
@@ -116,6 +120,8 @@ type Situation struct {
 	Phase      Phase
 	// Doomed is true if a command has begun to remove the pod permanently.
 	Doomed bool
+	// RollingBack is true if the pod's definition is bad, and podrun must restore the last good one.
+	RollingBack bool
 	// Surplus is true if the pod is a replica of a workload that must have fewer pods.
 	Surplus bool
 	// RetryEvicted is the end of the transition period after the eviction of an evicted pod, and Pressure
@@ -128,11 +134,11 @@ type Situation struct {
 	// time of the next attempt.
 	Failed     string
 	RetryApply time.Time
-	// RetryAttend and RetryDelete are the times at which podrun retries to supervise and to remove
-	// the pod after a failure. The steps have separate times, because otherwise, if both failed,
+	// RetryAttend, RetryDelete and RetryRollBack are the times at which podrun retries to supervise, to remove and to roll
+	// back the pod after a failure. The steps have separate times, because otherwise, if both failed,
 	// each would cancel the delay of the other. Zero means no failure.
-	RetryAttend, RetryDelete time.Time
-	Now                      time.Time
+	RetryAttend, RetryDelete, RetryRollBack time.Time
+	Now                                     time.Time
 }
 
 // exists reports whether the pod is on this host.
@@ -148,6 +154,8 @@ type Verb string
 const (
 	// Apply applies the source's definition to the pod, and then supervises the pod.
 	Apply Verb = "apply"
+	// RollBack restores the last good definition of the pod, and then supervises the pod.
+	RollBack Verb = "rollback"
 	// Attend supervises the pod without changing it.
 	Attend Verb = "attend"
 	// Delete removes the pod and the record of its source.
@@ -182,6 +190,7 @@ const (
 	whyNotRemoved    = "could not be removed"
 	whyNotSupervised = "could not be supervised"
 	whyCorrupt       = "its checkpoint is corrupt"
+	whyRejected      = "its definition was rolled back"
 	whyReplaced      = "was deleted: its Job replaces it"
 )
 
@@ -193,6 +202,8 @@ func Decide(s Situation) Step {
 		return Step{Do: Wait, Why: "another command is working on the pod"}
 	case !s.exists() && s.Source == Present && s.Controller == ControllerJob && s.Applied != "":
 		return Step{Do: Wait, Why: whyReplaced}
+	case !s.exists() && s.Source == Present && s.Rejected:
+		return Step{Do: Wait, Why: whyRejected}
 	case !s.exists() && s.Source == Present && s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	case !s.exists() && s.Source == Present:
@@ -220,8 +231,10 @@ func Decide(s Situation) Step {
 		return Step{Do: Wait, Why: whyShutDown}
 	case s.Controller == ControllerCluster && s.ended():
 		return Step{Do: Wait, Why: whyEnded}
-	case s.changed() && !s.applyHeld():
+	case s.changed() && !s.applyHeld() && !s.Behind:
 		return Step{Do: Apply, Force: s.Restart && !s.ended()}
+	case s.rollsBack() && !s.Now.Before(s.RetryRollBack):
+		return Step{Do: RollBack}
 	case s.Phase == PhaseEvicted && s.asked():
 		return s.afterEviction()
 	case s.ended():
@@ -253,8 +266,18 @@ func (s Situation) withoutCheckpoint() Step {
 		return s.afterEviction()
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyCorrupt}
+	case s.Rejected && s.Now.Before(s.RetryRollBack):
+		return Step{Do: Wait, Until: s.RetryRollBack, Why: whyCorrupt}
+	case s.Rejected:
+		return Step{Do: RollBack}
 	}
 	return Step{Do: Apply}
+}
+
+// rollsBack reports whether podrun must restore the last good definition: the pod's definition is bad, or it is the last good
+// one, without the Secrets that podrun has lost.
+func (s Situation) rollsBack() bool {
+	return s.RollingBack || s.Rejected && s.Checkpoint == CheckpointWithoutSecrets
 }
 
 // asked reports whether a source defines the pod, or may define it. podrun starts an evicted pod again
@@ -274,6 +297,10 @@ func (s Situation) afterEviction() Step {
 		return Step{Do: Wait, Until: s.until(), Why: whyEvicted}
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
+	case s.Rejected && s.Now.Before(s.RetryRollBack):
+		return Step{Do: Wait, Until: s.RetryRollBack, Why: whyNotApplied}
+	case s.Rejected:
+		return Step{Do: RollBack}
 	}
 	// podrun always replaces a corrupt pod.
 	return Step{Do: Apply, Force: s.Checkpoint != CheckpointCorrupt}
@@ -281,19 +308,22 @@ func (s Situation) afterEviction() Step {
 
 // changed reports whether podrun must apply the source's definition. It must if the definition
 // differs from the applied one, contains Secrets that the pod has lost, or equals the definition of
-// a pod whose origin is unknown.
+// a pod whose origin is unknown. It must not if podrun has rolled back the definition.
 func (s Situation) changed() bool {
-	return s.Source == Present && (s.Hash != s.Applied || s.Checkpoint == CheckpointWithoutSecrets || s.Origin == OriginUnclaimed)
+	return s.Source == Present && !s.Rejected && (s.Hash != s.Applied || s.Checkpoint == CheckpointWithoutSecrets || s.Origin == OriginUnclaimed)
 }
 
 // applyHeld reports whether podrun must still wait before it applies the source's definition.
 func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }
 
-// until returns the time at which podrun retries a definition that it could not apply. It returns
+// until returns the time at which podrun retries a definition that it could not apply or restore. It returns
 // zero if no retry is pending.
 func (s Situation) until() time.Time {
 	if s.changed() && s.applyHeld() {
 		return s.RetryApply
+	}
+	if s.rollsBack() {
+		return s.RetryRollBack
 	}
 	return time.Time{}
 }

@@ -44,13 +44,14 @@ type row struct {
 }
 
 var (
-	waits   = cell{do: Wait}
-	apply   = cell{do: Apply}
-	attend  = cell{do: Attend}
-	remove  = cell{do: Delete}
-	release = cell{do: Release}
-	evict   = cell{do: Evict}
-	forget  = cell{do: Forget}
+	waits    = cell{do: Wait}
+	apply    = cell{do: Apply}
+	attend   = cell{do: Attend}
+	remove   = cell{do: Delete}
+	rollback = cell{do: RollBack}
+	release  = cell{do: Release}
+	evict    = cell{do: Evict}
+	forget   = cell{do: Forget}
 )
 
 func exists(s *Situation) { s.Checkpoint, s.Origin, s.Applied = CheckpointIntact, OriginSource, "h1" }
@@ -80,6 +81,26 @@ var stateTable = []row{
 		[4]cell{attend, {do: Wait, until: later}, attend, attend}},
 	{"failed", "could not be removed, its time has come", func(s *Situation) { exists(s); s.RetryDelete = since },
 		[4]cell{attend, remove, attend, attend}},
+	{"a bad update", "", func(s *Situation) { exists(s); s.RollingBack, s.Rejected = true, true }, [4]cell{rollback, remove, rollback, rollback}},
+	{"a bad update", "of a command", func(s *Situation) { applied(s); s.RollingBack = true }, [4]cell{rollback, release, rollback, rollback}},
+	{"a bad update", "the file has changed", func(s *Situation) { exists(s); s.RollingBack, s.Applied = true, "h0" }, [4]cell{apply, remove, rollback, rollback}},
+	{"a bad update", "the file has changed, and could not be applied", func(s *Situation) {
+		exists(s)
+		s.RollingBack, s.Applied, s.Failed, s.RetryApply = true, "h0", "h1", later
+	}, [4]cell{rollback, remove, rollback, rollback}},
+	{"a bad update", "and it has ended", func(s *Situation) { exists(s); s.RollingBack, s.Rejected, s.Phase = true, true, PhaseEnded }, [4]cell{rollback, remove, rollback, rollback}},
+	{"a bad update", "and it was stopped", func(s *Situation) { exists(s); s.RollingBack, s.Rejected, s.Halt = true, true, HaltStopped }, [4]cell{waits, remove, waits, waits}},
+	{"a bad update", "could not be rolled back", func(s *Situation) { exists(s); s.RollingBack, s.Rejected, s.RetryRollBack = true, true, later },
+		[4]cell{{do: Attend, until: later}, remove, {do: Attend, until: later}, {do: Attend, until: later}}},
+	{"a bad update", "could not be rolled back, its time has come", func(s *Situation) { exists(s); s.RollingBack, s.Rejected, s.RetryRollBack = true, true, since },
+		[4]cell{rollback, remove, rollback, rollback}},
+	{"rolled back", "", func(s *Situation) { exists(s); s.Rejected = true }, [4]cell{attend, remove, attend, attend}},
+	{"rolled back", "before the record of the source was written", func(s *Situation) { exists(s); s.Rejected, s.Applied = true, "h0" }, [4]cell{attend, remove, attend, attend}},
+	{"rolled back", "a replica that is not on this host", func(s *Situation) { s.Rejected = true }, [4]cell{waits, forget, waits, forget}},
+	{"rolled back", "and evicted", func(s *Situation) { exists(s); s.Rejected, s.Phase, s.RetryEvicted = true, PhaseEvicted, since }, [4]cell{rollback, remove, rollback, waits}},
+	{"rolled back", "and its checkpoint is corrupt", func(s *Situation) { exists(s); s.Rejected, s.Checkpoint = true, CheckpointCorrupt }, [4]cell{rollback, remove, waits, waits}},
+	{"rolled back", "and its Secrets are lost", func(s *Situation) { exists(s); s.Rejected, s.Checkpoint = true, CheckpointWithoutSecrets }, [4]cell{rollback, remove, rollback, rollback}},
+	{"running", "the file has changed, but other replicas are updated first", func(s *Situation) { exists(s); s.Applied, s.Behind = "h0", true }, [4]cell{attend, remove, attend, attend}},
 	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Checkpoint = CheckpointCorrupt }, [4]cell{apply, remove, waits, waits}},
 	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Checkpoint, s.Failed, s.RetryApply = CheckpointCorrupt, "h1", later },
 		[4]cell{{do: Wait, until: later}, remove, waits, waits}},

@@ -149,6 +149,14 @@ func (p *pod) noteCorrupt(in stepInput) {
 
 // conclude processes the result of a step.
 func (p *pod) conclude(step Step, in stepInput, err error) {
+	if errors.Is(err, reconcile.ErrRollBack) {
+		p.spreadRejection(in)
+		return
+	}
+	if err != nil && step.Do == Apply {
+		p.s.rolls.end(in.workload, p.id)
+		p.s.checkReplicas(p.id, in.workload)
+	}
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
 		// The caller of askEviction reports the failure.
 		return

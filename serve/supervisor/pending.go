@@ -61,7 +61,7 @@ func (p *pod) endPending(in stepInput) {
 	if in.Hash != p.earlier.Hash || !in.pends() {
 		p.earlier = store.Pending{}
 	}
-	ends := p.pending != nil && (in.Hash != p.pending.Hash || !in.pends())
+	ends := p.pending != nil && (in.Hash != p.pending.Hash || !in.pends() && !in.Rejected)
 	if ends {
 		p.pending = nil
 	}

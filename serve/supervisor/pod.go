@@ -81,7 +81,7 @@ func (p *pod) state() string {
 		return stateFailed
 	}
 	switch p.step.Do {
-	case Attend, Apply:
+	case Attend, Apply, RollBack:
 		return stateSupervised
 	case "":
 		return stateStarting
@@ -95,6 +95,7 @@ func (p *pod) run(ctx context.Context) {
 		in, err := p.situation(time.Now())
 		if err == nil {
 			p.endPending(in)
+			p.noteRejected(in)
 		} else {
 			in = stepInput{Situation: Situation{
 				Checkpoint:  CheckpointIntact,
@@ -108,6 +109,10 @@ func (p *pod) run(ctx context.Context) {
 		p.noteCorrupt(in)
 		p.noteIgnored(in)
 		step := Decide(in.Situation)
+		if step.Do == Apply && !p.mayUpdate(in) {
+			in.Behind = true
+			step = Decide(in.Situation)
+		}
 		if step.Do == Release {
 			p.release(in)
 			// The pod no longer has a source, even if the removal of the record fails.
@@ -203,6 +208,8 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	switch step.Do {
 	case Apply:
 		err = p.update(inner, step, in)
+	case RollBack:
+		err = p.rollBack(inner, in)
 	case Attend:
 		err = p.attend(inner, in)
 	case Delete:
@@ -264,12 +271,12 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	}
 	// The owner is the current step itself.
 	in.Owned = false
-	if step.Do == Apply {
+	if step.Do == Apply || step.Do == RollBack {
 		// Apply removes a pod that it replaces, so Doomed does not require another step. If a command removes
 		// the pod, the worker detects the new owner.
 		in.Doomed = false
 	}
-	if in.Checkpoint == CheckpointCorrupt && (step.Do == Apply || step.Do == Attend) {
+	if in.Checkpoint == CheckpointCorrupt && (step.Do == Apply || step.Do == RollBack || step.Do == Attend) {
 		// The worker already has the definition.
 		in.Checkpoint = CheckpointIntact
 		if in.Origin == OriginUnclaimed {
@@ -280,11 +287,13 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	}
 	before := p.resizePending(begun)
 	p.endPending(in)
+	p.noteRejected(in)
+	in.Behind = step.Do == Attend && begun.Behind && !p.mayUpdate(in)
 	reloaded = reloaded || in.Source == Present && in.path != begun.path || in.ignored.String() != begun.ignored.String()
 	switch next := Decide(in.Situation); step.Do {
-	case Apply:
+	case Apply, RollBack:
 		// After applying the pod, this step also supervises it.
-		return reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
+		return next.Do == RollBack && step.Do == Apply || reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(before)
 	}

@@ -36,6 +36,12 @@ type stepInput struct {
 	replica bool
 	// ignored are the problems of files that also define the pod, but do not have precedence.
 	ignored problem.List
+	// update is the record of the pod's update; nil if there is none.
+	update *store.UpdateRecord
+	// workload is the workload of a pod that is one of several replicas; "" for another pod. template is the hash of the
+	// source's definition of the workload, or of the pod.
+	workload, template string
+	rejected           *store.Rejected // see Situation.Rejected
 	// grace is the grace period with which a Delete step began; nil for the pod's own.
 	grace *time.Duration
 }
@@ -76,6 +82,7 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	in.RetryApply = p.failures[Apply].retry
 	in.RetryAttend = p.failures[Attend].retry
 	in.RetryDelete = p.failures[Delete].retry
+	in.RetryRollBack = p.failures[RollBack].retry
 	evict := p.eviction != nil
 	ended := p.ended
 	p.mu.Unlock()
@@ -88,6 +95,9 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 		in.Origin = originOf(owner)
 		terminated = owner.Generation == ended
 	} else if in.id, err = storedPod(layout, p.id); err != nil {
+		return stepInput{}, err
+	}
+	if err := p.addUpdate(&in); err != nil {
 		return stepInput{}, err
 	}
 	if in.id.UID == "" || !store.HasCheckpoint(layout, in.id.UID) {
@@ -110,6 +120,9 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	}
 	in.broken = known.Broken
 	in.Checkpoint = checkpointOf(known)
+	if in.Checkpoint != CheckpointIntact && (in.update == nil || in.update.Rejected == nil) {
+		in.Rejected, in.rejected = false, nil // the pod has no last good definition
+	}
 	in.Surplus = p.s.surplus(known)
 	unknown := owner == nil || owner.Origin == nil
 	// podrun does not supervise a pod with a corrupt checkpoint, so no worker determines whether the pod

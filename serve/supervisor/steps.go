@@ -49,7 +49,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput, pulls *imagepu
 	}
 	var target prepare.Target
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force, Pulls: pulls,
-		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Checkpoint == CheckpointCorrupt, Supervision: p.supervision(),
+		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Checkpoint == CheckpointCorrupt, Supervision: p.supervision(), Source: in.template,
 		Admitted: func() error {
 			// The pod has a new checkpoint.
 			p.noteCorrupt(stepInput{})
@@ -65,7 +65,11 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput, pulls *imagepu
 	if !o.FromCheckpoint {
 		o.Origin.Command = store.OriginServe
 	}
-	w, target, err := p.admit(ctx, n, in, o)
+	if fromCheckpoint {
+		o.Source = ""
+	}
+	o.Supervision.Watch = p.watch(in, o.Source)
+	w, target, err := p.admit(ctx, n, &o, func() (*manifest.Objects, error) { return p.definition(in) })
 	if w == nil || err != nil {
 		return err
 	}
@@ -145,15 +149,15 @@ func configChanged(changes []string, restarts bool) string {
 	return strings.Join(names, ", ") + " changed: podrun updates the files in volumes; environment variables keep their values until the containers start again"
 }
 
-// admit locks the pod and admits its definition. The returned worker is nil if the pod has changed and
+// admit locks the pod and admits its definition, which it reads under the lock, because a command may have changed it. The
+// function may change the options. The returned worker is nil if the pod has changed and
 // requires another step.
-func (p *pod) admit(ctx context.Context, n *node.Node, in stepInput, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
+func (p *pod) admit(ctx context.Context, n *node.Node, o *reconcile.ApplyOptions, definition func() (*manifest.Objects, error)) (*reconcile.Worker, prepare.Target, error) {
 	lock, err := n.Locks().LockPod(ctx, p.id, store.PurposeRun)
 	lock.Supervisor = true
 	var objects *manifest.Objects
 	if err == nil {
-		// This must be read under the lock, because a command may have changed it.
-		objects, err = p.definition(in)
+		objects, err = definition()
 	}
 	if err != nil || objects == nil {
 		lock.Release()
@@ -185,6 +189,7 @@ func (p *pod) attend(ctx context.Context, in stepInput) error {
 	}
 	supervision := p.supervision()
 	supervision.ResizePending = p.resizePending(in)
+	supervision.Watch = p.watch(in, in.appliedSource())
 	ended, err := w.Supervise(ctx, *supervision)
 	if err == nil && ended {
 		p.noteEnded(n)

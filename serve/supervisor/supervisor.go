@@ -47,6 +47,8 @@ type Options struct {
 	// Evicted is called after each eviction of a pod, with the kubelet's name of the eviction
 	// signal. It may be nil.
 	Evicted func(signal string)
+	// RolledBack is called after each rollback of a pod, with the reason. It may be nil.
+	RolledBack func(reason string)
 	// AllowKubelet allows pods on a host with a kubelet.
 	AllowKubelet bool
 	// Ready is called when the supervisor has read the directories and supervises every pod.
@@ -88,6 +90,7 @@ type Supervisor struct {
 	images   imageUse
 	shutdown shuttingDown
 	turns    turns
+	rolls    rolls
 	// published receives a signal when the list of pods that podrun could not start may have
 	// changed.
 	published wait.Signal
@@ -102,7 +105,9 @@ type Supervisor struct {
 	snapshot *source.Snapshot      // nil until the directories have been read
 	desired  map[identity.Pod]int  // index in want.Pods
 	want     *source.Desired
-	checked  time.Time // when take last made all pods compare their situations with their steps
+	// templates are the hashes of the definitions of workloads with replicas in want, as far as they were computed.
+	templates map[string]string
+	checked   time.Time // when take last made all pods compare their situations with their steps
 }
 
 // errChanged ends a step because the pod's situation requires another one.
@@ -157,6 +162,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.earlier = map[identity.Pod]store.Pending{}
 	for _, p := range store.LastPending(s.current().Layout()) {
 		s.earlier[identity.Pod{Namespace: p.Namespace, Name: p.Name}] = p
+	}
+	if err := s.rolls.restore(s.current().Layout()); err != nil {
+		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 	inner, cancel := context.WithCancel(ctx)
 	// In any case, all goroutines must end before Run releases the lock to another supervisor. The
@@ -300,6 +308,7 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 	s.snapshot = snapshot
 	s.want = want
 	s.desired = map[identity.Pod]int{}
+	s.templates = map[string]string{}
 	for i := range want.Pods {
 		o := want.Pods[i].Object
 		id := identity.Pod{Namespace: o.Namespace, Name: o.Name}

@@ -40,6 +40,8 @@ type host struct {
 	never  bool // true if the pod's containers are not restarted
 	// service is true if the pod's file also has a Service
 	service bool
+	// rollback is true if the update of the pod is rolled back
+	rollback bool
 	// scaled is the number of pods to which a command scales the pod's Deployment; 0 if the pod has none
 	scaled int
 	// hasScaled is true after this command has succeeded
@@ -218,7 +220,12 @@ func (h *host) command(name string) (args []string, before string, err error) {
 		return h.deletion(), "running", nil
 	case "start":
 		return []string{"start", h.pod}, "stopped", nil
-	case "serve", "serve-update":
+	case "serve", "serve-update", rollback:
+		if h.rollback = name == rollback; h.rollback {
+			if forever, err = h.rollbackManifests(); err != nil {
+				return nil, "", err
+			}
+		}
 		if updates(name) {
 			if forever, err = h.manifest(variantNever, false); err == nil {
 				_, err = h.manifest(variantImage, false)

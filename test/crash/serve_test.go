@@ -37,6 +37,10 @@ func (o *outside) do(h *host, command string, env []string, args ...string) resu
 		if until(ctx, func() error { return o.runsNow(ctx, h.pod) }) != nil {
 			return // the command was killed
 		}
+		if h.rollback {
+			o.rollBack(ctx, h)
+			return
+		}
 		if updates(command) {
 			if o.noteContainer(ctx, h) == nil && os.Rename(filepath.Join(h.dir, variantImage+".yaml"), h.source()) == nil {
 				_ = until(ctx, func() error { return o.restarted(ctx, h) })
@@ -63,6 +67,9 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 	if h.scaled > 0 {
 		return o.runsAsScaled(ctx, h)
+	}
+	if h.rollback {
+		return o.rolledBack(ctx, h)
 	}
 	err := o.restarted(ctx, h)
 	if err == nil {

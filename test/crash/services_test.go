@@ -37,6 +37,8 @@ func (h *host) tries(step string) bool {
 	switch {
 	case h.service:
 		prefixes = []string{"service/", "services/", "file/names.json/", "file/crash_" + anyPod + "-service/"}
+	case h.rollback:
+		prefixes = []string{"file/crash_" + anyPod + "/", "file/pod.yaml/", "cri/RunPodSandbox/", "cri/StartContainer/", "cri/StopContainer/", "cri/RemovePodSandbox/", "remove/"}
 	case h.scaled > 0:
 		prefixes = []string{"workload/", "file/crash_" + anyPod + "/", "cri/RunPodSandbox/", "cri/StartContainer/", "cri/StopContainer/", "cri/RemovePodSandbox/", "remove/"}
 	default:

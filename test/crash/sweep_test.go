@@ -95,7 +95,7 @@ func thens(command string) []string {
 	// restart has no manifest
 	case "restart":
 		return []string{"apply", "delete", "restart"}
-	case "serve-update":
+	case "serve-update", rollback:
 		return []string{"serve"}
 	}
 	return []string{"apply", "delete"}
