@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/event"
 )
 
@@ -48,13 +49,13 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 // byID returns the image with image.ID, if the runtime has it. A pod on this host has used it before, so that neither the
 // pull policy nor the credentials matter.
 func (p *Puller) byID(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
-	image.Name = image.ID
 	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.ID, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler})
 	if found == nil || err != nil {
 		return Result{}, false, err
 	}
-	result, err := p.user(ctx, plan, image, Result{ImageID: found.Id, Size: found.Size})
-	return result, true, err
+	result := Result{ImageID: found.Id, Size: found.Size}
+	result.UID, result.Username = cri.ImageUser(found)
+	return result, true, p.approve(ctx, image, found.Id)
 }
 
 // imagePresent reports whether an image that is in back-off is now present, for example because the user
