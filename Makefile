@@ -66,10 +66,10 @@ test-all: shells ## ring 2: make test, and samples of the long tests, on all run
 	$(MAKE) test-arm64 test-guest CELLS='$(or $(CELLS),trixie/v2/systemd)' CHECKS='$(or $(CHECKS),smoke service)'
 
 .PHONY: test-embedded
-test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it
+test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it; as root and as an ordinary user
 	[[ -n $$PODRUN_TEST_BUNDLE ]] || { echo "run make bundle first" >&2 && exit 1; }
-	PODRUN_TEST_RING=2 go test -count=1 -timeout 40m ./test/embedded
-	PODRUN_TEST_RING=2 hack/with-runtime go test -count=1 -timeout 40m -run TestScriptsOnEmbedded ./test/script
+	PODRUN_TEST_RING=2 go test -count=1 -timeout 40m ./test/embedded ./test/rootless
+	PODRUN_TEST_RING=2 hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnEmbedded|TestScriptsAsUser' ./test/script
 
 .PHONY: test-crio
 test-crio: ## all scripts and the runtime suite on CRI-O; skipped if PODRUN_CRIO is not set

@@ -117,6 +117,9 @@ func (e *PullError) hint() string {
 	if e.Err != nil && strings.Contains(Detail(e.Err), unix.ENOSPC.Error()) {
 		return "the runtime's disk is full: free space on it ('podrun image prune --all' removes unused images)"
 	}
+	if e.Err != nil && lacksOwner(Detail(e.Err)) {
+		return "a file of the image belongs to a user or group ID that the user who runs podrun does not have: let root add subordinate IDs ('podrun doctor' prints the commands), or use sudo"
+	}
 	if e.Class == Overdue && e.Err != nil {
 		// The text contains the previous failure, if there was one.
 		if last := Classify(e.Err); last != Transient {
@@ -124,6 +127,12 @@ func (e *PullError) hint() string {
 		}
 	}
 	return e.Class.Hint()
+}
+
+// lacksOwner reports whether containerd could not set the owner of a file, because its user namespace does not have the
+// ID: an ordinary user runs podrun without, or with too few, subordinate IDs.
+func lacksOwner(message string) bool {
+	return strings.Contains(strings.ToLower(message), "lchown") && strings.Contains(message, unix.EINVAL.Error())
 }
 
 // Unwrap returns the runtime's error; it may be nil.
