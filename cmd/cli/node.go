@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/rootless"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -179,7 +180,7 @@ func (a *App) WarnAbout(r *Renderer, notes problem.List) {
 // RequireRoot returns an error if podrun can neither run as root nor use the embedded runtime of an ordinary
 // user: the settings specify another runtime, whose pods require root.
 func (a *App) RequireRoot(ctx context.Context, r *Renderer) error {
-	if os.Geteuid() == 0 {
+	if os.Geteuid() == 0 && rootless.Inside() == nil {
 		return nil
 	}
 	settings, _, err := a.Settings.Settings()

@@ -140,15 +140,20 @@ func unpackForUser(ctx context.Context, r *Runtime) (string, error) {
 	digest := embedded.PickDigest(embedded.ReadDaemon(ctx, r.layout), record, own, usable)
 	switch {
 	case digest == "":
-		return "", &problem.Error{Kind: problem.Runtime, Object: "podrun as user " + rootless.UserName(),
-			Err:  errors.New("requires the embedded runtime, which this podrun binary does not contain"),
-			Hint: "use podrun-bundle, or use sudo"}
+		return "", withoutArchive()
 	case digest == own && !usable(digest):
 		if err := embedded.Unpack(ctx, r.layout, *r.archive); err != nil {
 			return "", err
 		}
 	}
 	return filepath.Join(r.layout.Unpacked(digest), "bin"), nil
+}
+
+// withoutArchive is the error for an ordinary user whose podrun contains no runtime.
+func withoutArchive() error {
+	return &problem.Error{Kind: problem.Runtime, Object: "podrun as user " + rootless.UserName(),
+		Err:  errors.New("requires podrun-bundle, because this podrun binary contains no runtime, and the runtimes of this host are root's"),
+		Hint: "use sudo"}
 }
 
 // singleIDWarning warns that newuidmap or a range of subordinate IDs is missing.

@@ -167,6 +167,9 @@ func (r *Runtime) choose(ctx context.Context, use Use) (*embedded.Choice, embedd
 		}
 		return nil, embedded.Decision{Kind: embedded.External, Endpoint: in.Wanted}, nil
 	}
+	if rootless.User() && in.Wanted == embedded.ByFlag && !in.Archive && in.Record == nil {
+		return nil, embedded.Decision{}, withoutArchive()
+	}
 	if embedded.NeedsSurvey(in.Wanted, in.Record) {
 		in.Survey = embedded.ReadSurvey(ctx)
 	}

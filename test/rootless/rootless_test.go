@@ -408,7 +408,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("pods after refusals: %s", out)
 	}
 	u.shows("warning: ", "apply", "limited.yaml")
-	u.fails(125, []string{"must run as root", "omit --runtime"}, "apply", "--runtime=unix:///run/x.sock", "limited.yaml")
+	u.fails(125, []string{"must run as root", "sudo"}, "apply", "--runtime=unix:///run/x.sock", "limited.yaml")
 }
 
 // TestSingleID runs a pod of a user without subordinate IDs.
