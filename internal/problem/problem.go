@@ -16,7 +16,7 @@ import (
 // Kind is the category of a failure. It determines the exit code.
 type Kind string
 
-// The order of the kinds has no meaning. cmd/exit/code.go maps each to an exit code.
+// The order of the kinds has no meaning. cmd/exit/exit.go maps each to an exit code.
 const (
 	Usage Kind = "Usage" // The command line is wrong.
 	// The file is wrong: syntax, schema, validation, or a missing reference.
