@@ -16,7 +16,9 @@ const rollback = "serve-rollback"
 
 // TestCrashSweepOfRollback kills serve while it updates a pod, and while it rolls the update back. The sample is one step
 // in 10.
-func TestCrashSweepOfRollback(t *testing.T) { sweepCommands(t, "crash sweep of a rollback", 10, rollback) }
+func TestCrashSweepOfRollback(t *testing.T) {
+	sweepCommands(t, "crash sweep of a rollback", 10, rollback)
+}
 
 // rollbackManifests writes the file of a pod with a progress deadline, and one with a bad update: its postStart hook fails.
 func (h *host) rollbackManifests() (good string, err error) {
