@@ -119,9 +119,10 @@ func TestRootLost(t *testing.T) {
 				settings.RootDir = filepath.Join(t.TempDir(), "root")
 				ready := make(chan struct{})
 				s := New(&node.Node{Client: critest.ForTest(t).Client(), Settings: settings}, Options{AllowKubelet: true, Ready: func() { close(ready) }})
-				ended := make(chan error)
+				ended := make(chan error, 1)
 				go func() { ended <- s.Run(t.Context()) }()
 				<-ready
+				synctest.Wait() // otherwise s could create files while the directory is removed
 				if err := lose(settings.RootDir); err != nil {
 					t.Fatal(err)
 				}
