@@ -3,9 +3,12 @@ package ownruntime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/embedded"
@@ -61,6 +64,9 @@ func RootRuns() bool { return rootless.User() && userns.RootRuns() }
 // startNamespaces unpacks the archive and starts podrun-rootless. If a process of earlier namespaces lives, it starts
 // it there.
 func startNamespaces(ctx context.Context, r *Runtime) error {
+	if err := checkOwner(r.layout.RootDir); err != nil {
+		return err
+	}
 	if err := userns.MakeRunDir(rootless.RunDir()); err != nil {
 		return err
 	}
@@ -84,6 +90,21 @@ func startNamespaces(ctx context.Context, r *Runtime) error {
 			return err
 		}
 	}
+}
+
+// checkOwner returns an error if a root directory belongs to another user than the one who runs podrun.
+func checkOwner(rootDir string) error {
+	var st unix.Stat_t
+	if unix.Stat(rootDir, &st) != nil || int(st.Uid) == os.Geteuid() {
+		return nil // if the directory cannot be read, the unpacking reports it
+	}
+	e := &problem.Error{Kind: problem.Runtime, Object: "root directory " + rootDir}
+	if st.Uid == 0 {
+		e.Err, e.Hint = errors.New("belongs to root: podrun must run as root to use it"), "use sudo"
+	} else {
+		e.Err, e.Hint = fmt.Errorf("belongs to user ID %d", st.Uid), "set another directory with --root-dir"
+	}
+	return e
 }
 
 // startKeeper starts podrun-rootless, in the namespaces of a process if found is not nil.
