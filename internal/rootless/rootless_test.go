@@ -82,16 +82,16 @@ func shortDir(t *testing.T) string {
 // TestPickRunDir checks that commands with different environments use the same run directory.
 func TestPickRunDir(t *testing.T) {
 	me := os.Geteuid()
-	const nobody = 1<<31 - 2 // has neither /run/user/UID nor /tmp/podrun-UID
-	fallback := "/tmp/podrun-" + strconv.Itoa(nobody)
-	if got := pickRunDir(nobody, me, ""); got != fallback {
+	const unused = 1<<31 - 2 // has neither /run/user/UID nor /tmp/podrun-UID
+	fallback := "/tmp/podrun-" + strconv.Itoa(unused)
+	if got := pickRunDir(unused, me, ""); got != fallback {
 		t.Errorf("without XDG_RUNTIME_DIR: %s, want %s", got, fallback)
 	}
 	dir := shortDir(t)
-	if got := pickRunDir(nobody, me, dir); got != dir+"/podrun" {
+	if got := pickRunDir(unused, me, dir); got != dir+"/podrun" {
 		t.Errorf("XDG_RUNTIME_DIR of this user: %s", got)
 	}
-	if got := pickRunDir(nobody, me+1, dir); got != fallback {
+	if got := pickRunDir(unused, me+1, dir); got != fallback {
 		t.Errorf("XDG_RUNTIME_DIR of another user (after su): %s, want %s", got, fallback)
 	}
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestPickRunDir(t *testing.T) {
 		if r == nil || r.Alive() != c.alive {
 			t.Errorf("%s: the record is %+v", name, r)
 		}
-		if got := pickRunDir(nobody, me, dir); got != run {
+		if got := pickRunDir(unused, me, dir); got != run {
 			t.Errorf("%s: %s, want %s", name, got, run)
 		}
 	}

@@ -46,6 +46,24 @@ func (s *serving) wantUpdate(name string, want store.UpdateState) {
 	}
 }
 
+// slowRollback starts the pod, and updates it with a definition that is never ready. It returns while podrun restores the
+// last good definition; the stop of a container then takes 30 s, until the caller calls clear.
+func (s *serving) slowRollback() (clear func()) {
+	s.t.Helper()
+	s.goodPod()
+	s.files.write(file("web"), watchedPod("web", "image: registry.example/app:2, "+neverReady))
+	time.Sleep(time.Minute)
+	clear = s.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Delay: 30 * time.Second})
+	for range 300 {
+		if s.update("web").State == store.UpdateRollingBack {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	s.wantUpdate("web", store.UpdateRollingBack)
+	return clear
+}
+
 // rolledBack returns the number of rollbacks.
 func (s *serving) rolledBack() (n int) {
 	for _, r := range s.reasons() {
@@ -201,17 +219,7 @@ func TestServeRollsBackTwoUpdates(t *testing.T) {
 func TestServeChangesDuringRollback(t *testing.T) {
 	t.Parallel()
 	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
-		s.goodPod()
-		s.files.write(file("web"), watchedPod("web", "image: registry.example/app:2, "+neverReady))
-		time.Sleep(time.Minute)
-		clear := s.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Delay: 30 * time.Second})
-		for range 300 {
-			if s.update("web").State == store.UpdateRollingBack {
-				break
-			}
-			time.Sleep(time.Second)
-		}
-		s.wantUpdate("web", store.UpdateRollingBack)
+		clear := s.slowRollback()
 		s.files.write(file("web"), watchedPod("web", "image: registry.example/app:1, args: [new]"))
 		time.Sleep(10 * time.Second)
 		clear()
@@ -388,17 +396,7 @@ func TestServeRolledBackAndCommands(t *testing.T) {
 func TestServeDeleteDuringRollback(t *testing.T) {
 	t.Parallel()
 	serveTestWithoutGroups(t, func(t *testing.T, s *serving) {
-		s.goodPod()
-		s.files.write(file("web"), watchedPod("web", "image: registry.example/app:2, "+neverReady))
-		time.Sleep(time.Minute)
-		clear := s.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Delay: 30 * time.Second})
-		for range 300 {
-			if s.update("web").State == store.UpdateRollingBack {
-				break
-			}
-			time.Sleep(time.Second)
-		}
-		s.wantUpdate("web", store.UpdateRollingBack)
+		clear := s.slowRollback()
 		s.files.remove(file("web"))
 		time.Sleep(10 * time.Second)
 		clear()
