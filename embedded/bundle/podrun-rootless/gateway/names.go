@@ -12,6 +12,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+
+	"github.com/podrun/podrun/bundle/podrun-rootless/relay"
 )
 
 const (
@@ -109,8 +111,8 @@ func askOne(query []byte, to netip.AddrPort, limit time.Time) []byte {
 	if _, err := c.Write(query); err != nil {
 		return nil
 	}
-	buffer := datagrams.Get().(*[]byte)
-	defer datagrams.Put(buffer)
+	buffer := relay.Buffers.Get().(*[]byte)
+	defer relay.Buffers.Put(buffer)
 	for {
 		n, err := c.Read(*buffer)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -87,7 +86,7 @@ func (f *flow) send() {
 	f.queue.EventRegister(&entry)
 	defer f.queue.EventUnregister(&entry)
 	for {
-		buffer := datagrams.Get().(*[]byte)
+		buffer := relay.Buffers.Get().(*[]byte)
 		w := tcpip.SliceWriter(*buffer)
 		got, failure := f.pod.Read(&w, tcpip.ReadOptions{})
 		var err error
@@ -95,7 +94,7 @@ func (f *flow) send() {
 			f.session.Active(false)
 			_, err = f.host.Write((*buffer)[:got.Count])
 		}
-		datagrams.Put(buffer)
+		relay.Buffers.Put(buffer)
 		if _, empty := failure.(*tcpip.ErrWouldBlock); empty {
 			select {
 			case <-ready:
@@ -113,39 +112,12 @@ func (f *flow) send() {
 // receive copies from the host to the pod.
 func (f *flow) receive() {
 	defer f.session.End()
-	raw, err := f.host.SyscallConn()
-	if err != nil {
-		return
-	}
-	for {
-		var n int
-		var failure error
-		var buffer *[]byte
-		err := raw.Read(func(fd uintptr) bool {
-			buffer = datagrams.Get().(*[]byte)
-			n, failure = relay.Read(fd, *buffer)
-			if failure == unix.EAGAIN {
-				datagrams.Put(buffer)
-				return false
-			}
-			return true
-		})
-		if err != nil {
-			return
-		}
-		if failure == nil {
-			f.session.Active(true)
-			// The stack drops the datagram if the uplink's queue is full.
-			_, _ = f.pod.Write(bytes.NewReader((*buffer)[:n]), tcpip.WriteOptions{})
-		}
-		datagrams.Put(buffer)
-		if failure != nil && !transient(failure) {
-			return
-		}
-	}
+	relay.Datagrams(f.host, transient, func(datagram []byte) {
+		f.session.Active(true)
+		// The stack drops the datagram if the uplink's queue is full.
+		_, _ = f.pod.Write(bytes.NewReader(datagram), tcpip.WriteOptions{})
+	})
 }
-
-var datagrams = sync.Pool{New: func() any { b := make([]byte, maxDatagram); return &b }}
 
 // transient reports whether a flow continues after an error: a datagram was too large, or a queue
 // was full.

@@ -140,39 +140,13 @@ func (u *udpPort) session(of client, reply []byte) *session {
 // receive sends replies to the client.
 func (u *udpPort) receive(s *session, to client) {
 	defer s.End()
-	raw, err := s.pod.SyscallConn()
-	if err != nil {
-		return
-	}
-	for {
-		var n int
-		var failure error
-		var buffer *[]byte
-		err := raw.Read(func(fd uintptr) bool {
-			buffer = datagrams.Get().(*[]byte)
-			n, failure = relay.Read(fd, *buffer)
-			if failure == unix.EAGAIN {
-				datagrams.Put(buffer)
-				return false
-			}
-			return true
-		})
-		if err != nil {
-			return
-		}
-		if failure == nil {
-			s.Active(true)
-			// A lost datagram is not an error.
-			_, _, _ = u.conn.WriteMsgUDPAddrPort((*buffer)[:n], s.oob, to.from)
-		}
-		datagrams.Put(buffer)
-		if failure != nil { // the pod refuses the datagrams
-			return
-		}
-	}
+	never := func(error) bool { return false } // a failure means that the pod refuses the datagrams
+	relay.Datagrams(s.pod, never, func(datagram []byte) {
+		s.Active(true)
+		// A lost datagram is not an error.
+		_, _, _ = u.conn.WriteMsgUDPAddrPort(datagram, s.oob, to.from)
+	})
 }
-
-var datagrams = sync.Pool{New: func() any { b := make([]byte, maxDatagram); return &b }}
 
 // parseDestination returns the destination of a datagram, and the control message that makes it the
 // source of a reply.

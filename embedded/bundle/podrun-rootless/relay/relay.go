@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +61,40 @@ func Read(fd uintptr, buffer []byte) (int, error) {
 		n, err := unix.Read(int(fd), buffer)
 		if err != unix.EINTR {
 			return n, err
+		}
+	}
+}
+
+// Datagrams calls deliver for each datagram that a socket receives, until the socket is closed or a receive fails with
+// an error that is not transient. It takes one of Buffers, which are as large as the largest datagram, only if there is a datagram, so that idle
+// flows have none.
+func Datagrams(from syscall.Conn, transient func(error) bool, deliver func(datagram []byte)) {
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		var n int
+		var failure error
+		var buffer *[]byte
+		err := raw.Read(func(fd uintptr) bool {
+			buffer = Buffers.Get().(*[]byte)
+			n, failure = Read(fd, *buffer)
+			if failure == unix.EAGAIN {
+				Buffers.Put(buffer)
+				return false
+			}
+			return true
+		})
+		if err != nil {
+			return
+		}
+		if failure == nil {
+			deliver((*buffer)[:n])
+		}
+		Buffers.Put(buffer)
+		if failure != nil && !transient(failure) {
+			return
 		}
 	}
 }
