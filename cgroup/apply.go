@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/opencontainers/cgroups"
-	"github.com/opencontainers/cgroups/manager"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/faultpoint"
@@ -41,7 +38,7 @@ func Apply(ctx context.Context, p Plan) error {
 	created := map[string]bool{}
 	var undo []func() error
 	for _, g := range groups {
-		missing := p.missing(g, created)
+		missing := p.hierarchies().missing(g, created)
 		undo = append(undo, func() error { return p.removeCreated(g, missing) })
 		err := ctx.Err()
 		faultpoint.At("cgroup/make")
@@ -64,16 +61,17 @@ func Apply(ctx context.Context, p Plan) error {
 // slices that were created with it, which systemd would keep. removeCreated does not stop a slice
 // that already had a directory, because this would also stop the other processes in it.
 func (p Plan) removeCreated(g Group, missing []string) error {
+	h := p.hierarchies()
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was created
 	}
-	there := func(dir string) bool { return !p.skipped(dir) && !slices.Contains(missing, dir) }
+	there := func(dir string) bool { return !h.skipped(dir) && !slices.Contains(missing, dir) }
 	for i := len(g.Name); i > 0; i-- {
-		level := p.level(g.Name[:i])
-		if slices.ContainsFunc(p.dirs(level), there) {
+		level := h.level(g.Name[:i])
+		if slices.ContainsFunc(h.dirs(level), there) {
 			break
 		}
-		if err := p.stopUnit(level); err != nil {
+		if err := h.stopUnit(level); err != nil {
 			return err
 		}
 	}
@@ -84,15 +82,16 @@ func (p Plan) removeCreated(g Group, missing []string) error {
 // that do not exist yet, outermost first. The argument created is true if Apply, possibly in an earlier call,
 // created some of the group's directories.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
+	h := p.hierarchies()
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
 	// The weight of the Burstable group depends on all Burstable pods, so updateBurstableWeight sets
 	// it after the groups have been created.
-	if !created && (p.holds(g) || isBurstable(g)) {
+	if !created && (h.holds(g) || isBurstable(g)) {
 		return nil
 	}
-	m, config, err := p.manager(g)
+	m, config, err := h.manager(g)
 	if err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 // resized. If an older version of podrun did not set the attribute with the root directory,
 // updateMark adds it.
 func (p Plan) updateMark(g Group) error {
-	for _, dir := range p.dirs(g) {
+	for _, dir := range p.hierarchies().dirs(g) {
 		if milli, ok := recordedMilliCPU(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
 			if err := mark(dir, p.noteFor(g, dir)); err != nil {
 				return err
@@ -139,63 +138,6 @@ func (p Plan) updateMark(g Group) error {
 		}
 	}
 	return nil
-}
-
-// missing returns the directories of the group and its parents that do not exist, up to and
-// including the cgroup root, outermost first. For each group that it examines, it records in
-// created whether directories are missing. It skips groups that are already in created, because
-// Apply will have created these.
-func (p Plan) missing(g Group, created map[string]bool) []string {
-	var out []string
-	for i := len(g.Name); i > 0; i-- {
-		level := p.level(g.Name[:i])
-		if _, known := created[level.Path]; known {
-			break
-		}
-		dirs := slices.DeleteFunc(p.dirs(level), func(dir string) bool { return p.skipped(dir) || exists(dir) })
-		if created[level.Path] = len(dirs) > 0; len(dirs) == 0 {
-			// No directory of the parents is missing in this case.
-			break
-		}
-		out = append(dirs, out...)
-	}
-	return out
-}
-
-// skipped reports whether a directory is in the hierarchy of the devices controller, in which the cgroup manager
-// creates no groups. The runtime creates the path in this hierarchy when it creates a container.
-func (p Plan) skipped(dir string) bool {
-	mount, ok := p.Mounts["devices"]
-	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")
-}
-
-// manager returns the cgroup manager of one group.
-func (p Plan) manager(g Group) (cgroups.Manager, *cgroups.Cgroup, error) {
-	config := &cgroups.Cgroup{Resources: g.Resources.config()}
-	if p.Driver == host.DriverSystemd {
-		config.Systemd = true
-		config.Name, config.Parent = unit(g.Path)
-		m, err := manager.New(config)
-		return m, config, err
-	}
-	config.Path = g.Path
-	paths := map[string]string{}
-	for controller, mount := range p.Mounts {
-		if p.Version == 1 || controller == "" {
-			paths[controller] = filepath.Join(mount, g.Path)
-		}
-	}
-	m, err := manager.NewWithPaths(config, paths)
-	return m, config, err
-}
-
-// set sets the values of an existing group.
-func (p Plan) set(g Group) error {
-	m, config, err := p.manager(g)
-	if err != nil {
-		return err
-	}
-	return m.Set(config.Resources)
 }
 
 // config converts the resources to the manager's format. The result has neither device rules nor a
@@ -213,26 +155,6 @@ func (r Resources) config() *cgroups.Resources {
 		c.HugetlbLimit = append(c.HugetlbLimit, &cgroups.HugepageLimit{Pagesize: h.Size, Limit: h.Limit})
 	}
 	return c
-}
-
-// holds reports whether a shared group already has the planned weight. This check saves a call to
-// systemd for every pod. It returns false if the plan contains values other than the weight,
-// because podrun always sets those.
-func (p Plan) holds(g Group) bool {
-	r := g.Resources
-	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {
-		return false
-	}
-	file, want := filepath.Join(p.cpuMount(), g.Path, "cpu.shares"), r.CPUShares
-	if p.Version == 2 {
-		file, want = filepath.Join(p.cpuMount(), g.Path, "cpu.weight"), r.CPUWeight
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	have, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
-	return err == nil && have == want
 }
 
 // failed returns the error for an operation on a group that failed.

@@ -11,22 +11,23 @@ import (
 // requests, updateBurstableWeight sets the plan's weight, but only if planned is true. The caller must
 // hold the lock.
 func (p Plan) updateBurstableWeight(planned bool) error {
+	h := p.hierarchies()
 	for _, g := range p.Shared {
 		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0
-		if !isBurstable(g) || !weighs || !exists(filepath.Join(p.cpuMount(), g.Path)) {
+		if !isBurstable(g) || !weighs || !exists(filepath.Join(h.cpuMount(), g.Path)) {
 			continue
 		}
-		milli, known, err := p.requested(g)
+		milli, known, err := h.requested(g)
 		if err != nil {
 			return failed(g, "sum the CPU requests of its pods", err)
 		}
 		if known {
 			g.Resources.setWeight(p.Version, milli)
 		}
-		if p.holds(g) || !known && !planned {
+		if h.holds(g) || !known && !planned {
 			continue
 		}
-		if err := p.set(g); err != nil {
+		if err := h.set(g); err != nil {
 			return failed(g, "set its weight", err)
 		}
 	}
@@ -35,8 +36,8 @@ func (p Plan) updateBurstableWeight(planned bool) error {
 
 // requested returns the sum of the requests that are recorded on the groups inside a group. The
 // result known is false if one of these groups has no recorded requests.
-func (p Plan) requested(g Group) (milli int64, known bool, err error) {
-	dir := filepath.Join(p.cpuMount(), g.Path)
+func (h hierarchies) requested(g Group) (milli int64, known bool, err error) {
+	dir := filepath.Join(h.cpuMount(), g.Path)
 	entries, err := os.ReadDir(dir)
 	if err != nil && !noGroup(err) {
 		return 0, false, err
@@ -55,11 +56,3 @@ func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 }
 
 func isBurstable(g Group) bool { return g.Name[len(g.Name)-1] == burstable }
-
-// cpuMount returns the mount point of the cpu controller's hierarchy.
-func (p Plan) cpuMount() string {
-	if p.Version == 2 {
-		return p.Mounts[""]
-	}
-	return p.Mounts["cpu"]
-}

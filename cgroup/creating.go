@@ -65,7 +65,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 		return fmt.Errorf("read the cgroups that a killed podrun process created: %w", readErr)
 	}
 	// A file that cannot be read counts as empty.
-	if err := p.markRecorded(data); err != nil {
+	if err := p.hierarchies().markRecorded(data); err != nil {
 		return fmt.Errorf("mark the cgroups that a killed podrun process created: %w", err)
 	}
 	p.removeCreatingRecord()
@@ -74,7 +74,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 
 // markRecorded sets the attributes of the existing directories that are in a record and have no
 // attributes. It skips lines that it cannot parse.
-func (p Plan) markRecorded(data []byte) (err error) {
+func (h hierarchies) markRecorded(data []byte) (err error) {
 	var note markValues
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -84,7 +84,7 @@ func (p Plan) markRecorded(data []byte) (err error) {
 			continue
 		}
 		milli, parseErr := strconv.ParseInt(number, 10, 64)
-		if parseErr != nil || !p.within(dir) || !unmarked(dir) {
+		if parseErr != nil || !h.within(dir) || !unmarked(dir) {
 			continue
 		}
 		note.milli = milli
@@ -93,14 +93,4 @@ func (p Plan) markRecorded(data []byte) (err error) {
 		}
 	}
 	return err
-}
-
-// within reports whether a directory is inside one of the cgroup hierarchies.
-func (p Plan) within(dir string) bool {
-	for _, mount := range p.Mounts {
-		if strings.HasPrefix(filepath.Clean(dir), mount+"/") {
-			return true
-		}
-	}
-	return false
 }

@@ -17,7 +17,7 @@ func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := p.Pods[0]
-	missing := p.missing(g, map[string]bool{})
+	missing := p.hierarchies().missing(g, map[string]bool{})
 	p.recordCreating(g, missing)
 	for _, dir := range missing {
 		if err := os.Mkdir(dir, 0o755); err != nil {

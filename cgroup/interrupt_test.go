@@ -43,7 +43,7 @@ func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)
-	dir := p.dirs(p.Pods[0])[0]
+	dir := p.hierarchies().dirs(p.Pods[0])[0]
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
 		t.Fatal(err)
 	}

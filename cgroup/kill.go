@@ -19,10 +19,10 @@ const killPause = 2 * time.Millisecond
 // kill kills the processes that remain in a pod's cgroup. The kubelet does the same before it
 // removes a cgroup. A process may outlive its container if the runtime crashed or an exec was
 // orphaned. Such a process would otherwise prevent the removal forever.
-func (p Plan) kill(ctx context.Context, g Group) error {
+func (h hierarchies) kill(ctx context.Context, g Group) error {
 	for {
 		left := 0
-		for _, dir := range p.dirs(g) {
+		for _, dir := range h.dirs(g) {
 			pids, err := processes(dir)
 			if err != nil {
 				return err
@@ -35,7 +35,7 @@ func (p Plan) kill(ctx context.Context, g Group) error {
 		if left == 0 {
 			return nil
 		}
-		p.thaw(g)
+		h.thaw(g)
 		if wait.Sleep(ctx, killPause) != nil {
 			return fmt.Errorf("%d processes remain in it: %w", left, context.Cause(ctx))
 		}
@@ -88,9 +88,9 @@ func killMember(dir string, pid int) error {
 
 // thaw thaws the cgroups on v1, where frozen processes do not react to SIGKILL. Usually, there is
 // no file freezer.state.
-func (p Plan) thaw(g Group) {
-	mount, ok := p.Mounts["freezer"]
-	if !ok || p.Version != 1 {
+func (h hierarchies) thaw(g Group) {
+	mount, ok := h.Mounts["freezer"]
+	if !ok || h.Version != 1 {
 		return
 	}
 	root := filepath.Join(mount, g.Path)

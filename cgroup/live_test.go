@@ -117,8 +117,8 @@ func TestApplyAndRemoveLeaveNothing(t *testing.T) {
 		if err := Apply(ctx, p); err != nil {
 			t.Fatalf("again: %v", err)
 		}
-		for _, dir := range p.dirs(p.Pods[0]) {
-			if !p.skipped(dir) && !exists(dir) {
+		for _, dir := range p.hierarchies().dirs(p.Pods[0]) {
+			if !p.hierarchies().skipped(dir) && !exists(dir) {
 				t.Fatalf("the pod's cgroup %s does not exist", dir)
 			}
 		}
@@ -190,7 +190,7 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 		if facts.Cgroup.Version == 2 {
 			file = "cpu.weight"
 		}
-		data, err := os.ReadFile(filepath.Join(plans[0].cpuMount(), plans[0].Shared[1].Path, file))
+		data, err := os.ReadFile(filepath.Join(plans[0].hierarchies().cpuMount(), plans[0].Shared[1].Path, file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	p, cmd := appliedWithProcess(t, facts, s)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for _, dir := range p.dirs(p.Pods[0]) {
+	for _, dir := range p.hierarchies().dirs(p.Pods[0]) {
 		inner := filepath.Join(dir, "container")
 		if err := os.MkdirAll(inner, 0o755); err != nil {
 			t.Fatal(err)
@@ -303,7 +303,7 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	busy := filepath.Join(p.dirs(p.Pods[0])[0], "busy")
+	busy := filepath.Join(p.hierarchies().dirs(p.Pods[0])[0], "busy")
 	if err := os.MkdirAll(busy, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 	p := Leftovers(uid, facts.Cgroup, s)
 	p.Pods = nil
 	var theirs []string
-	for _, dir := range p.dirs(p.level(p.Root)) {
+	for _, dir := range p.hierarchies().dirs(p.hierarchies().level(p.Root)) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +359,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 	}
 	defer func() {
 		// systemd treated the directory as part of its slice.
-		if err := p.stopUnit(p.level(p.Root)); err != nil {
+		if err := p.hierarchies().stopUnit(p.hierarchies().level(p.Root)); err != nil {
 			t.Error(err)
 		}
 		if err := removeDirs(theirs); err != nil {
@@ -369,14 +369,14 @@ func TestRemoveSparesOthers(t *testing.T) {
 	if err := Apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	busy := filepath.Join(p.dirs(p.Shared[1])[0], "theirs")
+	busy := filepath.Join(p.hierarchies().dirs(p.Shared[1])[0], "theirs")
 	if err := os.Mkdir(busy, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := Remove(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if !exists(busy) || !exists(p.dirs(p.Shared[1])[0]) || exists(p.dirs(p.Shared[2])[0]) {
+	if !exists(busy) || !exists(p.hierarchies().dirs(p.Shared[1])[0]) || exists(p.hierarchies().dirs(p.Shared[2])[0]) {
 		t.Errorf("a group in use was removed, or an unused group was not removed")
 	}
 	if err := os.Remove(busy); err != nil {

@@ -85,7 +85,7 @@ func rootDirOf(dir string) string {
 // ownerOf returns the root directory that is recorded on a group. It returns "" if none is
 // recorded.
 func (p Plan) ownerOf(g Group) string {
-	for _, dir := range p.dirs(g) {
+	for _, dir := range p.hierarchies().dirs(g) {
 		if root := rootDirOf(dir); root != "" {
 			return root
 		}

@@ -120,15 +120,9 @@ func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
 
 // group returns a group with resources. The argument name is relative to the cgroup root.
 func (p Plan) group(r Resources, name ...string) Group {
-	g := p.level(append(append([]string{}, p.Root...), name...))
+	g := p.hierarchies().level(append(append([]string{}, p.Root...), name...))
 	g.Resources = r
 	return g
-}
-
-// level returns a group without resources. The argument name is the full name, including the cgroup
-// root.
-func (p Plan) level(name []string) Group {
-	return Group{Name: name, Path: groupPath(p.Driver, name)}
 }
 
 func othersThan(uid string, pods []host.Pod) []host.Pod {

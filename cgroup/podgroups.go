@@ -50,13 +50,14 @@ func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 // markedPods yields the pod cgroups that have podrun's extended attribute: the UID of the pod
 // and the directory of the group. A UID occurs once per hierarchy.
 func (p Plan) markedPods() iter.Seq2[string, string] {
+	h := p.hierarchies()
 	return func(yield func(uid, dir string) bool) {
 		for _, shared := range p.Shared {
-			for _, parent := range p.dirs(shared) {
+			for _, parent := range h.dirs(shared) {
 				// An error means that the directory was never created.
 				entries, _ := os.ReadDir(parent)
 				for _, e := range entries {
-					uid, ok := p.uidOf(e.Name())
+					uid, ok := h.uidOf(e.Name())
 					dir := filepath.Join(parent, e.Name())
 					if ok && e.IsDir() && marked(dir) && !yield(uid, dir) {
 						return
@@ -65,16 +66,4 @@ func (p Plan) markedPods() iter.Seq2[string, string] {
 			}
 		}
 	}
-}
-
-// uidOf returns the UID in the name of a pod's group.
-func (p Plan) uidOf(name string) (uid string, ok bool) {
-	if p.Driver == host.DriverSystemd {
-		name, ok = strings.CutSuffix(name, ".slice")
-		name = strings.ReplaceAll(name[strings.LastIndexByte(name, '-')+1:], "_", "-")
-		uid, found := strings.CutPrefix(name, "pod")
-		return uid, ok && found && uid != ""
-	}
-	uid, ok = strings.CutPrefix(name, "pod")
-	return uid, ok && uid != ""
 }

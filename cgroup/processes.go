@@ -9,20 +9,6 @@ import (
 	"strings"
 )
 
-// dirs returns the group's directory in each hierarchy, sorted and without duplicates.
-// Controllers that are mounted together have the same directory.
-func (p Plan) dirs(g Group) []string {
-	var out []string
-	for controller, mount := range p.Mounts {
-		if p.Version == 2 && controller != "" {
-			continue
-		}
-		out = append(out, filepath.Join(mount, g.Path))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -74,7 +60,7 @@ func procs(dir string) ([]int, error) {
 // the plan has no groups.
 func ReadExists(p Plan) bool {
 	for _, g := range p.Pods {
-		if slices.ContainsFunc(p.dirs(g), exists) {
+		if slices.ContainsFunc(p.hierarchies().dirs(g), exists) {
 			return true
 		}
 	}

@@ -96,7 +96,7 @@ func (p Plan) recordRecreated(ctx context.Context) {
 func (p Plan) recreatedLines(recorded string) string {
 	var b strings.Builder
 	add := func(g Group, note markValues) {
-		for _, dir := range p.dirs(g) {
+		for _, dir := range p.hierarchies().dirs(g) {
 			if lines := recordLines(note, dir); marked(dir) && !strings.Contains(recorded, lines) {
 				b.WriteString(lines)
 			}
@@ -127,6 +127,6 @@ func (p Plan) markRecreated(ctx context.Context) {
 		return
 	}
 	if data, err := hostfile.ReadNoFollow(ctx, p.recreated(), maxRecreated); err == nil {
-		_ = p.markRecorded(data)
+		_ = p.hierarchies().markRecorded(data)
 	}
 }

@@ -49,7 +49,7 @@ func Remove(ctx context.Context, p Plan) error {
 // has processes.
 func RemoveUnused(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
-		for _, dir := range p.dirs(g) {
+		for _, dir := range p.hierarchies().dirs(g) {
 			if pids, err := processes(dir); err != nil || len(pids) > 0 {
 				return failed(g, "remove the cgroup", errors.Join(err, fmt.Errorf("processes %v are in it", pids)))
 			}
@@ -59,13 +59,14 @@ func RemoveUnused(ctx context.Context, p Plan) error {
 }
 
 func (p Plan) remove(ctx context.Context, g Group) error {
+	h := p.hierarchies()
 	if !isPod(g) {
 		return fmt.Errorf("%s is not the cgroup of a pod", g.Path)
 	}
 	if p.foreign(g) {
 		return nil
 	}
-	dirs := p.dirs(g)
+	dirs := h.dirs(g)
 	if p.Driver != host.DriverSystemd {
 		// The first attempt is rmdir without a check, because the group is usually empty, and rmdir
 		// is cheaper than a check.
@@ -73,12 +74,12 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	}
 	if !slices.ContainsFunc(dirs, exists) {
 		// systemd may still have the unit loaded.
-		return p.stopUnit(g)
+		return h.stopUnit(g)
 	}
-	if err := p.kill(ctx, g); err != nil {
+	if err := h.kill(ctx, g); err != nil {
 		return err
 	}
-	if err := p.stopUnit(g); err != nil {
+	if err := h.stopUnit(g); err != nil {
 		return err
 	}
 	for _, dir := range dirs {
@@ -129,7 +130,7 @@ func removeTree(ctx context.Context, dir string) error {
 // The caller must hold the lock.
 func (p Plan) removeParents() error {
 	for _, g := range p.parents() {
-		if err := p.removeEmpty(g); err != nil {
+		if err := p.hierarchies().removeEmpty(g); err != nil {
 			return failed(g, "remove the cgroup", err)
 		}
 	}
@@ -141,25 +142,25 @@ func (p Plan) parents() []Group {
 	groups := slices.Clone(p.Shared)
 	slices.Reverse(groups)
 	for i := len(p.Root); i > 0; i-- {
-		groups = append(groups, p.level(p.Root[:i]))
+		groups = append(groups, p.hierarchies().level(p.Root[:i]))
 	}
 	return groups
 }
 
 // removeEmpty removes a cgroup that podrun created and that is no longer in use.
-func (p Plan) removeEmpty(g Group) error {
-	dirs := p.dirs(g)
+func (h hierarchies) removeEmpty(g Group) error {
+	dirs := h.dirs(g)
 	if slices.ContainsFunc(dirs, hasGroups) || !slices.ContainsFunc(dirs, marked) {
 		return nil
 	}
-	if p.Driver == host.DriverSystemd {
+	if h.Driver == host.DriverSystemd {
 		// Stopping the unit would also stop its processes.
 		for _, dir := range dirs {
 			if pids, err := procs(dir); len(pids) > 0 || err != nil {
 				return err
 			}
 		}
-		if err := p.stopUnit(g); err != nil {
+		if err := h.stopUnit(g); err != nil {
 			return err
 		}
 	}
@@ -185,19 +186,6 @@ func removeDirs(dirs []string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// stopUnit makes systemd stop and unload a slice. It succeeds if systemd does not have the
-// slice.
-func (p Plan) stopUnit(g Group) error {
-	if p.Driver != host.DriverSystemd {
-		return nil
-	}
-	m, _, err := p.manager(Group{Name: g.Name, Path: g.Path})
-	if err != nil {
-		return err
-	}
-	return m.Destroy()
 }
 
 // noGroup reports whether an error means that the cgroup does not exist. Reads of the files of a

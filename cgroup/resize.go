@@ -13,6 +13,7 @@ import (
 // values of containers in it can then be raised and lowered, and a later Apply sets the planned
 // values. Grow does nothing if the cgroup does not exist. The errors are those of Apply.
 func Grow(ctx context.Context, p Plan) error {
+	h := p.hierarchies()
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
 			return failed(g, "increase the cgroup's limits", context.Cause(ctx))
@@ -20,7 +21,7 @@ func Grow(ctx context.Context, p Plan) error {
 		if p.foreign(g) {
 			return p.refusal(g)
 		}
-		has, ok := p.readResources(g)
+		has, ok := h.readResources(g)
 		if !ok {
 			continue
 		}
@@ -29,7 +30,7 @@ func Grow(ctx context.Context, p Plan) error {
 			continue
 		}
 		g.Resources = more
-		if err := p.set(g); err != nil {
+		if err := h.set(g); err != nil {
 			return failed(g, "increase the cgroup's limits", err)
 		}
 	}
@@ -55,9 +56,9 @@ func (r Resources) growth(current Resources) (more Resources, grows bool) {
 
 // readResources reads the values of the pod's cgroup. In the result, -1 means no quota, and
 // math.MaxInt64 means no memory limit. It returns false if the pod has no cgroup.
-func (p Plan) readResources(g Group) (Resources, bool) {
-	cpu := filepath.Join(p.cpuMount(), g.Path)
-	if p.Version == 2 {
+func (h hierarchies) readResources(g Group) (Resources, bool) {
+	cpu := filepath.Join(h.cpuMount(), g.Path)
+	if h.Version == 2 {
 		has := Resources{CPUQuota: -1, Memory: orUnlimited(readCount(filepath.Join(cpu, "memory.max")))}
 		has.CPUWeight = orZero(readCount(filepath.Join(cpu, "cpu.weight")))
 		data, err := os.ReadFile(filepath.Join(cpu, "cpu.max"))
@@ -68,7 +69,7 @@ func (p Plan) readResources(g Group) (Resources, bool) {
 		}
 		return has, exists(cpu)
 	}
-	memory := filepath.Join(p.Mounts["memory"], g.Path)
+	memory := filepath.Join(h.Mounts["memory"], g.Path)
 	has := Resources{CPUQuota: -1, CPUShares: orZero(readCount(filepath.Join(cpu, "cpu.shares"))),
 		Memory: orUnlimited(readCount(filepath.Join(memory, "memory.limit_in_bytes")))}
 	// n is nil if the file contains -1, which means no quota.
@@ -98,7 +99,7 @@ func orUnlimited(n *uint64) int64 {
 // lowers the limit. Otherwise, or if the usage is unknown, it returns 0, 0.
 func ReadMemoryLimitDecrease(p Plan) (used, limit int64) {
 	for _, g := range p.Pods {
-		has, ok := p.readResources(g)
+		has, ok := p.hierarchies().readResources(g)
 		if want := g.Resources.Memory; !ok || want == 0 || want >= has.Memory {
 			continue
 		}

@@ -28,7 +28,7 @@ func member(t *testing.T, p Plan) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	for _, dir := range p.dirs(p.Pods[0]) {
+	for _, dir := range p.hierarchies().dirs(p.Pods[0]) {
 		if strings.Contains(dir, "/cpuset/") || !exists(dir) {
 			// The lists of a new cpuset are empty, so no process can join it.
 			continue
@@ -90,8 +90,8 @@ func TestRemoveSparesOtherRootDirs(t *testing.T) {
 			t.Fatalf("%s: the process of the other pod ended: %v", name, err)
 		default:
 		}
-		for _, dir := range a.dirs(a.Pods[0]) {
-			if !a.skipped(dir) && !exists(dir) {
+		for _, dir := range a.hierarchies().dirs(a.Pods[0]) {
+			if !a.hierarchies().skipped(dir) && !exists(dir) {
 				t.Fatalf("%s: removed %s", name, dir)
 			}
 		}
@@ -133,7 +133,7 @@ func TestMarksOfOlderPodruns(t *testing.T) {
 				t.Errorf("marked with %q", owner)
 			}
 			for _, attribute := range unmark {
-				for _, dir := range p.dirs(p.Pods[0]) {
+				for _, dir := range p.hierarchies().dirs(p.Pods[0]) {
 					_ = unix.Removexattr(dir, attribute)
 				}
 			}
@@ -177,7 +177,7 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, dir := range p.dirs(p.Pods[0]) {
+	for _, dir := range p.hierarchies().dirs(p.Pods[0]) {
 		_ = unix.Removexattr(dir, rootMarkName)
 	}
 	p.Pods[0].Resources.CPUShares, p.Pods[0].Resources.CPUWeight = 600, 30
@@ -206,7 +206,7 @@ func TestMarkOfAKilledPodrun(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock.Close()
-	missing := a.missing(a.Pods[0], map[string]bool{})
+	missing := a.hierarchies().missing(a.Pods[0], map[string]bool{})
 	a.recordCreating(a.Pods[0], missing)
 	for _, dir := range missing {
 		if err := os.Mkdir(dir, 0o755); err != nil {
