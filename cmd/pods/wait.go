@@ -122,7 +122,7 @@ func ofWorkload(what string, given []string) string {
 	return ""
 }
 
-// createPoll is the interval at which waitCreated looks for the pods.
+// createPoll is the interval at which awaitCreated calls find.
 const createPoll = 100 * time.Millisecond
 
 // waitCreated waits until the selected pods exist: all named ones, or one that a selector matches.
@@ -140,20 +140,27 @@ func waitCreated(a *cli.App, c *cobra.Command, pick *cli.PickFlags, given []stri
 		return err
 	}
 	defer closeAll()
+	pods, err := awaitCreated(ctx, shellword.Join(given), func() ([]run.Target, error) { return pick.Pods(ctx, a, node, false) })
+	if err != nil {
+		return err
+	}
+	var results []run.Result
+	for _, p := range pods {
+		results = append(results, run.Result{ID: p.ID, Outcome: run.OutcomeMet})
+	}
+	return a.Report(run.ReportOf(results))
+}
+
+// awaitCreated calls find until it does not return problem.ErrNotFound, and returns its result. If ctx ends between two
+// calls, the error is a *problem.Error of kind Deadline for object.
+func awaitCreated[T any](ctx context.Context, object string, find func() (T, error)) (T, error) {
 	for {
-		pods, err := pick.Pods(ctx, a, node, false)
-		if err == nil {
-			var results []run.Result
-			for _, p := range pods {
-				results = append(results, run.Result{ID: p.ID, Outcome: run.OutcomeMet})
-			}
-			return a.Report(run.ReportOf(results))
-		}
+		found, err := find()
 		if !errors.Is(err, problem.ErrNotFound) {
-			return err
+			return found, err
 		}
 		if wait.Sleep(ctx, createPoll) != nil {
-			return &problem.Error{Kind: problem.Deadline, Object: shellword.Join(given), Err: errors.New("not created in time"), Hint: "increase --timeout"}
+			return found, &problem.Error{Kind: problem.Deadline, Object: object, Err: errors.New("not created in time"), Hint: "increase --timeout"}
 		}
 	}
 }

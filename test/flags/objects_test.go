@@ -32,7 +32,6 @@ func TestObjects(t *testing.T) {
 		code int
 		want string // matches the output
 	}{
-		{"wait web --for=create --timeout=100ms", 124, `web: not created in time`},
 		{"apply -q @/before.yaml", 0, "pod/web created"},
 		{"apply -q @/set.yaml @/once.yaml", 0, "pod/db created"},
 		{"describe deploy/shop", 0, `(?m)^Replicas: +2 desired `},
