@@ -2,13 +2,15 @@ package cmd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podrun/podrun/cmd/cli"
@@ -18,7 +20,7 @@ import (
 )
 
 // TestDeadlineIncludesStart checks that --timeout limits the wait for a containerd that does not finish
-// its start.
+// its start, and the reading of the settings.
 func TestDeadlineIncludesStart(t *testing.T) {
 	ring.RequireRoot(t) // only root starts the embedded runtime
 	dir := t.TempDir()
@@ -49,15 +51,30 @@ func TestDeadlineIncludesStart(t *testing.T) {
 	if err := embedded.WriteChoice(layout, embedded.Choice{Kind: embedded.Own, Digest: d.Digest}); err != nil {
 		t.Fatal(err)
 	}
+	// The first call of signal.Notify starts goroutines that must not belong to a bubble.
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGUSR1)
+	signal.Stop(received)
 	for _, words := range []string{"apply " + manifest, "run " + manifest, "run -d " + manifest, "delete web", "delete svc x", "wait web", "restart web", "stop web", "start web", "gc",
 		"image pull x", "scale deploy/x --replicas=2", "set image pod/web c=x", "rollout status pod/web", "rollout restart pod/web", "exec web -- true", "debug web --image=x", "get -w", "create job x --from=cronjob/y"} {
 		args := append(strings.Fields(words), "--timeout=300ms", "--root-dir="+root, "--runtime=embedded")
 		if before, after, ok := strings.Cut(words, " -- "); ok {
 			args = append(strings.Fields(before), "--timeout=300ms", "--root-dir="+root, "--runtime=embedded", "--", after)
 		}
-		var out, stderr bytes.Buffer
-		if code := Main(context.Background(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now()); code != exit.Deadline || !strings.Contains(stderr.String(), "timed out after 300ms") {
-			t.Errorf("podrun %s: exit code %d, want %d\n%s", words, code, exit.Deadline, stderr.String())
+		// The limit expires while podrun waits for containerd, or has expired before podrun reads its settings.
+		for _, spent := range []time.Duration{0, time.Second} {
+			var out, stderr bytes.Buffer
+			var code int
+			// In a bubble, the limit does not expire while podrun works.
+			synctest.Test(t, func(t *testing.T) {
+				code = Main(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now().Add(-spent))
+			})
+			if code != exit.Deadline || !strings.Contains(stderr.String(), "timed out after 300ms") {
+				t.Errorf("podrun %s after %s: exit code %d, want %d\n%s", words, spent, code, exit.Deadline, stderr.String())
+			}
+			if spent == 0 && !strings.Contains(stderr.String(), "containerd") {
+				t.Errorf("podrun %s does not name containerd:\n%s", words, stderr.String())
+			}
 		}
 		if !d.Alive() {
 			t.Fatalf("podrun %s ended containerd", words)

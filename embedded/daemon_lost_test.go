@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -80,5 +81,26 @@ func TestDaemonIsFoundWithoutItsRecord(t *testing.T) {
 	}
 	if d := ReadDaemon(t.Context(), l); d != nil {
 		t.Errorf("found %+v, but none runs", d)
+	}
+}
+
+// TestInterruptedReads checks that an interrupted read is not taken for a lost record, which podrun would write again,
+// nor for a runtime that does not run.
+func TestInterruptedReads(t *testing.T) {
+	l := layoutIn(t)
+	cmd := startFake(t, l)
+	d, err := Identify(t.Context(), cmd.Process.Pid)
+	d.Digest = someDigest
+	if err = errors.Join(err, d.write(l), WriteChoice(l, Choice{Kind: Own, Digest: someDigest})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	signal := errors.New("ended by a signal")
+	cancel(signal)
+	if _, err := ReadChoice(ctx, l); !errors.Is(err, signal) || errors.Is(err, ErrLostChoice) {
+		t.Errorf("ReadChoice: %v, want the cause, and no loss", err)
+	}
+	if found := ReadDaemon(ctx, l); found == nil || found.PID != cmd.Process.Pid || found.Unrecorded() {
+		t.Errorf("ReadDaemon: %+v", found)
 	}
 }

@@ -52,8 +52,11 @@ func (e lostChoice) Is(target error) bool { return target == ErrLostChoice }
 func (e lostChoice) Unwrap() error        { return e.error }
 
 // ReadDaemon returns the process that was started last since the host was booted; nil if there
-// is none. If podrun cannot use its record, ReadDaemon searches for a running process.
+// is none. If podrun cannot use its record, ReadDaemon searches for a running process. It does not end with
+// ctx: the record is in a tmpfs, which always responds, and the caller would take a missing result for a
+// runtime that does not run.
 func ReadDaemon(ctx context.Context, l Layout) *Daemon {
+	ctx = context.WithoutCancel(ctx)
 	boot, err := bootID(ctx)
 	found := daemonFile.Examine(ctx, l.Daemon())
 	switch {

@@ -355,6 +355,10 @@ func (f *Flags) read() ([]byte, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !f.Set.Changed("config"):
 		return nil, nil
+	case errors.Is(err, context.DeadlineExceeded): // the file is not the cause
+		return nil, &problem.Error{Kind: problem.Deadline, Object: object, Err: err, Hint: "increase --timeout"}
+	case errors.Is(err, context.Canceled):
+		return nil, err
 	case err != nil:
 		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: hint}
 	case data == nil:

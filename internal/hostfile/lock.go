@@ -34,7 +34,7 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 		}
 		if ctx.Err() != nil {
 			_ = f.Close()
-			return fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
+			return fmt.Errorf("wait for %s: %w", holder, ended(ctx))
 		}
 		interval := unix.NsecToTimespec(poll.Nanoseconds())
 		// The error is ignored, because a signal only shortens the pause.

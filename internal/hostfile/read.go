@@ -47,9 +47,9 @@ func TooLarge(limit int64) error { return tooLarge{limit} }
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // Read reads a regular file of at most limit bytes. The files of procfs, sysfs and cgroupfs are
-// regular. The error is an *fs.PathError. It wraps ErrNotRegular, ErrTooLarge, the system's error
-// or the context's cause. If a file system does not respond (NFS, FUSE), Read returns when the
-// context ends.
+// regular. The error is an *fs.PathError. It wraps ErrNotRegular, ErrTooLarge, the system's error,
+// or both the context's cause and its error (context.Canceled or context.DeadlineExceeded). If a file
+// system does not respond (NFS, FUSE), Read returns when the context ends.
 //
 // Read follows symbolic links. If a container or an unprivileged user can change the path, use
 // ReadNoFollow or ReadBelow.
@@ -146,7 +146,7 @@ func openFile(path string, open func() (int, error)) (*os.File, error) {
 // occupies its thread and its descriptor until it returns.
 func within(ctx context.Context, path string, read func() ([]byte, error)) ([]byte, error) {
 	if ctx.Err() != nil {
-		return nil, failed("read", path, context.Cause(ctx))
+		return nil, failed("read", path, ended(ctx))
 	}
 	if ctx.Done() == nil {
 		return read()
@@ -164,8 +164,23 @@ func within(ctx context.Context, path string, read func() ([]byte, error)) ([]by
 	case r := <-done:
 		return r.data, r.err
 	case <-ctx.Done():
-		return nil, failed("read", path, context.Cause(ctx))
+		return nil, failed("read", path, ended(ctx))
 	}
+}
+
+// endedError is the error of an operation that the end of a context interrupted. The cause may be any error,
+// such as a signal. The error of the context shows that the file is not at fault.
+type endedError struct{ cause, err error }
+
+func (e endedError) Error() string   { return e.cause.Error() }
+func (e endedError) Unwrap() []error { return []error{e.cause, e.err} }
+
+// ended returns nil while the context has not ended.
+func ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return endedError{context.Cause(ctx), ctx.Err()}
 }
 
 // openRegular opens a regular file for reading and returns its size.
@@ -250,7 +265,7 @@ func readUpTo(ctx context.Context, fd int, expected, offset, n int64) ([]byte, e
 			break
 		}
 	}
-	return data, context.Cause(ctx)
+	return data, ended(ctx)
 }
 
 // regular returns the size of an open regular file.

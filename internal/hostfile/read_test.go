@@ -104,8 +104,8 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	cancel(why)
-	if _, err := Read(ctx, "/proc/self/mountinfo", 16<<20); !errors.Is(err, why) {
-		t.Errorf("%v, want the context's cause", err)
+	if _, err := Read(ctx, "/proc/self/mountinfo", 16<<20); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the context's cause and its error", err)
 	}
 	// The test now reads from a file system that does not respond.
 	ctx, cancel = context.WithCancelCause(t.Context())
@@ -113,7 +113,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	defer close(hang)
 	time.AfterFunc(time.Millisecond, func() { cancel(why) })
 	_, err := within(ctx, "/nfs/file", func() ([]byte, error) { <-hang; return nil, nil })
-	if !errors.Is(err, why) || !strings.Contains(err.Error(), "/nfs/file") {
+	if !errors.Is(err, why) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "/nfs/file") {
 		t.Errorf("%v, want the context's cause and the path", err)
 	}
 }
