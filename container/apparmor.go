@@ -11,8 +11,8 @@ import (
 // appArmor returns the container's AppArmor profile. It uses the first one that is set: the
 // container's field, the deprecated annotation, or the pod's field. If none is set, it returns nil,
 // and the runtime selects the profile.
-func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
-	profile := p.appArmorProfile()
+func (s security) appArmor() (*runtimeapi.SecurityProfile, error) {
+	profile := s.appArmorProfile()
 	if profile == nil {
 		return nil, nil
 	}
@@ -32,11 +32,11 @@ func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
 	return nil, fmt.Errorf("unknown AppArmor profile type %q", profile.Type)
 }
 
-func (p Plan) appArmorProfile() *corev1.AppArmorProfile {
-	if sc := p.container.SecurityContext; sc != nil && sc.AppArmorProfile != nil {
+func (s security) appArmorProfile() *corev1.AppArmorProfile {
+	if sc := s.container.SecurityContext; sc != nil && sc.AppArmorProfile != nil {
 		return sc.AppArmorProfile
 	}
-	text := p.in.Pod.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+p.Name]
+	text := s.in.Pod.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+s.container.Name]
 	if name, ok := strings.CutPrefix(text, corev1.DeprecatedAppArmorBetaProfileNamePrefix); ok {
 		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
 	}
@@ -46,7 +46,7 @@ func (p Plan) appArmorProfile() *corev1.AppArmorProfile {
 	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
 		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 	}
-	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
+	if sc := s.in.Pod.Spec.SecurityContext; sc != nil {
 		return sc.AppArmorProfile
 	}
 	return nil

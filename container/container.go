@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +17,6 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/resource"
 )
 
 // Kind is a container's role in its pod.
@@ -115,7 +113,7 @@ func New(in Input) (Plan, problem.List) {
 		StdinOnce:   c.StdinOnce,
 		Tty:         c.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       p.resources(),
+			Resources:       p.Resources(),
 			SecurityContext: security,
 		},
 	}
@@ -185,15 +183,6 @@ func plan(in Input, c *corev1.Container, kind Kind, list string, index int) Plan
 // ImageName returns the image name in the pod's spec, which is also the value of
 // user_specified_image. Package imagepull adds the tag.
 func ImageName(c *corev1.Container) string { return c.Image }
-
-// node returns the properties of the node that the calculation of resources requires.
-func (p Plan) node() resource.Node {
-	return resource.Node{
-		CFSQuota:     p.in.Settings.CPUCFSQuota,
-		PeriodMicros: int64(p.in.Settings.CPUCFSQuotaPeriod / time.Microsecond),
-		CgroupV2:     p.in.Facts.Cgroup.Version == 2,
-	}
-}
 
 // problem returns a problem with a field. The field's path is relative to the container.
 func (p Plan) problem(field, reason, format string, args ...any) problem.Problem {

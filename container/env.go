@@ -113,7 +113,7 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 	var problems problem.List
 	for i, from := range p.container.EnvFrom {
 		field := fmt.Sprintf("envFrom[%d]", i)
-		data, err := p.envFrom(from)
+		data, err := p.sources().envFrom(from)
 		if err != nil {
 			problems = append(problems, p.reference(field, err))
 			continue
@@ -129,7 +129,7 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 		set := true
 		if v.Value == "" && v.ValueFrom != nil {
 			var err error
-			if value, set, err = p.valueFrom(v.ValueFrom, late); err != nil {
+			if value, set, err = p.sources().valueFrom(v.ValueFrom, late); err != nil {
 				problems = append(problems, p.reference(fmt.Sprintf("env[%d].valueFrom", i), err))
 				continue
 			}
@@ -156,18 +156,18 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 
 // envFrom returns all keys of a ConfigMap or Secret. If the object is optional and missing, it
 // returns nil.
-func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
+func (v sources) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	switch {
 	case from.ConfigMapRef != nil:
 		ref := from.ConfigMapRef
-		cm, err := p.configMap(ref.Name, ref.Optional)
+		cm, err := v.configMap(ref.Name, ref.Optional)
 		if cm == nil {
 			return nil, err
 		}
 		return cm.Data, nil
 	case from.SecretRef != nil:
 		ref := from.SecretRef
-		secret, err := p.secret(ref.Name, ref.Optional)
+		secret, err := v.secret(ref.Name, ref.Optional)
 		if secret == nil {
 			return nil, err
 		}
@@ -228,8 +228,8 @@ func (m missingObject) Error() string {
 
 // configMap returns the ConfigMap with the given name. If the ConfigMap is optional and missing, it returns nil,
 // nil.
-func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
-	if cm := p.in.ConfigMaps[name]; cm != nil {
+func (v sources) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
+	if cm := v.in.ConfigMaps[name]; cm != nil {
 		return cm, nil
 	}
 	if optional != nil && *optional {
@@ -238,8 +238,8 @@ func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) 
 	return nil, missingObject{"ConfigMap", name}
 }
 
-func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
-	if s := p.in.Secrets[name]; s != nil {
+func (v sources) secret(name string, optional *bool) (*corev1.Secret, error) {
+	if s := v.in.Secrets[name]; s != nil {
 		return s, nil
 	}
 	if optional != nil && *optional {

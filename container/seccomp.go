@@ -13,17 +13,17 @@ import (
 // of the node's settings. It refuses a Localhost profile without a name, because the container
 // would run unconfined (CVE-2023-2431). It also refuses a profile outside the directory for
 // profiles.
-func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
+func (s security) seccomp() (*runtimeapi.SecurityProfile, error) {
 	var profile *corev1.SeccompProfile
-	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
+	if sc := s.in.Pod.Spec.SecurityContext; sc != nil {
 		profile = sc.SeccompProfile
 	}
-	if sc := p.container.SecurityContext; sc != nil && sc.SeccompProfile != nil {
+	if sc := s.container.SecurityContext; sc != nil && sc.SeccompProfile != nil {
 		profile = sc.SeccompProfile
 	}
 	if profile == nil {
 		profile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
-		if p.in.Settings.SeccompDefault {
+		if s.in.Settings.SeccompDefault {
 			profile.Type = corev1.SeccompProfileTypeRuntimeDefault
 		}
 	}
@@ -33,16 +33,16 @@ func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
 	case corev1.SeccompProfileTypeUnconfined:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
 	case corev1.SeccompProfileTypeLocalhost:
-		return p.localSeccomp(profile.LocalhostProfile)
+		return s.localSeccomp(profile.LocalhostProfile)
 	}
 	return nil, fmt.Errorf("unknown seccomp profile type %q", profile.Type)
 }
 
-func (p Plan) localSeccomp(name *string) (*runtimeapi.SecurityProfile, error) {
+func (s security) localSeccomp(name *string) (*runtimeapi.SecurityProfile, error) {
 	if name == nil || *name == "" {
 		return nil, fmt.Errorf("localhostProfile must be set if seccompProfile type is Localhost")
 	}
-	dir := p.in.Layout.Seccomp()
+	dir := s.in.Layout.Seccomp()
 	file := filepath.Join(dir, *name)
 	if !strings.HasPrefix(file, dir+"/") {
 		return nil, fmt.Errorf("localhostProfile %q must be a path below %s", *name, dir)

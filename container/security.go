@@ -37,10 +37,19 @@ var (
 	}
 )
 
+// security computes the security context of a container.
+type security struct {
+	in        *Input
+	container *corev1.Container
+}
+
+func (p Plan) security() security { return security{&p.in, p.container} }
+
 // securityContext returns the container's security context. The container's settings take
 // precedence over the pod's. Config adds the image's user.
 func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, problem.List) {
 	var problems problem.List
+	s := p.security()
 	sc := securitycontext.DetermineEffectiveSecurityContext(p.in.Pod, p.container)
 	out := &runtimeapi.LinuxContainerSecurityContext{
 		Capabilities:     capabilities(sc.Capabilities),
@@ -62,12 +71,12 @@ func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, prob
 	if o := sc.SELinuxOptions; o != nil {
 		out.SelinuxOptions = &runtimeapi.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
 	}
-	p.setGroups(out)
+	s.setGroups(out)
 	var err error
-	if out.Seccomp, err = p.seccomp(); err != nil {
+	if out.Seccomp, err = s.seccomp(); err != nil {
 		problems = append(problems, p.problem("securityContext.seccompProfile", reasonConfig, "%s", err))
 	}
-	if out.Apparmor, err = p.appArmor(); err != nil {
+	if out.Apparmor, err = s.appArmor(); err != nil {
 		problems = append(problems, p.problem("securityContext.appArmorProfile", reasonConfig, "%s", err))
 	}
 	// Older runtimes read only this deprecated field.
@@ -90,8 +99,8 @@ func capabilities(c *corev1.Capabilities) *runtimeapi.Capability {
 }
 
 // setGroups adds the pod's groups. The sandbox's plan reports an unknown policy.
-func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
-	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
+func (s security) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
+	if sc := s.in.Pod.Spec.SecurityContext; sc != nil {
 		if sc.FSGroup != nil {
 			out.SupplementalGroups = append(out.SupplementalGroups, *sc.FSGroup)
 		}
@@ -100,5 +109,5 @@ func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 			out.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy(runtimeapi.SupplementalGroupsPolicy_value[string(*policy)])
 		}
 	}
-	out.SupplementalGroups = append(out.SupplementalGroups, p.in.ExtraGroups...)
+	out.SupplementalGroups = append(out.SupplementalGroups, s.in.ExtraGroups...)
 }

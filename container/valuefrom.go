@@ -12,37 +12,45 @@ import (
 	"github.com/podrun/podrun/internal/credential"
 )
 
+// sources reads the values of a container's variables from the objects and fields to which the container refers.
+type sources struct {
+	in        *Input
+	container *corev1.Container
+}
+
+func (p Plan) sources() sources { return sources{&p.in, p.container} }
+
 // valueFrom reads a variable's value from its source. If an optional source is missing, set is
 // false, and the variable must not be declared.
-func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set bool, err error) {
+func (v sources) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set bool, err error) {
 	switch {
 	case from.FieldRef != nil:
-		value, err = p.fieldOf(from.FieldRef, late)
+		value, err = v.fieldOf(from.FieldRef, late)
 		return value, true, err
 	case from.ResourceFieldRef != nil:
-		value, err = p.resourceField(from.ResourceFieldRef)
+		value, err = v.resourceField(from.ResourceFieldRef)
 		return value, true, err
 	case from.ConfigMapKeyRef != nil:
-		return p.configMapKey(from.ConfigMapKeyRef)
+		return v.configMapKey(from.ConfigMapKeyRef)
 	case from.SecretKeyRef != nil:
-		return p.secretKey(from.SecretKeyRef)
+		return v.secretKey(from.SecretKeyRef)
 	case from.FileKeyRef != nil:
-		return p.fileKey(from.FileKeyRef, late)
+		return v.fileKey(from.FileKeyRef, late)
 	}
 	return "", true, nil
 }
 
 // fieldOf reads a field of the pod. The argument late contains the fields of a running pod.
 // "spec.host" is v1's old name of spec.nodeName.
-func (p Plan) fieldOf(ref *corev1.ObjectFieldSelector, late Late) (string, error) {
+func (v sources) fieldOf(ref *corev1.ObjectFieldSelector, late Late) (string, error) {
 	switch ref.FieldPath {
 	case "spec.nodeName", "spec.host":
-		if p.in.Pod.Spec.NodeName != "" {
-			return p.in.Pod.Spec.NodeName, nil
+		if v.in.Pod.Spec.NodeName != "" {
+			return v.in.Pod.Spec.NodeName, nil
 		}
-		return p.in.Facts.NodeName, nil
+		return v.in.Facts.NodeName, nil
 	case "spec.serviceAccountName":
-		return p.in.Pod.Spec.ServiceAccountName, nil
+		return v.in.Pod.Spec.ServiceAccountName, nil
 	case "status.hostIP":
 		return first(late.HostIPs), nil
 	case "status.hostIPs":
@@ -52,7 +60,7 @@ func (p Plan) fieldOf(ref *corev1.ObjectFieldSelector, late Late) (string, error
 	case "status.podIPs":
 		return strings.Join(late.PodIPs, ","), nil
 	}
-	value, err := fieldpath.ExtractFieldPathAsString(p.in.Pod, ref.FieldPath)
+	value, err := fieldpath.ExtractFieldPathAsString(v.in.Pod, ref.FieldPath)
 	if err != nil {
 		return "", fmt.Errorf("fieldRef %q: %w", ref.FieldPath, err)
 	}
@@ -69,12 +77,12 @@ func first(list []string) string {
 // resourceField returns a request or limit of this container, or of the container that ref names.
 // If the limit is not set, it returns the pod's limit or, if that is not set either, the node's
 // allocatable amount.
-func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
+func (v sources) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	name := ref.ContainerName
 	if name == "" {
-		name = p.Name
+		name = v.container.Name
 	}
-	value, err := apiresource.ExtractResourceValueByContainerNameAndNodeAllocatable(ref, p.in.Pod, name, p.limits())
+	value, err := apiresource.ExtractResourceValueByContainerNameAndNodeAllocatable(ref, v.in.Pod, name, v.limits())
 	if err != nil {
 		return "", fmt.Errorf("resourceFieldRef %q: %w", ref.Resource, err)
 	}
@@ -82,12 +90,12 @@ func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 }
 
 // limits returns the default limits for a container.
-func (p Plan) limits() corev1.ResourceList {
-	if !resourcehelper.IsPodLevelLimitsSet(p.in.Pod) {
-		return p.in.Allocatable
+func (v sources) limits() corev1.ResourceList {
+	if !resourcehelper.IsPodLevelLimitsSet(v.in.Pod) {
+		return v.in.Allocatable
 	}
-	out := p.in.Allocatable.DeepCopy()
-	for name, q := range p.in.Pod.Spec.Resources.Limits {
+	out := v.in.Allocatable.DeepCopy()
+	for name, q := range v.in.Pod.Spec.Resources.Limits {
 		if _, have := out[name]; have && !q.IsZero() && resourcehelper.IsSupportedPodLevelResource(name) {
 			out[name] = q
 		}
@@ -95,20 +103,20 @@ func (p Plan) limits() corev1.ResourceList {
 	return out
 }
 
-func (p Plan) configMapKey(ref *corev1.ConfigMapKeySelector) (string, bool, error) {
-	cm, err := p.configMap(ref.Name, ref.Optional)
+func (v sources) configMapKey(ref *corev1.ConfigMapKeySelector) (string, bool, error) {
+	cm, err := v.configMap(ref.Name, ref.Optional)
 	if cm == nil {
 		return "", false, err
 	}
 	value, ok := cm.Data[ref.Key]
 	if !ok && (ref.Optional == nil || !*ref.Optional) {
-		return "", false, fmt.Errorf("couldn't find key %s in ConfigMap %s/%s", ref.Key, p.in.ID.Namespace, ref.Name)
+		return "", false, fmt.Errorf("couldn't find key %s in ConfigMap %s/%s", ref.Key, v.in.ID.Namespace, ref.Name)
 	}
 	return value, ok, nil
 }
 
-func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
-	s, err := p.secret(ref.Name, ref.Optional)
+func (v sources) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
+	s, err := v.secret(ref.Name, ref.Optional)
 	if s == nil {
 		return "", false, err
 	}
@@ -117,14 +125,14 @@ func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
 	}
 	value, ok := secretValue(s, ref.Key)
 	if !ok && (ref.Optional == nil || !*ref.Optional) {
-		return "", false, fmt.Errorf("couldn't find key %s in Secret %s/%s", ref.Key, p.in.ID.Namespace, ref.Name)
+		return "", false, fmt.Errorf("couldn't find key %s in Secret %s/%s", ref.Key, v.in.ID.Namespace, ref.Name)
 	}
 	return value, ok, nil
 }
 
 // fileKey returns the value that podrun has read from the file. As in the kubelet, an empty
 // value counts as missing.
-func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, error) {
+func (v sources) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, error) {
 	value := late.FileValues[FileKey{Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key}]
 	if value == "" && (ref.Optional == nil || !*ref.Optional) {
 		return "", false, fmt.Errorf("environment variable key %q not found in file %q of volume %q", ref.Key, ref.Path, ref.VolumeName)
