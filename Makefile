@@ -86,7 +86,7 @@ shells: # installs the shells and programs that tests of completion, terminals a
 
 .PHONY: torture
 torture: ## ring 3: all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about four hours
-	PODRUN_TEST_RING=3 go test -count=1 -timeout 120m -v -run 'Pairs|TestSimulatedDay' ./test/engine
+	PODRUN_TEST_RING=3 go test -count=1 -timeout 120m -v -run 'Pairs|TestSimulatedDay' ./test/engine/...
 	PODRUN_TEST_RING=3 go test -count=1 -timeout 60m ./test/flags
 	PODRUN_TEST_RING=3 go test -count=1 -timeout 120m -v ./test/fault
 	PODRUN_TEST_RING=3 go test -count=1 -timeout 30m -v ./test/hostile

@@ -239,7 +239,7 @@ func TestTablesAreDocumented(t *testing.T) {
 	}
 	// These rows do not involve Decide: package run tests them.
 	elsewhere := map[string]bool{"the container runtime does not answer": true, "the embedded runtime does not start": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true, "two files define an object of the same name": true,
-		// test/engine.TestServeKeepsAnUnreadablePod, TestServeWithoutDescriptors and TestServeWithDamagedStateFiles
+		// test/engine/state.TestServeKeepsAnUnreadablePod, TestServeWithoutDescriptors and TestServeWithDamagedStateFiles
 		"the system cannot read a checkpoint, or serve has no free file descriptor": true, "another state file is corrupt or unreadable": true,
 		// cmd/cmd.TestServeWithBrokenSettings, TestRootLost and serve.TestUnserved
 		"the settings file becomes invalid": true, "the root directory is removed, moved or unmounted": true, "a Service has no ready pod for 30 s": true,

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +26,7 @@ var realTime = map[string]string{
 	"hack/node.TestSmoke":                              "a minute, and 90 s if the process ignores SIGTERM",
 	"host/nodeconfig.TestParseHostile":                 "CPU time of the thread",
 	"serve/source.TestWatchStops":                      "fails only if all of 20 calls are slow",
-	"test/engine.start":                                "runs in a bubble; another function has the same name",
-	"test/engine.try":                                  "runs in a bubble; another function has the same name",
+	"test/engine/serve.try":                            "runs in a bubble; another function has the same name",
 	"imagepull.PullImage":                              "waits only in bubbles",
 	"manifest/input.TestF9ReadEndsWithContext":         "a server that sends slowly, without end",
 	"run/node.TestNodeLockIsHandedOn":                  "widens a race",
@@ -45,16 +45,15 @@ var realTime = map[string]string{
 	"test/crash.runs":                                  "ring 3: at least the interval in which a leftover may disappear",
 	"test/crash.stays":                                 "ring 3: at least the interval in which a leftover may disappear",
 	"test/crash.until":                                 "ring 3: the interval between attempts",
-	"test/engine.TestF1RollbackOfALoser":               "runs in a bubble, in a variable",
-	"test/engine.TestServeDeletesItsPods":              "runs in a bubble, in a variable",
-	"test/engine.TestServeKeepsPodsOfCommands":         "runs in a bubble, in a variable",
-	"test/engine.TestServeReloadsSources":              "at least the interval after which serve treats a file as removed",
-	"test/engine.boot":                                 "runs in a bubble; another function has the same name",
-	"test/engine.finish":                               "runs in a bubble; another function has the same name",
-	"test/engine.restartAfter":                         "runs in a bubble; another function has the same name",
-	"test/engine.run":                                  "runs in a bubble; another function has the same name",
-	"test/engine.settle":                               "runs in a bubble; another function has the same name",
-	"test/engine.tick":                                 "runs in a bubble; another function has the same name",
+	"test/engine/ownership.TestF1RollbackOfALoser":     "runs in a bubble, in a variable",
+	"test/engine/serve.TestServeDeletesItsPods":        "runs in a bubble, in a variable",
+	"test/engine/serve.TestServeKeepsPodsOfCommands":   "runs in a bubble, in a variable",
+	"test/engine/serve.TestServeReloadsSources":        "at least the interval after which serve treats a file as removed",
+	"test/engine/serve.boot":                           "runs in a bubble; another function has the same name",
+	"test/engine/serve.restartAfter":                   "runs in a bubble; another function has the same name",
+	"test/engine/serve.run":                            "runs in a bubble; another function has the same name",
+	"test/engine/serve.settle":                         "runs in a bubble; another function has the same name",
+	"test/engine/serve.tick":                           "runs in a bubble; another function has the same name",
 	"test/fault.exitAttached":                          "ring 2: the interval between attempts",
 	"test/fault.removeGroup":                           "ring 2: the interval between attempts",
 	"test/fault.tryPair":                               "ring 2: chooses the time of a fault",
@@ -66,15 +65,20 @@ var realTime = map[string]string{
 // bubbles.
 func checkSleeps(all tree) []string {
 	packages := map[string][]*source{}
+	shared := map[string]bool{}
 	for _, s := range all {
 		if s.test {
 			packages[s.pkg] = append(packages[s.pkg], s)
+		} else if strings.HasPrefix(s.pkg, "test/") {
+			for name := range makersOf([]*source{s}) {
+				shared[path.Base(s.pkg)+"."+name] = true
+			}
 		}
 	}
 	var out []string
 	used := map[string]bool{}
 	for pkg, files := range packages {
-		for name, where := range newBubbles(files).sleeps() {
+		for name, where := range newBubbles(files, shared).sleeps() {
 			function := pkg + "." + name
 			if used[function] = true; realTime[function] == "" {
 				out = append(out, where+": "+name+" depends on real time: use testing/synctest or test/patience, or add "+function+" to the table in test/arch/sleeps_test.go, with the reason")
@@ -98,12 +102,13 @@ type bubbles struct {
 	inside map[string]bool // the names of functions that run only in bubbles
 }
 
-func newBubbles(files []*source) *bubbles {
-	b := &bubbles{files: files, makers: map[string]bool{"synctest.Test": true}, inside: map[string]bool{}}
+// newBubbles reads the tests of a package. shared are the makers in packages that tests import, such as
+// rig.Serve.
+func newBubbles(files []*source, shared map[string]bool) *bubbles {
+	b := &bubbles{files: files, makers: makersOf(files), inside: map[string]bool{}}
+	maps.Copy(b.makers, shared)
+	b.makers["synctest.Test"] = true
 	b.functions(func(_ *source, f *ast.FuncDecl) {
-		if !strings.HasPrefix(f.Name.Name, "Test") && containsCall(f.Body, "synctest.Test") {
-			b.makers[f.Name.Name] = true
-		}
 		if !strings.HasPrefix(f.Name.Name, "Test") {
 			b.inside[f.Name.Name] = true
 		}
@@ -128,9 +133,22 @@ func newBubbles(files []*source) *bubbles {
 	return b
 }
 
+// makersOf returns the names of the functions that call synctest.Test and are not tests.
+func makersOf(files []*source) map[string]bool {
+	makers := map[string]bool{}
+	eachFunction(files, func(_ *source, f *ast.FuncDecl) {
+		if !strings.HasPrefix(f.Name.Name, "Test") && containsCall(f.Body, "synctest.Test") {
+			makers[f.Name.Name] = true
+		}
+	})
+	return makers
+}
+
 // functions calls visit for each function.
-func (b *bubbles) functions(visit func(*source, *ast.FuncDecl)) {
-	for _, s := range b.files {
+func (b *bubbles) functions(visit func(*source, *ast.FuncDecl)) { eachFunction(b.files, visit) }
+
+func eachFunction(files []*source, visit func(*source, *ast.FuncDecl)) {
+	for _, s := range files {
 		for _, d := range s.syntax.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 				visit(s, f)
@@ -232,9 +250,10 @@ func both() { <-time.After(1) }
 func unused() { time.Sleep(1) }
 func TestBound(t *testing.T) { if took := time.Since(begun); took > 1 { t.Error() } }
 func TestLower(t *testing.T) { if took := time.Since(begun); took < 1 { t.Error() } }
+func TestShared(t *testing.T) { rig.Serve(t, func(t *testing.T, s *rig.Supervised) { time.Sleep(1) }) }
 func TestPatience(t *testing.T) { patience.Wait(t, 1, "", nil) }
 `})
-	got := slices.Sorted(maps.Keys(newBubbles(all).sleeps()))
+	got := slices.Sorted(maps.Keys(newBubbles(all, map[string]bool{"rig.Serve": true}).sleeps()))
 	if want := []string{"TestBound", "TestReal", "both", "unused"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}

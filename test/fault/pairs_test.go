@@ -94,7 +94,7 @@ const (
 // at each call of the first one: with SIGKILL, with SIGINT, with SIGSTOP until the other one has
 // exited, or by its deadline. A model checks the state of the pod, which the test determines
 // independently of podrun, and the exit codes. Another apply and a delete must then succeed. It
-// complements test/engine.TestPairs with cases that require processes. In some of the cells,
+// complements test/engine/ownership.TestPairs with cases that require processes. In some of the cells,
 // `podrun serve` runs as a third process. In ring 3, it tries all cells; otherwise one
 // in pairSample or in PODRUN_FAULT_EVERY. PODRUN_FAULT_ONLY is a substring of the names of the
 // selected cells, and PODRUN_FAULT_ROUNDS is the number of times that each cell is tried.

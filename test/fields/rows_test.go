@@ -98,7 +98,7 @@ var rows = []row{
 	{path: "spec.containers[].env[].valueFrom.fileKeyRef", class: supported},
 	{path: "spec.containers[].resources", class: supported, note: "only `podrun serve` enforces an ephemeral-storage limit; other commands print a warning if `serve` is not running. An extended resource without `--device` is refused"},
 	{path: "spec.containers[].resources.claims", class: refused, note: "like spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
-	{path: "spec.containers[].resizePolicy", class: supported, note: "`apply` and `serve` resize CPU and memory in place", test: "test/engine.TestResizeRestarts"},
+	{path: "spec.containers[].resizePolicy", class: supported, note: "`apply` and `serve` resize CPU and memory in place", test: "test/engine/update.TestResizeRestarts"},
 	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused if the runtime does not advertise support for it"},
 	{path: "spec.containers[].livenessProbe", class: supported, note: "runs only while a podrun command is running for the pod; `apply` prints a warning about this"},
 	{path: "spec.containers[].livenessProbe.successThreshold", class: supported, fixed: true, note: "the API accepts 1 only"},

@@ -330,7 +330,7 @@ func (r *rig) sent(rec *recording) {
 
 // If the start of a container and the creation of the next one begin at the same instant, sortAhead puts
 // the start first. podrun sends both concurrently (run/start/ahead.go), so their order varies. A kubelet
-// sends the creation after the start. Each call is compared; test/engine.TestCreateAhead checks the
+// sends the creation after the start. Each call is compared; test/engine/start.TestCreateAhead checks the
 // times of the calls.
 func sortAhead(calls []critest.Call) {
 	for i, c := range calls {
