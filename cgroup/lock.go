@@ -40,12 +40,11 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	if err := p.markInterrupted(ctx); err != nil {
-		_ = dir.Close()
+		_ = hostfile.Unlock(dir)
 		return nil, err
 	}
 	p.markRecreated(ctx)
-	// Closing the directory releases the lock.
-	return func() { _ = dir.Close() }, nil
+	return func() { _ = hostfile.Unlock(dir) }, nil
 }
 
 // openLock opens the lock directory. If necessary, it creates this directory and its parent.

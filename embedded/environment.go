@@ -98,7 +98,7 @@ func probeDatabase(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = hostfile.Unlock(f) }()
 	// The threads of a process that has just crashed hold the lock until all of them have exited.
 	bounded, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()

@@ -113,7 +113,7 @@ func (r records) lock() (unlock func(), err error) {
 	if err := hostfile.Flock(f, unix.LOCK_EX); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = hostfile.Unlock(f) }, nil
 }
 
 // pull is the intent of a pull of this process. The lock of its file shows that the process is alive.
@@ -159,7 +159,7 @@ func (r records) intend(image string, before []string) (*pull, error) {
 // end ends the pull. If settled is true, it removes the record, unless another process is pulling the image. A
 // record that remains protects an image that podrun may have pulled without recording the credentials.
 func (p *pull) end(settled bool) {
-	defer p.file.Close()
+	defer func() { _ = hostfile.Unlock(p.file) }()
 	if !settled {
 		return
 	}
@@ -191,7 +191,7 @@ func (r records) drop(path string) {
 	}
 	defer unlock()
 	if file, err := hostfile.Open(path); err == nil {
-		defer file.Close()
+		defer func() { _ = hostfile.Unlock(file) }()
 		removeDead(path, file)
 	}
 }

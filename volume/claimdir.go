@@ -29,7 +29,7 @@ const claimMode = 0o777
 
 // lockClaims opens the directory of all claims and locks it. The lock excludes other podrun
 // processes that create, bind or delete directories of claims, regardless of their root
-// directories. Closing the file releases the lock. If the directory does not exist, lockClaims
+// directories. hostfile.Unlock releases the lock. If the directory does not exist, lockClaims
 // creates it if create is true; otherwise it returns fs.ErrNotExist.
 func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
 	if create {
@@ -58,7 +58,7 @@ func (l *Local) bindClaim(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	defer claims.Close()
+	defer func() { _ = hostfile.Unlock(claims) }()
 	dir, err := openClaim(int(claims.Fd()), filepath.Base(l.Path))
 	if errors.Is(err, unix.ENOENT) {
 		if err = makeClaim(int(claims.Fd()), filepath.Base(l.Path)); err == nil {
@@ -128,7 +128,7 @@ func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]b
 			return err
 		}
 		done, err := deleteLocked(ctx, claims, paths, used, release)
-		if err = errors.Join(err, claims.Close()); done || err != nil {
+		if err = errors.Join(err, hostfile.Unlock(claims)); done || err != nil {
 			return err
 		}
 	}
@@ -241,7 +241,7 @@ func dropClaim(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer claims.Close()
+	defer func() { _ = hostfile.Unlock(claims) }()
 	name := filepath.Base(path)
 	var st unix.Stat_t
 	err = unix.Fstatat(int(claims.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)

@@ -2,6 +2,7 @@ package hostfile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -17,7 +18,7 @@ import (
 const longestLockPoll = 8 * time.Millisecond
 
 // Lock acquires an exclusive lock on an open file or directory. It waits for other processes until ctx
-// ends. If the lock is free, Lock acquires it even if ctx has already ended. Closing f releases the
+// ends. If the lock is free, Lock acquires it even if ctx has already ended. Unlock releases the
 // lock. If Lock fails, it closes f. If ctx ended the wait, the error contains holder.
 //
 // Between two attempts it sleeps in the kernel, not with a timer. The holder may be another process, so
@@ -60,8 +61,14 @@ func IsLocked(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer Unlock(f)
 	return Flock(f, unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
+}
+
+// Unlock releases the lock of a file or directory and closes it. Closing alone does not release the lock while
+// another thread starts a process: until the new process executes its program, it has a copy of the descriptor.
+func Unlock(f *os.File) error {
+	return errors.Join(Flock(f, unix.LOCK_UN), f.Close())
 }
 
 // Flock calls flock(2). It repeats the call if a signal interrupts it.

@@ -56,3 +56,27 @@ func TestIsDir(t *testing.T) {
 		}
 	}
 }
+
+// TestUnlockWhileAProcessStarts checks that a lock is free after Unlock although another thread starts a process,
+// which has a copy of the descriptor until it executes its program.
+func TestUnlockWhileAProcessStarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Lock(t.Context(), f, ""); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := unix.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(copied)
+	if !IsLocked(path) {
+		t.Error("the lock is free before Unlock")
+	}
+	if err := Unlock(f); err != nil || IsLocked(path) {
+		t.Errorf("the lock is held after Unlock; error %v", err)
+	}
+}

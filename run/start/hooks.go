@@ -57,7 +57,7 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	if claim == nil {
 		return h.awaitHook(ctx, c)
 	}
-	defer claim.Close()
+	defer func() { _ = hostfile.Unlock(claim) }()
 	plan, _ := hook.New(h.pod.Plan.ID, lifecycle.FindContainer(h.pod.Spec(), c.Name).Container, hook.PostStart)
 	var failed error
 	canceled := false
@@ -128,9 +128,11 @@ func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 func (h *Hooks) hookFree(ctx context.Context, id string) error {
 	for {
 		claim, err := store.LockFile(h.hookMark(id))
-		if claim != nil || err != nil {
-			claim.Close()
+		if err != nil {
 			return err
+		}
+		if claim != nil {
+			return hostfile.Unlock(claim)
 		}
 		if err := wait.Sleep(ctx, store.SlowestLockPoll); err != nil {
 			return err

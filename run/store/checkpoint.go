@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/statefile"
@@ -375,7 +376,7 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	if f == nil || err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = hostfile.Unlock(f) }()
 	if r, err := ReadOwner(layout, id); err == nil && !r.Live(layout) {
 		// If a removal fails, a later sweep tries again.
 		_ = removeOwner(layout, id)

@@ -132,7 +132,7 @@ func rewriteLock(path string) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
+	defer func() { _ = hostfile.Unlock(f) }()
 	return true, writeHolder(f, ShownHolder(Holder(path)))
 }
 
@@ -146,7 +146,7 @@ func rewriteOwner(layout identity.Layout, id identity.Pod) (done bool, err error
 	if f == nil || err != nil {
 		return false, err
 	}
-	defer f.Close()
+	defer func() { _ = hostfile.Unlock(f) }()
 	r, err := ReadOwner(layout, id)
 	if err != nil || r == nil || !isOld(r.Holder) {
 		return true, nil

@@ -44,7 +44,7 @@ func (j *Journal) lockFile(within time.Duration) error {
 		if err != nil {
 			return err
 		}
-		j.file.Close() // closing the file also releases its lock
+		_ = hostfile.Unlock(j.file)
 		j.file = newer
 	}
 }

@@ -73,7 +73,7 @@ func TryLock(path, who string) (*FileLock, error) {
 	}
 	before := Holder(path)
 	if err := writeHolder(f, who); err != nil {
-		f.Close()
+		_ = hostfile.Unlock(f)
 		return nil, err
 	}
 	return &FileLock{File: f, Before: before}, nil
@@ -165,6 +165,6 @@ const maxHolder = 64 << 10
 // Unlock releases the lock. It does not remove the file.
 func (l *FileLock) Unlock() {
 	if l != nil && l.File != nil {
-		l.File.Close()
+		_ = hostfile.Unlock(l.File) // fails only if it is unlocked already
 	}
 }

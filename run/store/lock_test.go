@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 )
@@ -168,6 +170,25 @@ func TestHelperHoldLock(t *testing.T) {
 	}
 	os.Stdout.WriteString("held\n")
 	io.Copy(io.Discard, os.Stdin) // blocks until the parent exits
+}
+
+// TestUnlockWhileAProcessStarts checks that a lock is free after Unlock although another thread starts a process,
+// which has a copy of the descriptor until it executes its program.
+func TestUnlockWhileAProcessStarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := TryLock(path, "a supervisor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := unix.Dup(int(held.File.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(copied)
+	held.Unlock()
+	if again, err := TryLock(path, "a command"); again == nil || err != nil {
+		t.Errorf("the lock is held after Unlock; error %v", err)
+	}
 }
 
 // TestLockIsNoSymlink checks that a symlink in place of a lock does not redirect root's writes.

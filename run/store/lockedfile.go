@@ -71,7 +71,7 @@ func (l *LockedFile) Release() {
 	// If the removal fails, a sweep removes the file later. Until then, other processes ignore the file, because
 	// it is not locked.
 	_ = os.Remove(l.path)
-	l.file.Close()
+	_ = hostfile.Unlock(l.file)
 	l.file = nil
 }
 
