@@ -16,29 +16,29 @@ const tokenPrefix = "kube-api-access-"
 
 // tokenVolumes removes the token volume and its mounts from a pod that was exported from a
 // cluster, because there is no API server to issue a token.
-func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
-	index := slices.IndexFunc(spec.Volumes, isTokenVolume)
+func (s podSpec) tokenVolumes() {
+	index := slices.IndexFunc(s.spec.Volumes, isTokenVolume)
 	if index < 0 {
-		l.noToken(it, object, spec)
+		s.noToken()
 		return
 	}
-	p := it.problem(object, it.field(fmt.Sprintf("spec.volumes[%d]", index)), "ClusterField", "")
-	if l.opts.StrictClusterFields {
-		p.Message = fmt.Sprintf("volume %q is for a service account token, which requires a cluster", spec.Volumes[index].Name)
+	p := s.problem(fmt.Sprintf("spec.volumes[%d]", index), "ClusterField", "")
+	if s.l.opts.StrictClusterFields {
+		p.Message = fmt.Sprintf("volume %q is for a service account token, which requires a cluster", s.spec.Volumes[index].Name)
 		p.Hint = "remove the volume and its mounts, or run without --strict-cluster-fields"
-		l.add(p)
+		s.l.add(p)
 		return
 	}
-	p.Message = fmt.Sprintf("volume %q and its mounts are ignored: it is for the service account token of a cluster", spec.Volumes[index].Name)
+	p.Message = fmt.Sprintf("volume %q and its mounts are ignored: it is for the service account token of a cluster", s.spec.Volumes[index].Name)
 	p.Warning = true
-	l.add(p)
+	s.l.add(p)
 
 	gone := map[string]bool{}
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+	s.spec.Volumes = slices.DeleteFunc(s.spec.Volumes, func(v corev1.Volume) bool {
 		gone[v.Name] = gone[v.Name] || isTokenVolume(v)
 		return isTokenVolume(v)
 	})
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+	for _, containers := range [][]corev1.Container{s.spec.InitContainers, s.spec.Containers} {
 		for i := range containers {
 			containers[i].VolumeMounts = slices.DeleteFunc(containers[i].VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
 		}
@@ -48,25 +48,25 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 // noToken warns that a pod that explicitly requests a token does not get one. Every pod has a
 // service account. A pod explicitly requests the token if it names an account other than the
 // default one, or if it requests the mount.
-func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
-	account := spec.ServiceAccountName
+func (s podSpec) noToken() {
+	account := s.spec.ServiceAccountName
 	if account == "" {
-		account = spec.DeprecatedServiceAccount
+		account = s.spec.DeprecatedServiceAccount
 	}
 	const message = "no token is mounted: there is no API server that could issue one"
-	switch mount := spec.AutomountServiceAccountToken; {
+	switch mount := s.spec.AutomountServiceAccountToken; {
 	case mount != nil && *mount:
-		l.note(it, object, "spec.automountServiceAccountToken", message)
+		s.note("spec.automountServiceAccountToken", message)
 	case mount == nil && account != "" && account != "default":
-		l.note(it, object, "spec.serviceAccountName", message)
+		s.note("spec.serviceAccountName", message)
 	}
 }
 
 // note adds a warning about a field whose effect differs from that in a cluster.
-func (l *loader) note(it item, object, field, message string) {
-	p := it.problem(object, it.field(field), "ClusterField", message)
+func (s podSpec) note(field, message string) {
+	p := s.problem(field, "ClusterField", message)
 	p.Warning = true
-	l.add(p)
+	s.l.add(p)
 }
 
 // isTokenVolume reports whether the admission of an API server added the volume. A user's volume

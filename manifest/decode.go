@@ -19,19 +19,19 @@ import (
 // that and does not fail, so that the object can still be validated.
 func (l *loader) decode(it item, object string, into any) bool {
 	if found := quantityBounds(it.raw, into); len(found) > 0 {
-		l.typeErrors(it, object, found)
+		l.problems = append(l.problems, it.typeErrors(object, found)...)
 		return false
 	}
 	strict, err := kjson.UnmarshalStrict(it.raw, into)
 	if err != nil {
-		l.typeProblems(it, object, into, err)
+		l.problems = append(l.problems, it.typeProblems(object, into, err)...)
 		return false
 	}
 	if l.opts.Validate == Ignore {
 		return true
 	}
 	for _, e := range strict {
-		l.strictProblem(it, object, into, e)
+		l.add(it.strictProblem(object, into, e, l.opts.Validate))
 	}
 	return true
 }
@@ -60,22 +60,20 @@ func Decode(s input.Source, into any) error {
 	return nil
 }
 
-// strictProblem reports an unknown or duplicate field.
-func (l *loader) strictProblem(it item, object string, into any, err error) {
+// strictProblem returns the problem of an unknown or duplicate field.
+func (i item) strictProblem(object string, into any, err error, mode Validate) problem.Problem {
 	var fieldErr kjson.FieldError
 	if !errors.As(err, &fieldErr) {
-		l.add(it.problem(object, "", "StrictDecoding", err.Error()))
-		return
+		return i.problem(object, "", "StrictDecoding", err.Error())
 	}
 	path := fieldErr.FieldPath()
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	if strings.HasPrefix(err.Error(), "duplicate") {
-		l.add(l.applyValidation(it.problem(object, path, "FieldDuplicate", "duplicate field \""+name+"\"")))
-		return
+		return mode.apply(i.problem(object, path, "FieldDuplicate", "duplicate field \""+name+"\""))
 	}
-	p := it.problem(object, path, "FieldUnknown", "unknown field \""+name+"\"")
+	p := i.problem(object, path, "FieldUnknown", "unknown field \""+name+"\"")
 	p.Hint = meant(reflect.TypeOf(into), segments(path))
-	l.add(l.applyValidation(p))
+	return mode.apply(p)
 }
 
 // meant returns the hint for an unknown field. The hint is a field with a very similar name. If
@@ -94,30 +92,31 @@ func meant(t reflect.Type, path []string) string {
 	return ""
 }
 
-// applyValidation converts a problem from strict decoding to a warning if Validate is Warn.
-func (l *loader) applyValidation(p problem.Problem) problem.Problem {
-	p.Warning = l.opts.Validate == Warn
+// apply converts a problem from strict decoding to a warning if the mode is Warn.
+func (v Validate) apply(p problem.Problem) problem.Problem {
+	p.Warning = v == Warn
 	return p
 }
 
-// duplicates reports the duplicate keys in a YAML document. In JSON, decode reports them.
-func (l *loader) duplicates(doc *document, twice []duplicate) {
-	if l.opts.Validate == Ignore {
-		return
+// duplicateProblems returns the problems of the duplicate keys in a YAML document. In JSON, decode reports them.
+func duplicateProblems(doc *document, twice []duplicate, mode Validate) (out problem.List) {
+	if mode == Ignore {
+		return nil
 	}
 	for _, d := range twice {
 		if d.merged {
-			l.add(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path,
+			out = append(out, problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path,
 				Reason: "FieldDuplicate", Warning: true,
 				Message: fmt.Sprintf("the merge key << of line %d replaces this value, as in kubectl", doc.offset+d.first),
 				Hint:    "write the merge key before the keys that replace merged ones"})
 			continue
 		}
-		l.add(l.applyValidation(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path,
+		out = append(out, mode.apply(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path,
 			Reason:  "FieldDuplicate",
 			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first),
 			Hint:    "remove one of them"}))
 	}
+	return out
 }
 
 // joinedObjects reports objects in a document that lack a separator before them, as in the output of 'cat
@@ -136,22 +135,23 @@ func joinedObjects(doc *document, twice []duplicate) (out problem.List) {
 	return out
 }
 
-// typeProblems reports every value of a wrong type, with its path. It is needed because the
+// typeProblems returns a problem for every value of a wrong type, with its path. It is needed because the
 // decoder stops at the first one, and an error about a quantity contains no path.
-func (l *loader) typeProblems(it item, object string, into any, err error) {
-	found := typeErrors(reflect.TypeOf(into).Elem(), it.raw, "")
-	l.typeErrors(it, object, found)
+func (i item) typeProblems(object string, into any, err error) problem.List {
+	found := typeErrors(reflect.TypeOf(into).Elem(), i.raw, "")
 	if len(found) == 0 {
-		l.add(it.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: ")))
+		return problem.List{i.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: "))}
 	}
+	return i.typeErrors(object, found)
 }
 
-func (l *loader) typeErrors(it item, object string, found []typeError) {
+func (i item) typeErrors(object string, found []typeError) (out problem.List) {
 	for _, e := range found {
-		p := it.problem(object, e.path, "FieldValueTypeInvalid", e.message)
+		p := i.problem(object, e.path, "FieldValueTypeInvalid", e.message)
 		p.Hint = e.hint
-		l.add(p)
+		out = append(out, p)
 	}
+	return out
 }
 
 // header contains the fields that identify an object.

@@ -137,7 +137,7 @@ func (l *loader) document(doc *document) {
 		l.problems = append(l.problems, joined...)
 		return
 	}
-	l.duplicates(doc, twice)
+	l.problems = append(l.problems, duplicateProblems(doc, twice, l.opts.Validate)...)
 	l.object(item{doc: doc, raw: raw}, 0)
 }
 

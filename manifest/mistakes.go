@@ -27,29 +27,29 @@ var leastMemory = resource.MustParse("1Mi")
 
 // mistakes reports values that the API accepts although they do not have the effect that the author
 // intended. It runs before defaulting, because defaulting copies limits to requests.
-func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
+func (s podSpec) mistakes() {
 	for _, list := range []struct {
 		name       string
 		containers []corev1.Container
-	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
+	}{{"initContainers", s.spec.InitContainers}, {"containers", s.spec.Containers}} {
 		for i := range list.containers {
 			c, path := &list.containers[i], fmt.Sprintf("spec.%s[%d]", list.name, i)
-			l.capabilities(it, object, path, c.SecurityContext)
-			l.memory(it, object, path, &c.Resources)
+			s.capabilities(path, c.SecurityContext)
+			s.memory(path, &c.Resources)
 		}
 	}
-	for i := range spec.EphemeralContainers {
-		l.capabilities(it, object, fmt.Sprintf("spec.ephemeralContainers[%d]", i), spec.EphemeralContainers[i].SecurityContext)
+	for i := range s.spec.EphemeralContainers {
+		s.capabilities(fmt.Sprintf("spec.ephemeralContainers[%d]", i), s.spec.EphemeralContainers[i].SecurityContext)
 	}
-	if spec.Resources != nil {
-		l.memory(it, object, "spec", spec.Resources)
+	if s.spec.Resources != nil {
+		s.memory("spec", s.spec.Resources)
 	}
 }
 
 // capabilities warns about names that are not capabilities. containerd adds CAP_ to the beginning
 // of each name, and ignores the result if it is unknown, so drop: [CAP_NET_RAW] drops nothing. The
 // API does not check names, because a newer kernel may have more capabilities.
-func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
+func (s podSpec) capabilities(container string, sc *corev1.SecurityContext) {
 	if sc == nil || sc.Capabilities == nil {
 		return
 	}
@@ -59,13 +59,13 @@ func (l *loader) capabilities(it item, object, container string, sc *corev1.Secu
 			if slices.Contains(capabilityNames, name) {
 				continue
 			}
-			p := it.problem(object, it.field(fmt.Sprintf("%s.securityContext.capabilities.%s[%d]", container, list, i)), "UnknownCapability",
+			p := s.problem(fmt.Sprintf("%s.securityContext.capabilities.%s[%d]", container, list, i), "UnknownCapability",
 				fmt.Sprintf("%q is not the name of a capability: the container runtime may ignore it", c))
 			p.Warning = true
 			if similar := nearest(strings.TrimPrefix(name, "CAP_"), capabilityNames); similar != "" {
 				p.Hint = "did you mean " + similar + "?"
 			}
-			l.add(p)
+			s.l.add(p)
 		}
 	}
 	check("add", sc.Capabilities.Add)
@@ -74,22 +74,22 @@ func (l *loader) capabilities(it item, object, container string, sc *corev1.Secu
 
 // memory refuses memory limits that are too low to start a container, such as 64m, which is
 // 0.064 bytes. For requests of this size, it adds a warning. A limit of zero means no limit.
-func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirements) {
+func (s podSpec) memory(path string, r *corev1.ResourceRequirements) {
 	tooLow := func(list string, q resource.Quantity) problem.Problem {
-		p := it.problem(object, it.field(path+".resources."+list+"[memory]"), "MemoryTooLow", q.String()+" is less than "+leastMemory.String())
+		p := s.problem(path+".resources."+list+"[memory]", "MemoryTooLow", q.String()+" is less than "+leastMemory.String())
 		p.Hint = meantMemory(q)
 		return p
 	}
 	if q := r.Limits[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 {
 		p := tooLow("limits", q)
 		p.Message += ": no container can start with this limit"
-		l.add(p)
+		s.l.add(p)
 	}
 	// Kubernetes' own code warns about fractions of bytes.
 	if q := r.Requests[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 && q.MilliValue()%1000 == 0 {
 		p := tooLow("requests", q)
 		p.Warning = true
-		l.add(p)
+		s.l.add(p)
 	}
 }
 

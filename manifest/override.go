@@ -16,17 +16,17 @@ const AllContainers = "*"
 
 // override applies the options Env and Images. It must run before defaulting, because the
 // default of imagePullPolicy depends on the image's tag.
-func (l *loader) override(spec *corev1.PodSpec) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+func (s podSpec) override() {
+	for _, list := range [][]corev1.Container{s.spec.InitContainers, s.spec.Containers} {
 		for i := range list {
 			c := &list[i]
-			for _, v := range l.opts.Env {
+			for _, v := range s.l.opts.Env {
 				c.Env = slices.DeleteFunc(c.Env, func(have corev1.EnvVar) bool { return have.Name == v.Name })
 				c.Env = append(c.Env, v)
 			}
 			for _, key := range []string{AllContainers, c.Name} {
-				if image := l.opts.Images[key]; image != "" {
-					c.Image, l.imagesUsed[key] = image, true
+				if image := s.l.opts.Images[key]; image != "" {
+					c.Image, s.l.imagesUsed[key] = image, true
 				}
 			}
 		}

@@ -26,6 +26,19 @@ func (l *loader) pod(it item, h header) {
 	}
 }
 
+// podSpec is the spec of a pod, or of a pod template, with its place in the input.
+type podSpec struct {
+	l      *loader
+	it     item
+	object string // in problems
+	spec   *corev1.PodSpec
+}
+
+// problem returns a problem with a field, whose path begins with the pod.
+func (s podSpec) problem(field, reason, message string) problem.Problem {
+	return s.it.problem(s.object, s.it.field(field), reason, message)
+}
+
 // takePod sets the defaults of a pod and validates it. The pod was decoded, or created from the
 // template of an object of another kind.
 func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
@@ -38,7 +51,8 @@ func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 	pod.Spec.NodeName = ""
 	object := nameOf(kind, &pod.ObjectMeta)
 	before := len(l.problems.Errors())
-	l.tokenVolumes(it, object, &pod.Spec)
+	s := podSpec{l: l, it: it, object: object, spec: &pod.Spec}
+	s.tokenVolumes()
 	if pod.UID != "" && !identity.SafeUID(string(pod.UID)) {
 		p := it.problem(object, "metadata.uid", "FieldValueInvalid", "a UID is 1 to 128 letters, digits and dashes: it becomes part of a path")
 		p.Hint = "remove metadata.uid: podrun then generates a UID"
@@ -47,16 +61,16 @@ func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 	if l.unnamed(it, object, &pod.ObjectMeta) {
 		return
 	}
-	if !l.count(it, object, &pod.Spec) {
+	if !s.count() {
 		return
 	}
-	l.toEnd(it, object, &pod.Spec)
-	l.override(&pod.Spec)
-	l.hostPaths(it, object, &pod.Spec)
-	l.mistakes(it, object, &pod.Spec)
+	s.toEnd()
+	s.override()
+	s.hostPaths()
+	s.mistakes()
 	wroteDNS := pod.Spec.DNSPolicy != ""
 	defaultPod(pod)
-	l.validatePod(it, object, pod)
+	s.validatePod(pod)
 	if len(l.problems.Errors()) > before || !l.claim(it, namesOf(kind), qualified(&pod.ObjectMeta)) {
 		return
 	}
@@ -85,18 +99,18 @@ func withoutInitContainers(annotations map[string]string) map[string]string {
 
 // count refuses a pod with too many containers, and an input with too many pods or
 // containers.
-func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
-	n := len(spec.InitContainers) + len(spec.Containers) + len(spec.EphemeralContainers)
-	l.containers += n
+func (s podSpec) count() bool {
+	n := len(s.spec.InitContainers) + len(s.spec.Containers) + len(s.spec.EphemeralContainers)
+	s.l.containers += n
 	switch {
 	case n > maxContainers:
-		l.add(it.problem(object, it.field("spec.containers"), "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the limit of %d", n, maxContainers)))
+		s.l.add(s.problem("spec.containers", "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the limit of %d", n, maxContainers)))
 		return false
-	case len(l.objects.Pods) == maxPods:
-		l.stop(it.doc, "more than %d pods", maxPods)
+	case len(s.l.objects.Pods) == maxPods:
+		s.l.stop(s.it.doc, "more than %d pods", maxPods)
 		return false
-	case l.containers > maxAllContainers:
-		l.stop(it.doc, "more than %d containers", maxAllContainers)
+	case s.l.containers > maxAllContainers:
+		s.l.stop(s.it.doc, "more than %d containers", maxAllContainers)
 		return false
 	}
 	return true
@@ -104,21 +118,21 @@ func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
 
 // toEnd applies the options RestartPolicy and ToEnd. It must run before defaulting: after it,
 // an omitted policy looks like an explicit Always.
-func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
+func (s podSpec) toEnd() {
 	switch {
-	case l.opts.RestartPolicy != "":
-		spec.RestartPolicy = l.opts.RestartPolicy
-	case !l.opts.ToEnd:
-	case spec.RestartPolicy == "":
-		spec.RestartPolicy = corev1.RestartPolicyNever
-		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "is not set: defaults to Never, because the pod must complete")
+	case s.l.opts.RestartPolicy != "":
+		s.spec.RestartPolicy = s.l.opts.RestartPolicy
+	case !s.l.opts.ToEnd:
+	case s.spec.RestartPolicy == "":
+		s.spec.RestartPolicy = corev1.RestartPolicyNever
+		p := s.problem("spec.restartPolicy", "RestartPolicy", "is not set: defaults to Never, because the pod must complete")
 		p.Warning = true
-		l.add(p)
-	case spec.RestartPolicy == corev1.RestartPolicyAlways:
-		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "a pod with restartPolicy Always never completes")
+		s.l.add(p)
+	case s.spec.RestartPolicy == corev1.RestartPolicyAlways:
+		p := s.problem("spec.restartPolicy", "RestartPolicy", "a pod with restartPolicy Always never completes")
 		p.Hint = "use --restart-policy=Never or OnFailure"
 		p.Kind = problem.Usage
-		l.add(p)
+		s.l.add(p)
 	}
 }
 
@@ -142,28 +156,28 @@ func ports(spec *corev1.PodSpec) int {
 
 // validatePod reports the errors and warnings of the API server. If the feature gate of a field
 // is disabled, it drops the field with a warning. (The API server drops it silently.)
-func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
+func (s podSpec) validatePod(pod *corev1.Pod) {
 	var internal core.Pod
 	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod, &internal, nil); err != nil {
-		l.add(it.problem(object, "", "FieldValueInvalid", err.Error()))
+		s.l.add(s.it.problem(s.object, "", "FieldValueInvalid", err.Error()))
 		return
 	}
 	dropped := internal.DeepCopy()
 	podapi.DropDisabledPodFields(dropped, nil)
 	if !equality.Semantic.DeepEqual(&internal, dropped) {
-		l.dropDisabled(it, object, pod, dropped)
+		s.dropDisabled(pod, dropped)
 	}
 	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&dropped.Spec, nil, &dropped.ObjectMeta, nil)
 	opts.ResourceIsPod = true
 	allowPrivileged()
-	l.fieldErrors(it, object, exceptOnCreate(corevalidation.ValidatePodCreate(dropped, opts)))
-	if len(it.raw) > maxWarned || ports(&pod.Spec) > maxWarnedPorts {
+	s.l.fieldErrors(s.it, s.object, exceptOnCreate(corevalidation.ValidatePodCreate(dropped, opts)))
+	if len(s.it.raw) > maxWarned || ports(&pod.Spec) > maxWarnedPorts {
 		return
 	}
 	warnings := podapi.GetWarningsForPod(context.Background(), dropped, nil)
 	for i, text := range warnings {
 		if !slices.Contains(warnings[max(0, i-1):i], text) {
-			l.warn(it, object, text)
+			s.warn(text)
 		}
 	}
 }
@@ -174,30 +188,30 @@ func allowPrivileged() { capabilities.Initialize(capabilities.Capabilities{Allow
 
 // dropDisabled removes the fields whose feature gates are disabled from the pod, and reports these
 // fields.
-func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *core.Pod) {
+func (s podSpec) dropDisabled(pod *corev1.Pod, dropped *core.Pod) {
 	var kept corev1.Pod
 	if err := coredefaults.Convert_core_Pod_To_v1_Pod(dropped, &kept, nil); err != nil {
-		l.add(it.problem(object, "", "FieldValueInvalid", err.Error()))
+		s.l.add(s.it.problem(s.object, "", "FieldValueInvalid", err.Error()))
 		return
 	}
 	kept.TypeMeta = pod.TypeMeta
 	for _, path := range missing(pod, &kept) {
-		p := it.problem(object, it.field(path), "FeatureGateDisabled", "ignored: the feature gate of this field is disabled by default in Kubernetes")
+		p := s.problem(path, "FeatureGateDisabled", "ignored: the feature gate of this field is disabled by default in Kubernetes")
 		p.Warning = true
-		l.add(p)
+		s.l.add(p)
 	}
 	*pod = kept
 }
 
 // warn adds a warning of Kubernetes' code, which has the form "path: text" or "text".
-func (l *loader) warn(it item, object, text string) {
+func (s podSpec) warn(text string) {
 	path, rest, ok := strings.Cut(text, ": ")
 	if !ok || strings.ContainsAny(path, " \"") || !strings.HasPrefix(path, "spec") && !strings.HasPrefix(path, "metadata") {
 		path, rest = "", text
 	}
-	p := it.problem(object, it.field(path), "APIWarning", rest)
+	p := s.problem(path, "APIWarning", rest)
 	p.Warning = true
-	l.add(p)
+	s.l.add(p)
 }
 
 const appArmorAnnotation = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix

@@ -141,8 +141,9 @@ func (l *loader) replicas(it item, h header, obj any) {
 	if w.Replicas == 0 {
 		l.objects.Pods = l.objects.Pods[:n]
 	}
+	spec := podSpec{l: l, it: it, object: l.objectName(h), spec: &w.First.Object.Spec}
 	for i := 1; i < int(w.Replicas); i++ {
-		if !l.count(it, l.objectName(h), &w.First.Object.Spec) {
+		if !spec.count() {
 			return
 		}
 		p, claims := w.Replica(i)

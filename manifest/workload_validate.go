@@ -50,8 +50,9 @@ func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 	}
 	in := it
 	in.rename = [][2]string{{"spec", w.template + ".spec"}}
-	l.tokenVolumes(in, object, &template.Spec)
-	l.hostPaths(in, object, &template.Spec)
+	spec := podSpec{l: l, it: in, object: object, spec: &template.Spec}
+	spec.tokenVolumes()
+	spec.hostPaths()
 	allowPrivileged()
 	errs, err := w.validate(obj)
 	if err != nil {
