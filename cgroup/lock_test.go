@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -31,7 +32,7 @@ func TestLockOfTheMountDelaysNothing(t *testing.T) {
 	if err := unix.Flock(int(mount.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := patience.Context(t.Context(), patience.OnFake)
 	defer cancel()
 	unlock, err := p.lockShared(ctx)
 	if err != nil {

@@ -43,8 +43,13 @@ func TestDialPort(t *testing.T) {
 	if data, err := io.ReadAll(c); string(data) != "got this" || err != nil {
 		t.Errorf("%q, %v", data, err)
 	}
-	l.Close()
-	if _, err := cri.DialPort(t.Context(), os.Getpid(), port); err == nil {
+	// No other process can listen on the client's port while this connection exists.
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := cri.DialPort(t.Context(), os.Getpid(), client.LocalAddr().(*net.TCPAddr).Port); err == nil {
 		t.Error("no error for a port without a listener")
 	}
 	if _, err := cri.DialPort(t.Context(), 1<<30, port); err == nil {

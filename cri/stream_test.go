@@ -164,9 +164,15 @@ func TestExecNotStreamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
+	defer l.Close()
+	// No other process can listen on the client's port while this connection exists.
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
 	for _, c := range []struct{ url, want string }{
-		{"http://" + l.Addr().String(), "connection refused"},
+		{"http://" + client.LocalAddr().String(), "connection refused"},
 		{"ftp://127.0.0.1/exec", "neither http nor https"},
 		{"http://[::1", "missing ']'"},
 		{raw(t, "HTTP/1.1 404 Not Found\r\nContent-Length: 14\r\n\r\nno such token\n"), "it returned 404 Not Found: no such token"},

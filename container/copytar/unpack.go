@@ -160,17 +160,26 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is not a regular file", name)
 	}
-	// Another user may replace the file with a FIFO, so the call must not block.
-	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
+	f, err := u.create(name, mode)
 	if err != nil {
 		return err
-	}
-	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
 	}
 	if err := f.Truncate(0); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Close())
+}
+
+// create opens a regular file for writing, and creates it if it does not exist. Another user may have replaced
+// the file since it was examined, for example with a FIFO, so create must not block.
+func (u *unpacker) create(name string, mode fs.FileMode) (*os.File, error) {
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
+	}
+	return f, nil
 }

@@ -169,8 +169,14 @@ func TestHTTPGetFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	defer listener.Close()
+	// No other process can listen on the client's port while this connection exists.
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	port := client.LocalAddr().(*net.TCPAddr).Port
 	plan := planned(Plan{Kind: HTTPGet, HTTP: &HTTP{Scheme: "http", Port: port, Path: "/x"}})
 	const prefix = `HTTP lifecycle hook (/x) for Container "app" in Pod "web_default(u-1)" failed - error: `
 	for _, test := range []struct{ name, host, podIP, want string }{

@@ -2,7 +2,6 @@ package podlog
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // stamp returns the time of the nth line of a test's log.
@@ -210,8 +211,8 @@ func TestTailOfGigabyteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	// Reading the whole file takes a second, so sixty such reads would exceed the timeout.
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	// Reading the whole file takes a second, so sixty such reads would exceed the limit.
+	ctx, cancel := patience.Context(t.Context(), 20)
 	defer cancel()
 	for range 60 {
 		b.Reset()

@@ -107,12 +107,15 @@ func TestWithoutIP(t *testing.T) {
 	}
 }
 
-// closedPort returns a port on which no process listens.
+// closedPort returns a port on which no process listens, or can listen until the test ends: the port of a client.
 func closedPort(t *testing.T) int {
 	t.Helper()
-	l := listen(t)
-	l.Close()
-	return portOf(l)
+	client, err := net.Dial("tcp", listen(t).Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client.LocalAddr().(*net.TCPAddr).Port
 }
 
 func listen(t *testing.T) net.Listener {

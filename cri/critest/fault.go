@@ -3,6 +3,8 @@ package critest
 import (
 	"context"
 	"path"
+	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,7 +51,7 @@ type Fault struct {
 	Delay time.Duration                // delay before any effect, for each value of When
 	Times int                          // number of calls that the fault affects; 0 means all
 	Skip  int                          // number of matching calls that succeed before the first fault
-	Match func(req proto.Message) bool // nil matches every call
+	Match func(req proto.Message) bool // nil matches every call; it may use the runtime, but not call the same method
 	// if not nil, the delay of Late begins when it is closed
 	Gate <-chan struct{}
 	// if not nil, it is called after Late or EffectThenHang has performed the call, even if the call
@@ -60,11 +62,12 @@ type Fault struct {
 // fault is an active fault. The runtime's lock protects it.
 type fault struct {
 	Fault
-	method  string
-	hit     int
-	skipped int
-	stops   []context.CancelFunc // functions that cancel late effects
-	stale   *records             // state for Stale
+	matching sync.Mutex // held while Match runs, instead of the runtime's lock
+	method   string
+	hit      int
+	skipped  int
+	stops    []context.CancelFunc // functions that cancel late effects
+	stale    *records             // state for Stale
 }
 
 func (f *fault) abandon() {
@@ -90,11 +93,31 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	}
 }
 
-// strike returns the fault that applies to a call, or nil. The caller must hold rt.mu.
+// matches reports whether the fault may affect a call with this request.
+func (f *fault) matches(req proto.Message) bool {
+	if f.Match == nil {
+		return true
+	}
+	f.matching.Lock()
+	defer f.matching.Unlock()
+	return f.Match(req)
+}
+
+// spent reports whether the fault no longer affects calls. The caller must hold the runtime's lock.
+func (f *fault) spent() bool { return f.Times > 0 && f.hit >= f.Times }
+
+// strike returns the fault that applies to a call, or nil. It calls Match without the lock, because Match may use
+// the runtime.
 func (rt *Runtime) strike(method string, req proto.Message) *fault {
-	for _, f := range rt.faults {
-		if f.method != method || f.Times > 0 && f.hit >= f.Times || f.Match != nil && !f.Match(req) {
-			continue
+	rt.mu.Lock()
+	matching := slices.DeleteFunc(slices.Clone(rt.faults), func(f *fault) bool { return f.method != method || f.spent() })
+	rt.mu.Unlock()
+	matching = slices.DeleteFunc(matching, func(f *fault) bool { return !f.matches(req) })
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for _, f := range matching {
+		if f.spent() {
+			continue // since then, for another call
 		}
 		if f.skipped < f.Skip {
 			f.skipped++
@@ -108,11 +131,7 @@ func (rt *Runtime) strike(method string, req proto.Message) *fault {
 
 // strikeStream returns the fault that applies to a stream. The stream is that of
 // GetContainerEvents, or of a URL that Exec or Attach returned.
-func (rt *Runtime) strikeStream(method string) *fault {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.strike(method, nil)
-}
+func (rt *Runtime) strikeStream(method string) *fault { return rt.strike(method, nil) }
 
 // before applies the part of a fault that precedes a stream. If it returns an error, the caller must end the stream.
 // f may be nil.

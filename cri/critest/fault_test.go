@@ -95,6 +95,27 @@ func TestFaultHitsSome(t *testing.T) {
 	})
 }
 
+// TestFaultMatchUsesTheRuntime checks that Match can use the runtime, and that it is not called for a fault that no
+// longer affects calls.
+func TestFaultMatchUsesTheRuntime(t *testing.T) {
+	inBox(t, func(b *box) {
+		matched := 0
+		b.rt.Fault("ListContainers", critest.Fault{When: critest.Before, Times: 1, Match: func(proto.Message) bool {
+			matched++
+			_, err := b.c.Version(b.Context())
+			return err == nil && len(b.rt.Calls()) > 0
+		}})
+		for _, want := range []codes.Code{codes.Unavailable, codes.OK} {
+			if _, err := b.c.ListContainers(b.Context(), nil); status.Code(err) != want {
+				b.Errorf("got %v, want %s", err, want)
+			}
+		}
+		if matched != 1 {
+			b.Errorf("Match was called %d times", matched)
+		}
+	})
+}
+
 // TestCloseEndsLateEffects checks that a late effect that has not happened when the runtime is
 // closed never happens.
 func TestCloseEndsLateEffects(t *testing.T) {

@@ -26,9 +26,9 @@ func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	call.Start = time.Now()
 	call.Subject = rt.subject(msg)
 	rt.calls = append(rt.calls, call)
-	f := rt.strike(call.Method, call.Request)
 	rt.mu.Unlock()
 
+	f := rt.strike(call.Method, call.Request)
 	do := func(ctx context.Context) (any, error) { return handle(ctx, req) }
 	var resp any
 	var err error

@@ -105,31 +105,59 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 	}
 }
 
+// limited is a context with a distant deadline, which the test lets expire.
+type limited struct {
+	context.Context
+	expired chan struct{}
+}
+
+func (l limited) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
+func (l limited) Done() <-chan struct{}       { return l.expired }
+
+func (l limited) Err() error {
+	select {
+	case <-l.expired:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // TestReadWaitsForASilentRuntime checks that the first call of a command with a time limit
-// fails at this limit, not earlier.
+// fails at this limit, not earlier, and that the command reports that the runtime does not answer.
 func TestReadWaitsForASilentRuntime(t *testing.T) {
 	t.Parallel()
-	client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	told := make(chan struct{})
-	client.OnUnresponsive(func() { close(told) })
-	ctx, cancel := context.WithTimeout(t.Context(), answerWithin+10*time.Second)
-	defer cancel()
-	for name, read := range map[string]func() error{
-		"Read":       func() error { _, err := Read(ctx, client, nodeconfig.Default(), Options{}); return err },
-		"ReadBasics": func() error { _, err := ReadBasics(ctx, client, nodeconfig.Default()); return err },
+	for name, read := range map[string]func(context.Context, *cri.Client) error{
+		"Read": func(ctx context.Context, c *cri.Client) error {
+			_, err := Read(ctx, c, nodeconfig.Default(), Options{})
+			return err
+		},
+		"ReadBasics": func(ctx context.Context, c *cri.Client) error {
+			_, err := ReadBasics(ctx, c, nodeconfig.Default())
+			return err
+		},
 	} {
-		if err := read(); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
-			t.Errorf("%s: another error, or before the limit expired: %v", name, err)
-		}
-	}
-	select {
-	case <-told:
-	default:
-		t.Errorf("no message about a runtime that does not answer for %v", answerWithin)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			unresponsive, ended := make(chan struct{}), make(chan error, 1)
+			client.OnUnresponsive(func() { close(unresponsive) })
+			ctx := limited{t.Context(), make(chan struct{})}
+			go func() { ended <- read(ctx, client) }()
+			patience.Receive(t, "the message about a runtime that does not answer", unresponsive)
+			if len(ended) > 0 {
+				t.Errorf("it failed before the limit expired: %v", <-ended)
+				return
+			}
+			close(ctx.expired)
+			if err := patience.Receive(t, "the end", ended); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("another error: %v", err)
+			}
+		})
 	}
 }
 

@@ -13,13 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
 )
 
 // deadline returns a context that ends a read that hangs, so that the test fails instead of
 // blocking.
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := patience.Context(t.Context(), patience.OnFake)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"time"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestAuthorize checks that clients with a certificate may do exactly what Backend.Authorize permits,
@@ -36,7 +37,7 @@ func TestAuthorize(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	defer func() { s.Close(); <-done }()
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}}}}
+	client := patience.Client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}}})
 	for path, want := range map[string]int{"/metrics": http.StatusForbidden, "/pods": http.StatusOK, "/exec/default/web/uid/app?command=sh&output=1": http.StatusInternalServerError} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.Addr().String()+path, nil)
 		if err != nil {

@@ -35,7 +35,7 @@ func floods(t *testing.T, dial func() (net.Conn, error), text string, answer boo
 		}
 		t.Cleanup(func() { c.Close() })
 		if _, err := io.WriteString(c, text); err == nil && answer {
-			c.SetReadDeadline(time.Now().Add(30 * time.Second))
+			patience.Deadline(t, c, patience.OnFake)
 			if line, err := bufio.NewReader(c).ReadString('\n'); err != nil {
 				t.Fatalf("%q: %v", line, err)
 			}
@@ -59,6 +59,7 @@ func answers(t *testing.T, c *http.Client, url string) {
 			c.CloseIdleConnections()
 		}
 	})
+	runtime.GC() // garbage is not in use
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapInuse+m.StackInuse > floodMemory {
@@ -106,11 +107,11 @@ func serveTLS(t *testing.T, with testTLS) (address string) {
 func TestHandshakes(t *testing.T) {
 	with := newTLS(t)
 	address := serveTLS(t, with)
-	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}}}}
+	c := patience.Client(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}}})
 	url := "https://" + address + "/healthz"
 
 	// A client with a certificate must keep its connection.
-	kept := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxConnsPerHost: 1,
+	kept := patience.Client(t, &http.Transport{MaxConnsPerHost: 1,
 		TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}},
 		DialContext: func() func(ctx context.Context, network, address string) (net.Conn, error) {
 			dialed := 0
@@ -120,7 +121,7 @@ func TestHandshakes(t *testing.T) {
 				}
 				return new(net.Dialer).DialContext(ctx, network, address)
 			}
-		}()}}
+		}()})
 	get := func() {
 		resp, err := kept.Get(url)
 		if err != nil {
@@ -165,7 +166,7 @@ func TestSilentClients(t *testing.T) {
 			if _, err := io.WriteString(c, test.text); err != nil {
 				t.Fatal(err)
 			}
-			c.SetReadDeadline(time.Now().Add(10 * headerTimeout))
+			patience.Deadline(t, c, 10*int(headerTimeout/time.Second))
 			if data, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("still connected: %q %v", data, err)
 			}

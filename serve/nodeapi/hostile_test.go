@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		patience.Deadline(t, conn, patience.OnFake)
 		// The server may close the connection before it has read the whole text.
 		io.WriteString(conn, text)
 		line, _ := bufio.NewReader(conn).ReadString('\n')

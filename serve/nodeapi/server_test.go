@@ -24,6 +24,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // testBackend returns a backend of n pods with one container each.
@@ -86,7 +87,7 @@ func serveSocket(t testing.TB, b Backend) (*Server, *http.Client, string) {
 			t.Error("the socket was left behind")
 		}
 	})
-	return s, &http.Client{Transport: transport, Timeout: 20 * time.Second}, path
+	return s, patience.Client(t, transport), path
 }
 
 func get(t testing.TB, c *http.Client, path string) (int, string) {

@@ -9,11 +9,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // secret occurs in each string of a pod that a client of the status socket must not read.
@@ -130,7 +131,7 @@ func TestStatusSocket(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.ServeStatus(l) }()
 	t.Cleanup(func() { s.Close(); <-done })
-	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return DialUnix(ctx, path) }}}
+	c := patience.Client(t, &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return DialUnix(ctx, path) }})
 	for _, test := range []struct {
 		path string
 		code int

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 // authority signs certificates.
@@ -110,7 +112,7 @@ func TestListenTLS(t *testing.T) {
 			return 0, err
 		}
 		req.Header.Set("Upgrade", "websocket")
-		resp, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(req)
+		resp, err := patience.Client(t, transport).Do(req)
 		if err != nil {
 			return 0, err
 		}

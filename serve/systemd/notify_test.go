@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/podrun/podrun/test/patience"
 )
 
 func TestStatusMessage(t *testing.T) {
@@ -84,9 +86,7 @@ func TestNotifier(t *testing.T) {
 				t.Fatal(err)
 			}
 			buf := make([]byte, 1024)
-			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			patience.Deadline(t, conn, patience.OnFake)
 			size, err := conn.Read(buf)
 			got := string(buf[:size])
 			usec, reloading := strings.CutPrefix(got, "RELOADING=1\nMONOTONIC_USEC=")
@@ -150,9 +150,7 @@ func TestNotifierSocketLength(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(longest), err)
 			continue
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		patience.Deadline(t, conn, patience.OnFake)
 		message := make([]byte, 100)
 		if size, err := conn.Read(message); err != nil || string(message[:size]) != "READY=1" {
 			t.Errorf("%d bytes: %q %v", len(longest), message[:size], err)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
@@ -17,6 +16,7 @@ import (
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/nodeapi"
 	"github.com/podrun/podrun/test/engine/rig"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // readFirst is a connection that first returns the data that arrived together with the response.
@@ -35,9 +35,7 @@ func upgraded(t *testing.T, socket, path, protocol string) (httpstream.Connectio
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	patience.Deadline(t, conn, patience.OnFake)
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: podrun\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: %s\r\n\r\n", path, protocol)
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)

@@ -24,6 +24,7 @@ import (
 	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/nodeapi"
 	"github.com/podrun/podrun/test/engine/rig"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // TestServeAPISocketIsOutsideRootDir covers a volume that contains the root directory. The volume
@@ -76,9 +77,9 @@ func TestServeAPIStatusSocket(t *testing.T) {
 	if _, body := get("/pods"); !strings.Contains(body, "hunter2") {
 		t.Errorf("the pod has no variable: %s", body)
 	}
-	c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	c := patience.Client(t, &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nodeapi.DialUnix(ctx, r.Layout().StatusLink())
-	}}}
+	}})
 	for path, want := range map[string]string{"/pods": `"phase":"Running"`, "/metrics": "kubelet_running_pods", "/containerLogs/default/web/app": "this socket serves only"} {
 		resp, err := c.Get("http://podrun" + path)
 		if err != nil {
