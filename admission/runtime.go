@@ -156,9 +156,9 @@ func checkSupplementalGroups(q question) problem.List {
 
 // checkCgroupControllers refuses pods if the kernel lacks a controller that the pod's cgroup needs.
 // Otherwise, the pod's limits would silently have no effect. (A Raspberry Pi boots without the
-// memory controller.) The kubelet does not start on such a host.
+// memory controller.) The kubelet does not start on such a host. For an ordinary user, checkLimits warns.
 func checkCgroupControllers(q question) problem.List {
-	if !q.podCgroups() {
+	if !q.podCgroups() || q.facts.User != nil {
 		return nil
 	}
 	var out problem.List

@@ -88,10 +88,10 @@ func userIDs(q question) problem.List {
 	return out
 }
 
-// checkLimits warns about limits that have no effect, because pods have no cgroups. With requireLimits, it refuses
-// the pod.
+// checkLimits warns about limits that have no effect, because the pods of an ordinary user have no cgroups, or systemd
+// does not delegate a controller to the user. With requireLimits, it refuses the pod.
 func checkLimits(q question) problem.List {
-	if q.facts.Cgroup.Unavailable == "" {
+	if q.facts.User == nil && q.facts.Cgroup.Unavailable == "" {
 		return nil
 	}
 	limited := map[string]bool{}
@@ -107,16 +107,21 @@ func checkLimits(q question) problem.List {
 	}
 	var names []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if limited[string(name)] {
+		if limited[string(name)] && (q.facts.Cgroup.Unavailable != "" || !q.facts.Cgroup.Has(string(name))) {
 			names = append(names, string(name))
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
+	why, hint := q.facts.Cgroup.Unavailable, "sudo enforces limits; --require-limits refuses such pods"
+	if why == "" {
+		why = "systemd does not delegate these controllers to user " + q.facts.User.Name
+		hint = "let root run 'systemctl edit user@.service' and add the lines [Service] and Delegate=cpu memory pids; --require-limits refuses such pods"
+	}
 	return list(problem.Problem{
 		Reason: "LimitsNotEnforced", Warning: !q.settings.RequireLimits,
-		Message: fmt.Sprintf("the limits of %s have no effect: %s", strings.Join(names, " and "), q.facts.Cgroup.Unavailable),
-		Hint:    "sudo enforces limits; --require-limits refuses such pods",
+		Message: fmt.Sprintf("the limits of %s have no effect: %s", strings.Join(names, " and "), why),
+		Hint:    hint,
 	})
 }

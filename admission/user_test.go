@@ -100,6 +100,15 @@ func TestUserLimits(t *testing.T) {
 	if len(warnings) != 1 || !warnings[0].Warning || !strings.HasPrefix(warnings[0].Message, "the limits of cpu have no effect") {
 		t.Errorf("the problems are %v", warnings)
 	}
+	delegated := func(s *scene) {
+		s.facts.Cgroup.Unavailable, s.facts.Cgroup.Controllers = "", []string{"memory", "pids"}
+	}
+	if got := check(ann, delegated, limit("memory", "1Gi")); len(got) > 0 {
+		t.Errorf("a delegated controller: %v", got)
+	}
+	if got := check(ann, delegated, limit("cpu", "1")); len(got) != 1 || !got[0].Warning || !strings.Contains(got[0].Message, "does not delegate") {
+		t.Errorf("a controller that is not delegated: %v", got)
+	}
 	if got := check(ann, requests("1", "1Gi")); len(got) > 0 {
 		t.Errorf("requests: %v", got)
 	}

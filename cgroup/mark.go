@@ -6,19 +6,30 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // The extended attributes that identify podrun's groups. The kernel removes them with the group, so they are never
 // outdated. systemd also uses such an attribute (trusted.invocation_id).
-const (
+var (
 	// markName is the attribute with the milli-CPUs that the pod requests; 0 if the group does not
 	// belong to a pod.
-	markName = "trusted.podrun"
+	markName = attribute("podrun", rootless.User())
 	// rootMarkName is the attribute with podrun's root directory, like the sandbox annotation
 	// podrun.dev/root-dir. Only groups of pods have it. It is a separate attribute because older
 	// versions of podrun, which do not set rootMarkName, read a number from markName.
-	rootMarkName = "trusted.podrun.root-dir"
+	rootMarkName = attribute("podrun.root-dir", rootless.User())
 )
+
+// attribute returns the full name of an attribute. In a user namespace, the kernel refuses those of root; cgroup v2 has
+// those of users since Linux 5.7.
+func attribute(name string, user bool) string {
+	if user {
+		return "user." + name
+	}
+	return "trusted." + name
+}
 
 // markValues are the values of a group's attributes.
 type markValues struct {
@@ -27,7 +38,7 @@ type markValues struct {
 }
 
 // mark sets the attributes that show that podrun created a group. If attributes are not supported
-// (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove the shared
+// (on cgroup v1 before Linux 3.14, or those of users before Linux 5.7), podrun does not remove the shared
 // groups when they become empty. mark sets rootMarkName first, because a group without markName
 // counts as one without attributes.
 func mark(dir string, note markValues) error {

@@ -115,7 +115,7 @@ func (p Plan) Parent() string {
 }
 
 func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
-	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
+	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(c.Delegated + "/" + s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
 }
 
 // group returns a group with resources. The argument name is relative to the cgroup root.

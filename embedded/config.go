@@ -24,7 +24,16 @@ type Traits struct {
 	LowersOOM bool
 	Handlers  []Handler // the runtime handlers in addition to runc
 	Rootless  bool      // the daemon runs in the user namespace of podrun-rootless
-	Delegated bool      // containers of an ordinary user have cgroups
+	// Delegated are the controllers of the cgroups of an ordinary user's containers; nil if these have no cgroups
+	Delegated []string
+}
+
+// ociCgroups is the value of PODRUN_OCI_CGROUPS: the controllers that containers have.
+func (t Traits) ociCgroups() string {
+	if len(t.Delegated) == 0 {
+		return "none"
+	}
+	return strings.Join(t.Delegated, ",")
 }
 
 // snapshotter is the name of the snapshotter that containers use.

@@ -206,19 +206,20 @@ func spawn(ctx context.Context, l Layout, o StartOptions, traits Traits, from in
 		return Daemon{}, err
 	}
 	env := Environment(l, o.Digest, record, o.Environment)
-	if rootless.User() && !traits.Delegated {
-		env = append(env, "PODRUN_OCI_CGROUPS=none") // for podrun-oci, which the shims execute
+	if rootless.User() {
+		env = append(env, "PODRUN_OCI_CGROUPS="+traits.ociCgroups()) // for podrun-oci, which the shims execute
 	}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	pid, unit := 0, ""
 	switch {
+	case len(traits.Delegated) > 0:
+		unit = newUnit(l)
+		r := rootless.Inside()
+		pid, err = spawnUserUnit(ctx, l, unit, rootless.EnterArgs(r.Enter, r.PID, r.StartTime, argv[0], argv[1:]), env)
 	case rootless.User():
 		pid, err = spawnProcess(argv, env, log)
 	case systemdRuns():
-		word := make([]byte, 4)
-		// Read never fails (crypto/rand, Go 1.24).
-		rand.Read(word)
-		unit = l.Unit(hex.EncodeToString(word))
+		unit = newUnit(l)
 		pid, err = spawnUnit(ctx, l, unit, argv, env)
 	default:
 		if pid, err = spawnProcess(argv, env, log); err == nil {
@@ -234,6 +235,14 @@ func spawn(ctx context.Context, l Layout, o StartOptions, traits Traits, from in
 		return d, fmt.Errorf("it exited immediately: %w", err)
 	}
 	return d, d.write(l)
+}
+
+// newUnit returns a new name for the daemon's unit.
+func newUnit(l Layout) string {
+	word := make([]byte, 4)
+	// Read never fails (crypto/rand, Go 1.24).
+	rand.Read(word)
+	return l.Unit(hex.EncodeToString(word))
 }
 
 // write records the daemon. It keeps the record of a newer podrun: podrun then searches for the process.

@@ -245,6 +245,9 @@ func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	if !t.Rootless { // podrun-oci executes only runc
 		t.Handlers = readHandlers()
 	}
+	if dir, _ := rootless.Cgroup(); dir != "" {
+		t.Delegated = rootless.Controllers(dir)
+	}
 	t.Overlay, err = overlayWorks(l.Dir())
 	return t, err
 }

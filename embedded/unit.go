@@ -2,72 +2,60 @@ package embedded
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
-	"github.com/godbus/dbus/v5"
+	"github.com/podrun/podrun/embedded/transient"
 )
 
-// unitWithin limits a request to systemd.
-const unitWithin = 30 * time.Second
-
-// spawnUnit starts containerd as a transient service with the settings of containerd's own unit
-// file. With Delegate=, systemd does not manage its cgroup. With KillMode=process, systemd
-// terminates only containerd, and not the shims. Neither a restart of podrun.service nor the
-// end of a login session affects it. The service leaves nothing in systemd when it ends.
+// spawnUnit starts containerd as a transient service of the host's systemd, with the settings of containerd's own unit
+// file. With Delegate=, systemd does not manage its cgroup. With KillMode=process, systemd terminates only containerd,
+// and not the shims. Neither a restart of podrun.service nor the end of a login session affects it. The service leaves
+// nothing in systemd when it ends.
 func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {
-	// If the command's time limit interrupted the request, systemd might start the service nevertheless, and no
-	// podrun process would know it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unitWithin)
-	defer cancel()
-	// A connection to systemd's own socket requires no D-Bus daemon.
-	conn, err := systemd.NewSystemdConnectionContext(ctx)
+	manager, err := transient.Host(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("connect to systemd: %w", err)
+		return 0, err
 	}
-	defer conn.Close()
-	property := func(name string, value any) systemd.Property {
-		return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
+	defer manager.Close()
+	return startUnit(ctx, manager, unit, append(unitProperties(l, argv, env),
+		transient.Set("OOMScoreAdjust", int32(oomScore)),
+		transient.Set("LimitNOFILE", uint64(openFiles)),
+		transient.Set("LimitNOFILESoft", uint64(softFiles)),
+		transient.Set("LimitNPROC", ^uint64(0)),
+		transient.Set("LimitCORE", ^uint64(0)),
+	))
+}
+
+// spawnUserUnit is spawnUnit for the systemd manager of an ordinary user: enter makes the process enter the namespaces
+// of podrun-rootless. Containers must be started from a cgroup of this manager, because the kernel permits to move a
+// process only between cgroups of which the user owns a common parent. The manager cannot raise limits.
+func spawnUserUnit(ctx context.Context, l Layout, unit string, enter, env []string) (int, error) {
+	manager, err := transient.OfUser(ctx)
+	if err != nil {
+		return 0, err
 	}
-	properties := []systemd.Property{
-		systemd.PropDescription("Container runtime of podrun (" + l.RootDir + ")"),
-		systemd.PropType("simple"),
-		systemd.PropExecStart(argv, false),
-		property("Environment", env),
-		property("Delegate", true),
-		property("KillMode", "process"),
-		property("OOMScoreAdjust", int32(oomScore)),
-		property("LimitNOFILE", uint64(openFiles)),
-		property("LimitNOFILESoft", uint64(softFiles)),
-		property("LimitNPROC", ^uint64(0)),
-		property("LimitCORE", ^uint64(0)),
-		property("TasksMax", ^uint64(0)),
-		property("CollectMode", "inactive-or-failed"),
-		property("StandardErrorFileToAppend", l.Log()),
+	defer manager.Close()
+	return startUnit(ctx, manager, unit, append(unitProperties(l, enter, env), transient.Set("LimitNOFILESoft", uint64(softFiles))))
+}
+
+func unitProperties(l Layout, argv, env []string) []transient.Property {
+	return []transient.Property{
+		transient.Set("Description", "Container runtime of podrun ("+l.RootDir+")"),
+		transient.Set("Type", "simple"),
+		transient.Command(argv),
+		transient.Set("Environment", env),
+		transient.Set("Delegate", true),
+		transient.Set("KillMode", "process"),
+		transient.Set("TasksMax", ^uint64(0)),
+		transient.Set("CollectMode", "inactive-or-failed"),
+		transient.Set("StandardErrorFileToAppend", l.Log()),
 		// When the host shuts down, podrun must stop its pods first.
-		property("Before", []string{"podrun.service"}),
+		transient.Set("Before", []string{"podrun.service"}),
 	}
-	done := make(chan string, 1)
-	if _, err := conn.StartTransientUnitContext(ctx, unit, "replace", properties, done); err != nil {
-		return 0, fmt.Errorf("start %s: %w", unit, err)
+}
+
+func startUnit(ctx context.Context, manager transient.Manager, unit string, properties []transient.Property) (int, error) {
+	if err := manager.Start(ctx, unit, properties); err != nil {
+		return 0, err
 	}
-	select {
-	case result := <-done:
-		if result != "done" {
-			return 0, fmt.Errorf("start %s: its job finished with result %q", unit, result)
-		}
-	case <-ctx.Done():
-		return 0, fmt.Errorf("start %s: %w", unit, context.Cause(ctx))
-	}
-	main, err := conn.GetServicePropertyContext(ctx, unit, "MainPID")
-	if err != nil {
-		return 0, fmt.Errorf("read the process of %s: %w", unit, err)
-	}
-	pid, ok := main.Value.Value().(uint32)
-	if !ok || pid == 0 {
-		return 0, errors.New(unit + " exited immediately")
-	}
-	return int(pid), nil
+	return manager.MainPID(ctx, unit)
 }

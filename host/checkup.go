@@ -54,6 +54,8 @@ type UserCheckup struct {
 	Running  bool   `json:"running"`
 	SingleID string `json:"singleID,omitempty"`
 	Changed  bool   `json:"changed,omitempty"`
+	// Undelegated is the reason why a podrun-rootless that starts now gets no cgroup from systemd; "" if it gets one.
+	Undelegated string `json:"undelegated,omitempty"`
 	// Lingers reports whether the user's processes survive the end of the last session; nil without systemd.
 	Lingers     *bool `json:"lingers,omitempty"`
 	NetworkHome bool  `json:"networkHome,omitempty"` // the root directory is on a network file system

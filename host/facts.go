@@ -209,6 +209,8 @@ type Cgroup struct {
 	SwapLimits bool `json:"swapLimits,omitempty"`
 	// maps a controller to its mount point; "" is the v2 hierarchy
 	MountPoints map[string]string `json:"mountPoints,omitempty"`
+	// Delegated is the cgroup, below the mount point, in which an ordinary user may create those of pods; "" for root
+	Delegated string `json:"delegated,omitempty"`
 	// Unavailable is the reason why pods have no cgroups; "" if they have
 	Unavailable string `json:"unavailable,omitempty"`
 }

@@ -35,6 +35,9 @@ type Options struct {
 	Inside *Process // of existing namespaces; nil to create new ones
 	// AllowMetadata permits pods to connect to the metadata service of a cloud, 169.254.169.254.
 	AllowMetadata bool
+	// Delegation is the cgroup of pods, which podrun-rootless records. If there is one, podrun-rootless is a service of
+	// the user's systemd manager.
+	Delegation Delegation
 }
 
 // Ready is the line that podrun-rootless writes when it is ready, or when it fails.
@@ -77,17 +80,18 @@ func Start(ctx context.Context, o Options) (Ready, error) {
 		return Ready{}, failed(err, "")
 	}
 	defer from.Close()
-	if err := o.spawn(to); err != nil {
-		return Ready{}, failed(err, "")
-	}
+	started := o.spawn(ctx, to)
 	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Unix(1, 0)) }) // ends the read
 	defer stop()
 	line, err := bufio.NewReader(from).ReadString('\n')
 	var ready Ready
 	switch {
+	case err == nil:
+	case started != nil:
+		return ready, failed(started, "")
 	case ctx.Err() != nil:
 		return ready, failed(fmt.Errorf("it is not ready: %w", context.Cause(ctx)), "")
-	case err != nil:
+	default:
 		return ready, failed(errors.New("it exited: "+o.lastWords()), "")
 	}
 	if err := json.Unmarshal([]byte(line), &ready); err != nil {
@@ -119,9 +123,34 @@ func (o Options) lastWords() string {
 	return text[max(0, len(text)-maxWords):]
 }
 
-// spawn starts the process in a separate session. It closes the pipe's end.
-func (o Options) spawn(to *os.File) error {
+// spawn starts the process. It closes the pipe's end.
+func (o Options) spawn(ctx context.Context, to *os.File) error {
 	defer to.Close()
+	argv := o.command()
+	if o.Delegation.Cgroup != "" {
+		err := o.startUnit(ctx, argv, to)
+		if err == nil || o.Inside == nil {
+			return err
+		}
+		// The manager has ended since the first start. Containers need podrun-rootless nevertheless.
+	}
+	return o.spawnProcess(argv, to)
+}
+
+func (o Options) command() []string {
+	argv := []string{filepath.Join(o.Bin, keeper)}
+	if o.Inside != nil {
+		argv = append(rootless.EnterArgs(filepath.Join(o.Bin, enter), o.Inside.PID, o.Inside.StartTime, argv[0], nil), "--inside")
+	}
+	argv = append(argv, "--run-dir", o.RunDir, "--bin", o.Bin, "--cgroup="+o.Delegation.Cgroup, "--no-cgroups="+o.Delegation.Reason)
+	if o.AllowMetadata {
+		argv = append(argv, "--allow-metadata")
+	}
+	return argv
+}
+
+// spawnProcess starts the process in a separate session.
+func (o Options) spawnProcess(argv []string, to *os.File) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -132,14 +161,6 @@ func (o Options) spawn(to *os.File) error {
 		return err
 	}
 	defer log.Close()
-	argv := []string{filepath.Join(o.Bin, keeper)}
-	if o.Inside != nil {
-		argv = append(rootless.EnterArgs(filepath.Join(o.Bin, enter), o.Inside.PID, o.Inside.StartTime, argv[0], nil), "--inside")
-	}
-	argv = append(argv, "--run-dir", o.RunDir, "--bin", o.Bin)
-	if o.AllowMetadata {
-		argv = append(argv, "--allow-metadata")
-	}
 	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: "/", Env: environment(), Files: []*os.File{null, null, log, to}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return err

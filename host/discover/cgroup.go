@@ -62,12 +62,26 @@ func (m machine) noCgroups() string {
 	if m.root != "/" || !rootless.User() {
 		return ""
 	}
-	return "podrun does not create cgroups for an ordinary user"
+	name := "user " + rootless.UserName()
+	switch dir, reason := rootless.Cgroup(); {
+	case dir != "":
+		return ""
+	case reason != "":
+		return name + " has no cgroups: " + reason
+	}
+	if reason := rootless.Undelegated(); reason != "" {
+		return name + " has no cgroups: " + reason
+	}
+	return "podrun-rootless, which creates the cgroups of " + name + ", does not run"
 }
 
-// readUnified reads the controllers of the v2 root.
+// readUnified reads the controllers of the v2 root, or of the cgroup in which an ordinary user may create others.
 func (m machine) readUnified(c *host.Cgroup, mount string) error {
-	data, err := m.read(maxProcFile, mount, "cgroup.controllers")
+	if m.root == "/" && rootless.User() {
+		dir, _ := rootless.Cgroup() // noCgroups has checked it
+		c.Delegated = strings.TrimPrefix(dir, mount)
+	}
+	data, err := m.read(maxProcFile, mount+c.Delegated, "cgroup.controllers")
 	if err != nil {
 		return factError("read the cgroup controllers", err, "")
 	}
@@ -75,6 +89,10 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	slices.Sort(c.Controllers)
 	c.MountPoints = map[string]string{"": mount}
 	// Every cgroup except the root has the file memory.swap.max.
+	if c.Delegated != "" {
+		c.SwapLimits = m.exists(filepath.Join(mount+c.Delegated, "memory.swap.max"))
+		return nil
+	}
 	groups, err := hostfile.Entries(m.path(mount), "", "")
 	c.SwapLimits = slices.ContainsFunc(groups, func(group string) bool {
 		_, err := os.Lstat(filepath.Join(group, "memory.swap.max"))
@@ -201,6 +219,11 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 // if it is process 1 and cgroup v2 is mounted, which is how distributions configure it; cgroupfs.
 func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
+	case c.Delegated != "": // the user's systemd manages only the cgroup above
+		c.Driver, c.DriverFrom = host.DriverCgroupfs, "host"
+		if said == host.DriverCgroupfs {
+			c.DriverFrom = "runtime"
+		}
 	case s.CgroupDriver != "":
 		c.Driver, c.DriverFrom = s.CgroupDriver, "flag"
 	case said != "":

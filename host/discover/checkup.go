@@ -118,6 +118,7 @@ func directory(setting, path string) host.Directory {
 func readOnly(c host.Cgroup) []string {
 	var out []string
 	for _, point := range c.MountPoints {
+		point += c.Delegated
 		if unix.Access(point, unix.W_OK) != nil && !slices.Contains(out, point) {
 			out = append(out, point)
 		}

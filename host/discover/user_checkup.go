@@ -18,7 +18,7 @@ func (m machine) examineUser(rootDir string) *host.UserCheckup {
 	}
 	name, uid := rootless.UserName(), rootless.UID()
 	c := &host.UserCheckup{UID: uid, UIDs: m.subordinate("subuid", name, uid), GIDs: m.subordinate("subgid", name, uid),
-		Programs: map[string]string{}, Forbidden: m.noUserNamespaces(), NetworkHome: isNetworkFS(rootDir)}
+		Programs: map[string]string{}, Forbidden: m.noUserNamespaces(), NetworkHome: isNetworkFS(rootDir), Undelegated: rootless.Undelegated()}
 	for _, program := range []string{"newuidmap", "newgidmap"} {
 		if path := m.programs(program)[program]; path != "" {
 			c.Programs[program] = path

@@ -77,16 +77,30 @@ func idPrograms(in Input) Finding {
 	return pass("newuidmap", "%s and %s", u.Programs["newuidmap"], u.Programs["newgidmap"])
 }
 
-// userCgroups checks that an ordinary user's pods have cgroups.
+// userCgroups checks that an ordinary user's pods have cgroups, with the controllers of limits.
 func userCgroups(in Input) Finding {
-	switch {
-	case in.Checkup.User == nil:
-		return Finding{}
-	case in.Facts.Cgroup.Unavailable != "":
-		return Finding{Check: "user-cgroups", Status: Warn, Summary: in.Facts.Cgroup.Unavailable + ": limits have no effect, and the usage of CPU and memory is not available",
-			Fix: "use sudo for pods that require limits"}
+	u, c := in.Checkup.User, in.Facts.Cgroup
+	warn := func(summary, fix string) Finding {
+		return Finding{Check: "user-cgroups", Status: Warn, Summary: summary, Fix: fix}
 	}
-	return pass("user-cgroups", "%s", strings.Join(in.Facts.Cgroup.Controllers, ", "))
+	const effect = ": limits have no effect, and the usage of CPU and memory is not available"
+	switch {
+	case u == nil:
+		return Finding{}
+	case c.Unavailable != "" && u.Undelegated == "" && u.Running:
+		return warn(c.Unavailable+effect, "run 'podrun runtime down': the next podrun-rootless gets a cgroup from systemd")
+	case c.Unavailable != "" && u.Undelegated == "":
+		return pass("user-cgroups", "the systemd manager of the user gives podrun-rootless a cgroup when it starts")
+	case c.Unavailable != "":
+		return warn(c.Unavailable+effect, "use a host with cgroup v2 and systemd, and log in as "+in.userName()+" or run 'loginctl enable-linger', which starts the user's systemd manager; or use sudo for pods that require limits")
+	}
+	for _, controller := range []string{"cpu", "memory", "pids"} {
+		if !c.Has(controller) {
+			return warn("systemd does not delegate the controller "+controller+" to user "+in.userName()+": such limits have no effect",
+				"let root run 'systemctl edit user@.service' and add the lines [Service] and Delegate=cpu memory pids")
+		}
+	}
+	return pass("user-cgroups", "%s", strings.Join(c.Controllers, ", "))
 }
 
 // linger checks that the user's pods survive a logout.

@@ -27,7 +27,10 @@ func TestUser(t *testing.T) {
 		"sound: programs": {func(*Input) {}, idPrograms, Pass, "/usr/bin/newuidmap"},
 		"sound: linger":   {func(*Input) {}, linger, Pass, "survive"},
 		"sound: home":     {func(*Input) {}, home, Pass, "local"},
-		"sound: cgroups":  {func(in *Input) { in.Facts.Cgroup.Controllers = []string{"cpu"} }, userCgroups, Pass, "cpu"},
+		"sound: cgroups":  {func(in *Input) { in.Facts.Cgroup.Controllers = []string{"cpu", "memory", "pids"} }, userCgroups, Pass, "cpu, memory, pids"},
+		"no cpu":          {func(in *Input) { in.Facts.Cgroup.Controllers = []string{"memory", "pids"} }, userCgroups, Warn, "Delegate=cpu memory pids"},
+		"not started":     {func(in *Input) { in.Facts.Cgroup.Unavailable = "does not run" }, userCgroups, Pass, "when it starts"},
+		"started before":  {func(in *Input) { in.Facts.Cgroup.Unavailable, in.Checkup.User.Running = "no cgroups", true }, userCgroups, Warn, "podrun runtime down"},
 		"Ubuntu":          {func(in *Input) { in.Checkup.User.Forbidden = "kernel.apparmor_restrict_unprivileged_userns = 1" }, userNamespacesOfUser, Fail, "AppArmor profile"},
 		"no namespaces":   {func(in *Input) { in.Checkup.User.Forbidden = "user.max_user_namespaces = 0" }, userNamespacesOfUser, Fail, "user.max_user_namespaces = 0"},
 		"no range":        {func(in *Input) { in.Checkup.User.GIDs = nil }, subordinateIDs, Warn, "usermod --add-subuids"},
@@ -36,7 +39,7 @@ func TestUser(t *testing.T) {
 		"no uidmap":       {func(in *Input) { delete(in.Checkup.User.Programs, "newgidmap") }, idPrograms, Warn, "uidmap"},
 		"no linger":       {func(in *Input) { in.Checkup.User.Lingers = &no }, linger, Warn, "loginctl enable-linger"},
 		"NFS":             {func(in *Input) { in.Checkup.User.NetworkHome = true }, home, Warn, "--root-dir"},
-		"no cgroups":      {func(in *Input) { in.Facts.Cgroup.Unavailable = "no cgroups" }, userCgroups, Warn, "no cgroups"},
+		"no cgroups":      {func(in *Input) { in.Facts.Cgroup.Unavailable, in.Checkup.User.Undelegated = "no cgroups", "v1" }, userCgroups, Warn, "no cgroups"},
 	} {
 		in := sound()
 		c.set(&in)

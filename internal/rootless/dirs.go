@@ -60,3 +60,15 @@ func passwdEntry(text string, uid int) []string {
 	}
 	return nil
 }
+
+// ManagerSocket returns the socket of the user's systemd manager; "" if there is none. The manager needs no D-Bus daemon
+// to accept requests there.
+func ManagerSocket() string {
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(UID())} {
+		path := filepath.Join(dir, "systemd/private")
+		if info, err := os.Lstat(path); filepath.IsAbs(dir) && err == nil && info.Mode().Type() == os.ModeSocket {
+			return path
+		}
+	}
+	return ""
+}

@@ -30,6 +30,12 @@ type Record struct {
 	GIDMap         string   `json:"gidMap"`
 	SingleID       bool     `json:"singleID"`
 	SingleIDReason string   `json:"singleIDReason"`
+	// Cgroup is the cgroup, below the mount point, in which systemd lets podrun create those of pods; "" if there is
+	// none, for the reason NoCgroups.
+	Cgroup    string `json:"cgroup"`
+	NoCgroups string `json:"noCgroups"`
+	// AllowMetadata: pods can connect to the metadata service of a cloud.
+	AllowMetadata bool `json:"allowMetadata"`
 }
 
 // maxRecord limits the size of a record, in bytes.

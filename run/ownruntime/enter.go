@@ -116,7 +116,14 @@ func startKeeper(ctx context.Context, r *Runtime, bin string, found *userns.Proc
 		}
 	}
 	end := trace.Begin(ctx, "start podrun-rootless", "")
-	ready, err := userns.Start(ctx, userns.Options{RunDir: rootless.RunDir(), Bin: bin, Inside: found})
+	o := userns.Options{RunDir: rootless.RunDir(), Bin: bin, Inside: found}
+	if record := rootless.ReadRecord(); found != nil && record != nil {
+		// Existing pods have cgroups there, or none.
+		o.Delegation = userns.Delegation{Cgroup: record.Cgroup, Reason: record.NoCgroups}
+	} else {
+		o.Delegation = userns.Delegate(ctx, o)
+	}
+	ready, err := userns.Start(ctx, o)
 	end()
 	if err == nil && ready.SingleID {
 		r.Warn(problem.List{singleIDWarning(ready)})
@@ -124,7 +131,17 @@ func startKeeper(ctx context.Context, r *Runtime, bin string, found *userns.Proc
 	if err == nil && found != nil {
 		r.Warn(changedIDs(rootless.ReadRecord()))
 	}
+	if err == nil && found == nil && o.Delegation.Cgroup != "" && !rootless.Lingers() {
+		r.Warn(problem.List{lingerWarning()})
+	}
 	return err
+}
+
+// lingerWarning warns that systemd ends the pods when it ends the user's manager, of which they are services.
+func lingerWarning() problem.Problem {
+	return problem.Problem{Object: "user " + rootless.UserName(),
+		Message: "does not linger: systemd ends the pods when the last session of the user ends",
+		Hint:    "run 'loginctl enable-linger'", Warning: true}
 }
 
 // changedIDs warns that the namespaces have former subordinate IDs.
@@ -192,13 +209,18 @@ func singleIDWarning(ready userns.Ready) problem.Problem {
 
 // leave ends podrun-rootless and removes its files, unless another root directory's runtime uses its namespaces. This
 // process keeps the namespaces until it exits.
-func leave(l embedded.Layout) error {
+func leave(ctx context.Context, l embedded.Layout) error {
 	record := rootless.Inside()
 	if record == nil || usedByOthers(l) {
 		return nil
 	}
 	if err := userns.End([]userns.Process{{PID: record.PID, StartTime: record.StartTime}}); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless", Op: "end it", Err: err}
+	}
+	if record.Cgroup != "" {
+		if err := userns.Undelegate(ctx, rootless.RunDir()); err != nil {
+			return &problem.Error{Kind: problem.Runtime, Object: "cgroup " + record.Cgroup, Op: "remove it", Err: err}
+		}
 	}
 	return userns.RemoveFiles(rootless.RunDir(), record.Netns)
 }

@@ -301,7 +301,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) (pods []reconcile.Result
 		return pods, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it",
 			Err: err, Hint: "run 'podrun runtime down' again"}
 	}
-	if err := leave(r.layout); err != nil {
+	if err := leave(ctx, r.layout); err != nil {
 		return pods, err
 	}
 	if record == nil || record.Kind == embedded.Own {

@@ -1,5 +1,6 @@
 /*
  * podrun-enter PID STARTTIME -- PROGRAM ARG...
+ * podrun-enter --wait
  *
  * Enters the user namespace and the mount namespace of a process, and executes
  * PROGRAM there, with the same PID, descriptors, environment and, if it exists
@@ -10,6 +11,9 @@
  * finds that no process is left, and starts a new one. Other errors: exit
  * code 126.
  *
+ * With --wait, it waits for a signal that ends it. Such a process keeps the cgroup
+ * of a service of systemd (docs/design/rootless.md).
+ *
  * A Go program has several threads, and the kernel refuses setns(CLONE_NEWUSER)
  * for these. Without libc: see pause.c.
  */
@@ -17,14 +21,14 @@
 #if defined(__x86_64__)
 enum {
 	SYS_read = 0, SYS_write = 1, SYS_close = 3, SYS_execve = 59, SYS_getcwd = 79, SYS_chdir = 80,
-	SYS_exit_group = 231, SYS_openat = 257, SYS_setns = 308
+	SYS_exit_group = 231, SYS_openat = 257, SYS_ppoll = 271, SYS_setns = 308
 };
 enum { O_DIRECTORY = 0200000 };
 __asm__(".globl _start\n_start:\n\tmov %rsp, %rdi\n\txor %ebp, %ebp\n\tand $-16, %rsp\n\tcall enter\n");
 #elif defined(__aarch64__)
 enum {
 	SYS_getcwd = 17, SYS_chdir = 49, SYS_openat = 56, SYS_close = 57, SYS_read = 63, SYS_write = 64,
-	SYS_exit_group = 94, SYS_execve = 221, SYS_setns = 268
+	SYS_ppoll = 73, SYS_exit_group = 94, SYS_execve = 221, SYS_setns = 268
 };
 enum { O_DIRECTORY = 040000 };
 __asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x0, sp\n\tbl enter\n");
@@ -66,6 +70,13 @@ static unsigned long length(const char *s)
 	while (s[n])
 		n++;
 	return n;
+}
+
+static int is_equal(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
 }
 
 static void print(const char *s)
@@ -176,6 +187,9 @@ __attribute__((noreturn, used)) void enter(long *stack)
 	long count = stack[0], error;
 	char **arguments = (char **)(stack + 1), **environment = arguments + count + 1;
 
+	if (count == 2 && is_equal(arguments[1], "--wait"))
+		for (;;)
+			call(SYS_ppoll, 0, 0, 0, 0);
 	if (count < 5 || !is_number(arguments[1]) || !is_number(arguments[2]) || arguments[3][0] != '-' || arguments[3][1] != '-' || arguments[3][2])
 		fail("usage: podrun-enter PID STARTTIME -- PROGRAM ARG...", "", 0);
 	/* setns for M changes the working directory to the root. */

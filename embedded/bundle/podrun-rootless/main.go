@@ -14,20 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors that the stages of the start pass on. podrun gives the first one.
+// The descriptors that the stages of the start pass on.
 const (
-	readyFD = 3 // the pipe for the line that reports the result; optional
-	lockFD  = 4 // the lock of the run directory
-	syncFD  = 5 // closed when the ID maps are set
+	passedFD = 3 // the pipe for the line that reports the result; optional
+	lockFD   = 4 // the lock of the run directory
+	syncFD   = 5 // closed when the ID maps are set
 )
+
+// readyFD is the descriptor of the pipe: the standard output if systemd starts the first process.
+var readyFD = passedFD
 
 // options are the arguments.
 type options struct {
 	runDir, bin    string
 	allowMetadata  bool
 	inside         bool
+	readyStdout    bool
 	stage          string
 	singleIDReason string
+	cgroup         string
+	noCgroups      string
 }
 
 // The stages of a start. The first one has no name.
@@ -41,7 +47,7 @@ const (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	for _, fd := range []int{readyFD, lockFD, syncFD} {
+	for _, fd := range []int{passedFD, lockFD, syncFD} {
 		unix.CloseOnExec(fd)
 	}
 	o, err := parseOptions(os.Args[1:])
@@ -62,6 +68,9 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.bin, "bin", "", "the directory of podrun-enter")
 	flags.BoolVar(&o.allowMetadata, "allow-metadata", false, "lets pods connect to the metadata service of the cloud")
 	flags.BoolVar(&o.inside, "inside", false, "the process is in U and M already")
+	flags.BoolVar(&o.readyStdout, "ready-stdout", false, "report the result on the standard output, not on descriptor 3")
+	flags.StringVar(&o.cgroup, "cgroup", "", "the cgroup that is delegated to podrun, for the record")
+	flags.StringVar(&o.noCgroups, "no-cgroups", "", "the reason why there is no such cgroup, for the record")
 	flags.StringVar(&o.stage, "stage", "", "internal")
 	flags.StringVar(&o.singleIDReason, "single-id-reason", "", "internal")
 	if err := flags.Parse(args); err != nil {
@@ -70,12 +79,16 @@ func parseOptions(args []string) (options, error) {
 	if o.runDir == "" || o.bin == "" || flags.NArg() > 0 {
 		return o, errors.New("usage: podrun-rootless --run-dir DIR --bin DIR [--allow-metadata] [--inside]")
 	}
+	if o.readyStdout {
+		readyFD = unix.Stdout
+	}
 	return o, nil
 }
 
 // arguments returns the arguments of a stage.
 func (o options) arguments(stage string) []string {
-	args := []string{"podrun-rootless", "--run-dir=" + o.runDir, "--bin=" + o.bin, "--stage=" + stage, "--single-id-reason=" + o.singleIDReason}
+	args := []string{"podrun-rootless", "--run-dir=" + o.runDir, "--bin=" + o.bin, "--stage=" + stage, "--single-id-reason=" + o.singleIDReason,
+		"--cgroup=" + o.cgroup, "--no-cgroups=" + o.noCgroups}
 	if o.allowMetadata {
 		args = append(args, "--allow-metadata")
 	}
@@ -147,7 +160,7 @@ func report(m message) {
 	if err != nil {
 		return
 	}
-	f := os.NewFile(readyFD, "ready")
+	f := os.NewFile(uintptr(readyFD), "ready")
 	_, _ = f.Write(append(line, '\n'))
 	_ = f.Close()
 }

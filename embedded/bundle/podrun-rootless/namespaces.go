@@ -30,7 +30,7 @@ func startNamespaces(o options, lock *os.File) error {
 	defer release.Close() // without a byte, the child ends
 	child := &exec.Cmd{
 		Path: "/proc/self/exe", Args: o.arguments(stageWait), Stderr: os.Stderr,
-		ExtraFiles:  []*os.File{os.NewFile(readyFD, "ready"), lock, wait},
+		ExtraFiles:  []*os.File{os.NewFile(uintptr(readyFD), "ready"), lock, wait},
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS},
 	}
 	if err := child.Start(); err != nil {
@@ -56,7 +56,7 @@ func awaitMaps(o options) error {
 		return errors.New("the process that sets the ID maps has ended")
 	}
 	_ = maps.Close()
-	for _, fd := range []int{readyFD, lockFD} {
+	for _, fd := range []int{passedFD, lockFD} {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
 			return err
 		}

@@ -30,6 +30,9 @@ type record struct {
 	GIDMap         string   `json:"gidMap"`
 	SingleID       bool     `json:"singleID"`
 	SingleIDReason string   `json:"singleIDReason,omitempty"`
+	Cgroup         string   `json:"cgroup,omitempty"` // see options
+	NoCgroups      string   `json:"noCgroups,omitempty"`
+	AllowMetadata  bool     `json:"allowMetadata,omitempty"`
 }
 
 func recordPath(runDir string) string { return filepath.Join(runDir, "rootless.json") }
@@ -51,6 +54,7 @@ func newRecord(o options, resolvers []string) (*record, error) {
 	r := &record{
 		SchemaVersion: schemaVersion, PID: os.Getpid(), Enter: filepath.Join(o.bin, "podrun-enter"),
 		Netns: netnsPath(o.runDir), Ports: socketPath(o.runDir), Resolvers: resolvers,
+		Cgroup: o.cgroup, NoCgroups: o.noCgroups, AllowMetadata: o.allowMetadata,
 	}
 	var errs [7]error
 	r.StartTime, errs[0] = startTime(r.PID)

@@ -16,7 +16,8 @@ import (
 // Name is the name of the runtime.
 const Name = "podrun-oci"
 
-// cgroupsVariable disables cgroups with the value none. containerd's shims inherit it.
+// cgroupsVariable lists the controllers of the user's cgroups, separated by commas; with the value none, containers have
+// no cgroups. containerd's shims inherit it.
 const cgroupsVariable = "PODRUN_OCI_CGROUPS"
 
 // Run changes the configuration of the container that the arguments create, if they create one, and
@@ -103,11 +104,15 @@ func thisHost() Host {
 	_, missing := os.Stat("/dev/mqueue")
 	ids, err := os.ReadFile("/proc/self/uid_map")
 	fields := strings.Fields(string(ids))
+	var controllers []string
+	if value := os.Getenv(cgroupsVariable); value != "" {
+		controllers = strings.Split(value, ",")
+	}
 	return Host{
-		NoCgroups: os.Getenv(cgroupsVariable) == "none",
-		SingleID:  err == nil && len(fields) == 3 && fields[2] == "1",
-		Mqueue:    missing == nil,
-		Own:       isOwn,
+		NoCgroups: slices.Equal(controllers, []string{"none"}), Controllers: controllers,
+		SingleID: err == nil && len(fields) == 3 && fields[2] == "1",
+		Mqueue:   missing == nil,
+		Own:      isOwn,
 	}
 }
 

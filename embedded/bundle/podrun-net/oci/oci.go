@@ -12,6 +12,8 @@ import (
 type Host struct {
 	// NoCgroups: the user may not create control groups.
 	NoCgroups bool
+	// Controllers are the controllers of the user's control groups; nil for all.
+	Controllers []string
 	// SingleID: the user namespace maps only the ID 0.
 	SingleID bool
 	// Mqueue: the host has /dev/mqueue.
@@ -35,11 +37,44 @@ func Rewrite(spec object, h Host) {
 		// containerd sets CPU shares for each sandbox, which runc refuses without cgroups.
 		delete(linux, "resources")
 		delete(linux, "cgroupsPath")
+	} else if h.Controllers != nil {
+		dropControllers(linux, h.Controllers)
 	}
 	kept := dropOwn(linux, h.Own)
 	rewriteMounts(spec, kept, h)
 	if h.SingleID {
 		rewriteIDs(spec)
+	}
+}
+
+// resources are the keys of linux.resources and those of its objects, with the controller of each. Device rules have
+// none on cgroup v2.
+var resources = map[string]string{
+	"memory": "memory", "pids": "pids", "blockIO": "io", "hugepageLimits": "hugetlb", "rdma": "rdma",
+	"cpu.cpus": "cpuset", "cpu.mems": "cpuset",
+	"cpu.shares": "cpu", "cpu.quota": "cpu", "cpu.burst": "cpu", "cpu.period": "cpu", "cpu.realtimeRuntime": "cpu", "cpu.realtimePeriod": "cpu", "cpu.idle": "cpu",
+}
+
+// dropControllers removes the resources whose controllers the user does not have: runc would fail to write files that
+// do not exist.
+func dropControllers(linux object, have []string) {
+	all, _ := linux["resources"].(object)
+	for key, controller := range resources {
+		if slices.Contains(have, controller) {
+			continue
+		}
+		outer, inner, nested := strings.Cut(key, ".")
+		if !nested {
+			delete(all, outer)
+		} else if values, ok := all[outer].(object); ok {
+			delete(values, inner)
+		}
+	}
+	unified, _ := all["unified"].(object)
+	for key := range unified { // memory.swap.max, …
+		if controller, _, _ := strings.Cut(key, "."); !slices.Contains(have, controller) && controller != "cgroup" {
+			delete(unified, key)
+		}
 	}
 }
 

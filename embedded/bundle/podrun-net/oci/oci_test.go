@@ -19,7 +19,8 @@ var update = flag.Bool("update", false, "write testdata/changes.golden")
 // a pod with limits (plain), and for one with hostNetwork, hostPID and hostIPC (host). The sandbox of the
 // latter is process 22420.
 var hosts = map[string]Host{
-	"delegated":                 {Mqueue: true},
+	"delegated":                 {Mqueue: true, Controllers: []string{"cpu", "memory", "pids"}},
+	"delegated without cpu":     {Mqueue: true, Controllers: []string{"memory", "pids"}},
 	"without cgroups":           {NoCgroups: true},
 	"single ID without cgroups": {NoCgroups: true, SingleID: true, Mqueue: true},
 }
@@ -141,6 +142,17 @@ func TestRewriteKeeps(t *testing.T) {
 	}
 	if _, err := rewriteJSON([]byte(`[]`), Host{}); err == nil {
 		t.Error("accepts a list")
+	}
+}
+
+func TestDropControllers(t *testing.T) {
+	spec := decode(t, []byte(`{"linux":{"cgroupsPath":"/a","resources":{"devices":[{"allow":false}],"cpu":{"shares":2,"cpus":"0"},"memory":{"limit":5},
+		"blockIO":{"weight":3},"hugepageLimits":[{"pageSize":"2MB"}],"unified":{"memory.swap.max":"0","io.weight":"1","cgroup.freeze":"0"}}}}`)).(object)
+	Rewrite(spec, Host{Controllers: []string{"memory", "cpuset"}})
+	out, err := json.Marshal(spec)
+	const want = `{"linux":{"cgroupsPath":"/a","resources":{"cpu":{"cpus":"0"},"devices":[{"allow":false}],"memory":{"limit":5},"unified":{"cgroup.freeze":"0","memory.swap.max":"0"}}}}`
+	if err != nil || string(out) != want {
+		t.Errorf("%s, %v, want\n%s", out, err, want)
 	}
 }
 
