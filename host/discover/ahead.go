@@ -33,7 +33,7 @@ const freshFor = time.Second
 
 // ReadAhead starts to read the facts. The argument kubelet is Options.Kubelet.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, kubelet bool) *Ahead {
-	return machine{ctx: ctx, root: "/"}.begin(client, s, kubelet, false)
+	return begin(machine{ctx: ctx, root: "/"}, client, s, kubelet, false)
 }
 
 // Fresh reports whether the facts are recent, and whether all calls to the runtime have
@@ -85,19 +85,19 @@ func yielding(part func() error) func() error {
 }
 
 // begin starts to read the facts and, if list is set, the runtime's sandboxes.
-func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list bool) *Ahead {
+func begin(m machine, client *cri.Client, s nodeconfig.Settings, kubelet, list bool) *Ahead {
 	a := &Ahead{begun: time.Now(), asked: make(chan struct{}), done: make(chan struct{})}
 	f := &a.facts
 	go func() {
 		defer close(a.done)
 		// Each function sets different fields.
 		a.unread = runAll(
-			yielding(func() error { return m.readMachine(f, s) }),
+			yielding(func() error { return node{m}.readMachine(f, s) }),
 			yielding(func() error { return m.readNetwork(f, s) }),
-			yielding(func() error { return m.readCgroup(&f.Cgroup) }),
+			yielding(func() error { return cgroups{m}.readCgroup(&f.Cgroup) }),
 			yielding(func() (err error) {
 				if kubelet {
-					f.Kubelet, err = m.findKubelet(endpointOf(client))
+					f.Kubelet, err = kubeletSearch{m}.findKubelet(endpointOf(client))
 				}
 				return err
 			}),
@@ -107,7 +107,7 @@ func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list 
 				rt, a.down = readRuntime(m.ctx, client, list)
 				f.Runtime, f.ImageFS, a.sandboxes = rt.runtime, rt.imageFS, rt.sandboxes
 				if f.Runtime.IsCRIO() {
-					m.addCRIO(&f.Runtime, f.Runtime.Endpoint, rt.verbose)
+					crio{m}.addCRIO(&f.Runtime, f.Runtime.Endpoint, rt.verbose)
 				}
 				return nil
 			},

@@ -20,7 +20,7 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	var down, mounts error
 	runAll(
 		func() error { facts.Runtime, down = readVersion(ctx, client); return nil },
-		yielding(func() error { mounts = m.readCgroup(&facts.Cgroup); return nil }),
+		yielding(func() error { mounts = cgroups{m}.readCgroup(&facts.Cgroup); return nil }),
 		yielding(func() error {
 			// Without an address, hooks of hostNetwork pods have no default host, and the
 			// status has no host IP.
@@ -34,7 +34,7 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	if mounts != nil {
 		return host.Facts{}, mounts
 	}
-	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.ReportedDriver)
+	cgroups{m}.chooseDriver(&facts.Cgroup, s, facts.Runtime.ReportedDriver)
 	return facts, nil
 }
 
@@ -42,10 +42,10 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 func ReadCgroup(ctx context.Context, s nodeconfig.Settings) (host.Cgroup, error) {
 	m := machine{ctx: ctx, root: "/"}
 	var c host.Cgroup
-	if err := m.readCgroup(&c); err != nil {
+	if err := (cgroups{m}).readCgroup(&c); err != nil {
 		return host.Cgroup{}, err
 	}
-	m.chooseDriver(&c, s, "")
+	cgroups{m}.chooseDriver(&c, s, "")
 	return c, nil
 }
 

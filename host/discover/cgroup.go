@@ -20,7 +20,7 @@ const namedSystemd = "name=systemd"
 
 // readCgroup finds the cgroup mounts. If a host mounts any v1 controller, as in the hybrid
 // layout, it counts as v1.
-func (m machine) readCgroup(c *host.Cgroup) error {
+func (m cgroups) readCgroup(c *host.Cgroup) error {
 	if c.Unavailable = m.noCgroups(); c.Unavailable != "" {
 		return nil
 	}
@@ -55,10 +55,10 @@ func (m machine) readCgroup(c *host.Cgroup) error {
 
 // NoCgroups returns the reason why pods have no cgroups; "" if they have. The runtime then reports the usage of the
 // cgroup of the user's session, or of the whole host, as that of each container.
-func NoCgroups() string { return machine{root: "/"}.noCgroups() }
+func NoCgroups() string { return cgroups{machine{root: "/"}}.noCgroups() }
 
 // noCgroups is NoCgroups.
-func (m machine) noCgroups() string {
+func (m cgroups) noCgroups() string {
 	if m.root != "/" || !rootless.User() {
 		return ""
 	}
@@ -76,7 +76,7 @@ func (m machine) noCgroups() string {
 }
 
 // readUnified reads the controllers of the v2 root, or of the cgroup in which an ordinary user may create others.
-func (m machine) readUnified(c *host.Cgroup, mount string) error {
+func (m cgroups) readUnified(c *host.Cgroup, mount string) error {
 	if m.root == "/" && rootless.User() {
 		dir, _ := rootless.Cgroup() // noCgroups has checked it
 		c.Delegated = strings.TrimPrefix(dir, mount)
@@ -103,7 +103,7 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 
 // cgroupMounts finds the cgroup mounts. It looks at the usual paths first, because the list of
 // all mounts is long on a host with many containers.
-func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error) {
+func (m cgroups) cgroupMounts() (v1 map[string]string, unified string, err error) {
 	if v1, unified, ok := m.usualMounts(); ok {
 		return v1, unified, nil
 	}
@@ -120,7 +120,7 @@ const cgroupDir = "/sys/fs/cgroup"
 
 // usualMounts finds mounts in cgroupDir. If a hierarchy that /proc/self/cgroup lists is not mounted
 // there under its own name, ok is false.
-func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
+func (m cgroups) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
 		return map[string]string{}, cgroupDir, true
 	}
@@ -150,7 +150,7 @@ func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 }
 
 // isMount reports whether a directory is the mount point of a file system of this type.
-func (m machine) isMount(dir string, kind int64) bool {
+func (m cgroups) isMount(dir string, kind int64) bool {
 	var fs unix.Statfs_t
 	var here, above unix.Stat_t
 	return unix.Statfs(m.path(dir), &fs) == nil && int64(fs.Type) == kind &&
@@ -196,7 +196,7 @@ func controllerOption(option string) bool {
 }
 
 // enabledControllers reads /proc/cgroups. If the kernel has no such file, it returns nil.
-func (m machine) enabledControllers() (map[string]bool, error) {
+func (m cgroups) enabledControllers() (map[string]bool, error) {
 	data, err := m.read(maxProcFile, "proc/cgroups")
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -217,7 +217,7 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 // chooseDriver selects the cgroup driver. The first of these that is known applies: the driver in
 // the flag; the runtime's driver, because podrun and the runtime must use the same one; systemd,
 // if it is process 1 and cgroup v2 is mounted, which is how distributions configure it; cgroupfs.
-func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
+func (m cgroups) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
 	case c.Delegated != "": // the user's systemd manages only the cgroup above
 		c.Driver, c.DriverFrom = host.DriverCgroupfs, "host"

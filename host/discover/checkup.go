@@ -31,12 +31,12 @@ type Examination struct {
 
 // Examine reads as much as it can about the host. If client is nil, it skips the runtime.
 func Examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
-	return machine{ctx: ctx, root: "/"}.examine(client, s, o)
+	return examine(machine{ctx: ctx, root: "/"}, client, s, o)
 }
 
-func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) Examination {
+func examine(m machine, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
 	var e Examination
-	e.Facts, e.Down, e.Unread = m.gather(client, s, o)
+	e.Facts, e.Down, e.Unread = gather(m, client, s, o)
 	e.Checkup = host.Checkup{
 		Root: os.Geteuid() == 0,
 		Directories: []host.Directory{
@@ -46,15 +46,15 @@ func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) E
 		Seccomp:         m.exists("proc/sys/kernel/seccomp"),
 		Sysctls:         m.sysctls("user.max_user_namespaces", "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"),
 		Programs:        m.programs("containerd", "crio", "dockerd", "runc", "crun", "apparmor_parser"),
-		PackageManager:  m.packageManager(),
+		PackageManager:  checkup{m}.packageManager(),
 		Systemd:         m.systemdIsInit(),
-		OtherSockets:    m.otherSockets(),
-		CRIDisabledIn:   m.criDisabledIn("/etc/containerd/config.toml"),
-		CNI:             m.cni(e.Facts.Runtime),
-		User:            m.examineUser(s.RootDir),
+		OtherSockets:    checkup{m}.otherSockets(),
+		CRIDisabledIn:   checkup{m}.criDisabledIn("/etc/containerd/config.toml"),
+		CNI:             networkConfig{m}.cni(e.Facts.Runtime),
+		User:            checkup{m}.examineUser(s.RootDir),
 	}
 	if client != nil && e.Down == nil {
-		m.behindSocket(&e.Checkup, client.Endpoint())
+		checkup{m}.behindSocket(&e.Checkup, client.Endpoint())
 		e.Checkup.SandboxImage = SandboxImage(m.ctx, client, e.Facts.Runtime)
 	}
 	return e
@@ -64,11 +64,11 @@ func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) E
 // PackageManager and Systemd of the Checkup.
 func Software() host.Checkup {
 	m := machine{ctx: context.Background(), root: "/"}
-	return host.Checkup{PackageManager: m.packageManager(), Systemd: m.systemdIsInit()}
+	return host.Checkup{PackageManager: checkup{m}.packageManager(), Systemd: m.systemdIsInit()}
 }
 
 // packageManager returns the host's package manager; "" if podrun does not know it.
-func (m machine) packageManager() string {
+func (m checkup) packageManager() string {
 	for _, name := range []string{"apt-get", "dnf", "zypper", "apk", "pacman"} {
 		if len(m.programs(name)) > 0 {
 			return name
@@ -158,7 +158,7 @@ func (m machine) programs(names ...string) map[string]string {
 }
 
 // otherSockets lists CRI sockets that podrun does not try by default.
-func (m machine) otherSockets() []string {
+func (m checkup) otherSockets() []string {
 	var out []string
 	for _, path := range []string{"/run/k3s/containerd/containerd.sock", "/run/cri-dockerd.sock", "/var/snap/microk8s/common/run/containerd.sock", "/run/k0s/containerd.sock"} {
 		if m.exists(path) {
@@ -174,7 +174,7 @@ var disabledCRI = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
 })
 
-func (m machine) criDisabledIn(path string) string {
+func (m checkup) criDisabledIn(path string) string {
 	data, err := m.read(maxConfig, path)
 	if err != nil || !disabledCRI().Match(data) {
 		return ""
@@ -184,7 +184,7 @@ func (m machine) criDisabledIn(path string) string {
 
 // behindSocket examines the process that serves a socket. If the process is in another PID
 // namespace, behindSocket cannot find it.
-func (m machine) behindSocket(c *host.Checkup, endpoint string) {
+func (m checkup) behindSocket(c *host.Checkup, endpoint string) {
 	pid, err := cri.ServerPID(m.ctx, endpoint)
 	if err != nil || pid <= 0 {
 		return

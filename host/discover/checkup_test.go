@@ -37,7 +37,7 @@ func TestCNI(t *testing.T) {
 			host.CNI{ConfDir: "/x", Config: "/x/a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, BridgeInstalled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := tree(t, tc.files).cni(tc.told)
+			got := networkConfig{tree(t, tc.files)}.cni(tc.told)
 			if tc.told.CNIBinDirs == nil {
 				tc.want.BinDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
 			} else {
@@ -61,11 +61,11 @@ func TestCRIDisabledIn(t *testing.T) {
 		`disabled_plugins = ["btrfs"]`:                                        false,
 	} {
 		m := tree(t, map[string]string{"/etc/containerd/config.toml": text})
-		if got := m.criDisabledIn("/etc/containerd/config.toml") != ""; got != off {
+		if got := (checkup{m}).criDisabledIn("/etc/containerd/config.toml") != ""; got != off {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
-	if got := tree(t, nil).criDisabledIn("/etc/containerd/config.toml"); got != "" {
+	if got := (checkup{tree(t, nil)}).criDisabledIn("/etc/containerd/config.toml"); got != "" {
 		t.Errorf("no file: %q", got)
 	}
 }
@@ -153,10 +153,10 @@ func TestExamineThisHost(t *testing.T) {
 // TestUsualMounts checks that if cgroups are mounted at the usual paths, the list of all mounts
 // gives the same result.
 func TestUsualMounts(t *testing.T) {
-	if _, _, ok := tree(t, map[string]string{"proc/self/cgroup": "1:cpu:/\n0::/\n"}).usualMounts(); ok {
+	if _, _, ok := (cgroups{tree(t, map[string]string{"proc/self/cgroup": "1:cpu:/\n0::/\n"})}).usualMounts(); ok {
 		t.Error("a directory is treated as a mount")
 	}
-	v1, unified, ok := machine{ctx: t.Context(), root: "/"}.usualMounts()
+	v1, unified, ok := cgroups{machine{ctx: t.Context(), root: "/"}}.usualMounts()
 	if !ok {
 		t.Skip("this host mounts cgroups at other paths")
 	}

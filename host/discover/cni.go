@@ -13,7 +13,7 @@ import (
 
 // cni reads the network configuration as a runtime does: it uses the directory's first file by
 // name.
-func (m machine) cni(r host.Runtime) host.CNI {
+func (m networkConfig) cni(r host.Runtime) host.CNI {
 	c := host.CNI{ConfDir: r.NetworkDir(), BinDirs: r.CNIBinDirs}
 	if len(c.BinDirs) == 0 {
 		c.BinDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
@@ -38,7 +38,7 @@ func (m machine) cni(r host.Runtime) host.CNI {
 }
 
 // readCNI reads the names of the plugins in a network configuration.
-func (m machine) readCNI(c *host.CNI) error {
+func (m networkConfig) readCNI(c *host.CNI) error {
 	data, err := m.read(maxConfig, c.Config)
 	if err != nil {
 		return err
@@ -77,6 +77,6 @@ func (m machine) readCNI(c *host.CNI) error {
 	return nil
 }
 
-func (m machine) inAny(dirs []string, name string) bool {
+func (m networkConfig) inAny(dirs []string, name string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return m.exists(filepath.Join(dir, name)) })
 }

@@ -97,12 +97,12 @@ func TestCorruptUserNSIsRecovered(t *testing.T) {
 		{Id: "none", Metadata: &runtimeapi.PodSandboxMetadata{Uid: "unknown"}, State: ready},
 	}
 	held := map[string]uint32{"known": 65536, "runs": 0, "no sandbox": 0, "unknown": 0}
-	machine{ctx: t.Context()}.recoverUserNS(client, held, boxes)
+	podState{machine: machine{ctx: t.Context()}}.recoverUserNS(client, held, boxes)
 	if want := map[string]uint32{"known": 65536, "runs": 131072, "unknown": 0}; !maps.Equal(held, want) {
 		t.Errorf("held are %v, want %v", held, want)
 	}
 	held = map[string]uint32{"runs": 0}
-	machine{ctx: t.Context()}.recoverUserNS(nil, held, nil)
+	podState{machine: machine{ctx: t.Context()}}.recoverUserNS(nil, held, nil)
 	if first, has := held["runs"]; !has || first != 0 {
 		t.Errorf("without a runtime: %v", held)
 	}

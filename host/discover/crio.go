@@ -55,7 +55,7 @@ type crioConfig struct {
 // addCRIO completes CRI-O's CRI status with data from its verbose status (1.32 and later) and from
 // its configuration files. If the files have changed, the result may include changes that CRI-O has
 // not loaded yet, because the CRI does not show which files CRI-O has loaded.
-func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
+func (m crio) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	file, dir := crioFile, crioDir
 	if pid, err := cri.ServerPID(m.ctx, endpoint); err == nil && pid > 0 {
 		if line, err := m.read(maxProcFile, "proc", strconv.Itoa(pid), "cmdline"); err == nil {
@@ -103,7 +103,7 @@ func crioFlags(args []string, file, dir string) (string, string) {
 
 // readCRIO reads a configuration: first the file, and then the files of the directory by name.
 // Each file overrides individual keys. It ignores paths that are not absolute, such as "".
-func (m machine) readCRIO(file, dir string) crioConfig {
+func (m crio) readCRIO(file, dir string) crioConfig {
 	var c crioConfig
 	files := m.below(dir)
 	if filepath.IsAbs(file) {
@@ -130,7 +130,7 @@ func (m machine) readCRIO(file, dir string) crioConfig {
 }
 
 // below lists the files in a directory and its subdirectories, by name.
-func (m machine) below(dir string) (files []string) {
+func (m crio) below(dir string) (files []string) {
 	if !filepath.IsAbs(dir) {
 		return nil
 	}

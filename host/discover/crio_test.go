@@ -42,7 +42,7 @@ default_ulimits = ["nofile=1:2"]`,
 		"/etc/crio/crio.conf.d/10-min": "[crio.runtime.runtimes.runc]\ncontainer_min_memory = \"12MiB\"\n[crio.runtime]\ncdi_spec_dirs = [\"/etc/mycdi\"]\n[crio.network]\nnetwork_dir = \"/etc/between\"",
 	})
 	r := host.Runtime{Name: "cri-o", SandboxImg: ""}
-	m.addCRIO(&r, "unix:///none.sock", "{}")
+	crio{m}.addCRIO(&r, "unix:///none.sock", "{}")
 	want := host.Runtime{
 		Name: "cri-o", SandboxImg: "registry.example/pause:1", CNIConfDir: "/etc/second", CNIBinDirs: []string{"/opt/a", "/opt/b"}, CDIDirs: []string{"/etc/mycdi"},
 		ConfigFiles: []string{"/etc/crio/crio.conf", "/etc/crio/crio.conf.d/10-min", "/etc/crio/crio.conf.d/20-net"},
@@ -53,7 +53,7 @@ default_ulimits = ["nofile=1:2"]`,
 	}
 	// The configuration in CRI-O's status must take precedence.
 	r = host.Runtime{Name: "cri-o", SandboxImg: "registry.example/pause:2"}
-	m.addCRIO(&r, "", `{"sandboxImage":"x","crio":{"DefaultRuntime":"crun","CDISpecDirs":["/run/cdi"],"DefaultUlimits":[],"Runtimes":{"crun":{"ContainerMinMemory":"500KiB"}}}}`)
+	crio{m}.addCRIO(&r, "", `{"sandboxImage":"x","crio":{"DefaultRuntime":"crun","CDISpecDirs":["/run/cdi"],"DefaultUlimits":[],"Runtimes":{"crun":{"ContainerMinMemory":"500KiB"}}}}`)
 	if r.SandboxImg != "registry.example/pause:2" || r.CDIDirs[0] != "/run/cdi" || len(r.Ulimits) > 0 || r.MinMemory[""] != 500<<10 || r.MinMemory["runc"] != 12<<20 {
 		t.Errorf("%+v", r)
 	}
@@ -61,17 +61,17 @@ default_ulimits = ["nofile=1:2"]`,
 
 func TestCRIOWithoutConfiguration(t *testing.T) {
 	r := host.Runtime{Name: "cri-o"}
-	crioHost(t, nil).addCRIO(&r, "", "")
+	crio{crioHost(t, nil)}.addCRIO(&r, "", "")
 	if diff := cmp.Diff(host.Runtime{Name: "cri-o"}, r); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	r = host.Runtime{Name: "cri-o"}
-	crioHost(t, map[string]string{"/etc/crio/crio.conf.d/a.conf": "[crio]\n"}).addCRIO(&r, "", "")
+	crio{crioHost(t, map[string]string{"/etc/crio/crio.conf.d/a.conf": "[crio]\n"})}.addCRIO(&r, "", "")
 	if r.CNIConfDir != "/etc/cni/net.d" || !slices.Equal(r.CNIBinDirs, []string{"/opt/cni/bin"}) || r.MinMemory != nil {
 		t.Errorf("%+v", r)
 	}
 	r = host.Runtime{Name: "cri-o"}
-	crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\"\nbroken"}).addCRIO(&r, "", "")
+	crio{crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\"\nbroken"})}.addCRIO(&r, "", "")
 	if r.ConfigProblem != "/etc/crio/crio.conf: line 3: expected '=' after key" || r.SandboxImg != "a" {
 		t.Errorf("%+v", r)
 	}
@@ -86,7 +86,7 @@ func TestCRIOSyntax(t *testing.T) {
 			files[fmt.Sprintf("/etc/crio/crio.conf.d/%d", i)] = text
 		}
 		var r host.Runtime
-		crioHost(t, files).addCRIO(&r, "", "")
+		crio{crioHost(t, files)}.addCRIO(&r, "", "")
 		return r
 	}
 	r := read("crio.runtime = {default_runtime = 'my.crun', default_ulimits = [\n'nofile=1:2', # comment with ]\n], other = 2026-01-01}\n" +
@@ -117,7 +117,7 @@ func TestCRIOConfigurationBounds(t *testing.T) {
 		files[fmt.Sprintf("/etc/crio/crio.conf.d/%03d", i)] = "[crio]\n"
 	}
 	var r host.Runtime
-	crioHost(t, files).addCRIO(&r, "", "")
+	crio{crioHost(t, files)}.addCRIO(&r, "", "")
 	if len(r.ConfigFiles) != maxCRIOFiles-1 || r.ConfigProblem == "" || r.SandboxImg != "" {
 		t.Errorf("%d files, %q, %q", len(r.ConfigFiles), r.ConfigProblem, r.SandboxImg)
 	}
@@ -152,11 +152,11 @@ func TestRAMInBytes(t *testing.T) {
 func TestCRIOWithoutDirectory(t *testing.T) {
 	m := crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio]\n", "/other": "[crio.image]\npause_image = \"a\""})
 	for _, dir := range []string{"", ".", "etc"} {
-		if c := m.readCRIO("/etc/crio/crio.conf", dir); !slices.Equal(c.files, []string{"/etc/crio/crio.conf"}) {
+		if c := (crio{m}).readCRIO("/etc/crio/crio.conf", dir); !slices.Equal(c.files, []string{"/etc/crio/crio.conf"}) {
 			t.Errorf("%q: %q", dir, c.files)
 		}
 	}
-	if c := m.readCRIO("", ""); len(c.files) > 0 || c.problem != "" {
+	if c := (crio{m}).readCRIO("", ""); len(c.files) > 0 || c.problem != "" {
 		t.Errorf("%q, %q", c.files, c.problem)
 	}
 }

@@ -43,10 +43,20 @@ type Options struct {
 // machine reads the files of one machine for one call. Its reads fail once ctx is done. root is
 // "/", except in tests.
 type machine struct {
-	ctx        context.Context
-	root       string
-	unreadable *unreadable
+	ctx  context.Context
+	root string
 }
+
+// Each of these types reads one part of the facts.
+type (
+	node          struct{ machine } // names, capacity and security modules
+	cgroups       struct{ machine }
+	sockets       struct{ machine } // listening sockets and the processes that own them
+	kubeletSearch struct{ machine }
+	networkConfig struct{ machine } // the configuration of network plugins
+	crio          struct{ machine } // CRI-O's configuration
+	checkup       struct{ machine } // what only doctor checks
+)
 
 func (m machine) path(elem ...string) string {
 	return filepath.Join(append([]string{m.root}, elem...)...)
@@ -71,11 +81,11 @@ func (m machine) read(limit int64, elem ...string) ([]byte, error) {
 // Read returns a snapshot of the host. It queries the runtime concurrently. If client is nil,
 // it skips the runtime and its pods. Errors are *problem.Error of kind Runtime with a hint.
 func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
-	return machine{ctx: ctx, root: "/"}.facts(client, s, o)
+	return readFacts(machine{ctx: ctx, root: "/"}, client, s, o)
 }
 
-func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
-	facts, down, unread := m.gather(client, s, o)
+func readFacts(m machine, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
+	facts, down, unread := gather(m, client, s, o)
 	switch {
 	case down != nil:
 		// There is one message for all failed calls to the runtime.
@@ -88,13 +98,13 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 
 // gather reads as much as it can. If the runtime does not respond, down is the reason; unread
 // contains all other errors.
-func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
-	m.unreadable = &unreadable{}
-	reserved, reservedErr := m.readReservations(s.Layout())
-	locked := host.Facts{Pressure: m.readConditions(s.Layout(), time.Now()), ShuttingDown: m.shuttingDown(s.Layout())}
+func gather(m machine, client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
+	state := podState{m, s.Layout(), &unreadable{}}
+	reserved, reservedErr := state.readReservations()
+	locked := host.Facts{Pressure: state.readConditions(time.Now()), ShuttingDown: state.shuttingDown()}
 	a := o.Ahead
 	if a == nil {
-		a = m.begin(client, s, o.Kubelet, true)
+		a = begin(m, client, s, o.Kubelet, true)
 	}
 	asked, cancel := a.whileAnswering(m.ctx)
 	defer cancel()
@@ -110,11 +120,11 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 			}
 			return nil
 		},
-		func() (err error) { stored, err = m.readStored(s.Layout()); return },
+		func() (err error) { stored, err = state.readStored(); return },
 		func() error { locked.Images = readImages(m.ctx, client, o.Images); return nil },
 		func() (err error) {
 			if o.Listeners || len(o.Ports) > 0 {
-				locked.Listeners, locked.SCTP, err = m.readListeners(o.Ports)
+				locked.Listeners, locked.SCTP, err = sockets{m}.readListeners(o.Ports)
 			}
 			return err
 		},
@@ -125,7 +135,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	if o.Ahead == nil {
 		sandboxes = a.sandboxes
 	}
-	down = m.downError(client, a, unlisted)
+	down = downError(m, client, a, unlisted)
 	unread = append(unread, a.unread...)
 	facts.Pressure, facts.ShuttingDown, facts.Images, facts.Listeners, facts.SCTP = locked.Pressure, locked.ShuttingDown, locked.Images, locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
@@ -137,16 +147,16 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
 	}
-	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.ReportedDriver)
+	cgroups{m}.chooseDriver(&facts.Cgroup, s, facts.Runtime.ReportedDriver)
 	if reservedErr != nil {
 		unread = append(unread, reservedErr)
 	}
-	facts.Pods = m.readPods(sandboxes, reserved, stored.byUID, s.Layout())
+	facts.Pods = state.readPods(sandboxes, reserved, stored.byUID)
 	facts.PodDirs = stored.dirs
-	m.recoverUserNS(client, stored.userNS, sandboxes)
-	facts.UserNS = m.addForeignUserNS(stored.userNS, facts.Pods)
-	facts.Unreadable = m.unreadable.sorted()
-	if err := m.unreadable.incomplete(); err != nil {
+	state.recoverUserNS(client, stored.userNS, sandboxes)
+	facts.UserNS = state.addForeignUserNS(stored.userNS, facts.Pods)
+	facts.Unreadable = state.unreadable.sorted()
+	if err := state.unreadable.incomplete(); err != nil {
 		unread = append(unread, err)
 	}
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
@@ -159,7 +169,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 
 // downError returns the error for a runtime that did not respond, or that could not list its
 // sandboxes.
-func (m machine) downError(client *cri.Client, a *Ahead, unlisted error) error {
+func downError(m machine, client *cri.Client, a *Ahead, unlisted error) error {
 	if a.down != nil || unlisted == nil {
 		return a.down
 	}

@@ -48,7 +48,7 @@ func TestCapacity(t *testing.T) {
 	s.NodeLabels = map[string]string{"disk": "ssd", "kubernetes.io/hostname": "lies"}
 	s.RootDir = filepath.Join(m.root, "not/there/yet")
 	var f host.Facts
-	if err := m.readMachine(&f, s); err != nil {
+	if err := (node{m}).readMachine(&f, s); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[corev1.ResourceName]string{
@@ -83,7 +83,7 @@ func TestMachineWithoutMemory(t *testing.T) {
 		"no total": {"proc/meminfo": "MemFree: 1 kB\n"},
 		"garbage":  {"proc/meminfo": "MemTotal: many kB\n"},
 	} {
-		if err := tree(t, files).readMachine(&host.Facts{}, nodeconfig.Default()); err == nil {
+		if err := (node{tree(t, files)}).readMachine(&host.Facts{}, nodeconfig.Default()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -178,7 +178,7 @@ func TestCgroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got host.Cgroup
-			if err := tree(t, tc.files).readCgroup(&got); err != nil {
+			if err := (cgroups{tree(t, tc.files)}).readCgroup(&got); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -207,7 +207,7 @@ func TestDriver(t *testing.T) {
 		c := host.Cgroup{Version: tc.version}
 		s := nodeconfig.Default()
 		s.CgroupDriver = tc.flag
-		tc.m.chooseDriver(&c, s, tc.said)
+		cgroups{tc.m}.chooseDriver(&c, s, tc.said)
 		if c.Driver != tc.want || c.DriverFrom != tc.from {
 			t.Errorf("%s: %s from %s, want %s from %s", name, c.Driver, c.DriverFrom, tc.want, tc.from)
 		}

@@ -48,7 +48,7 @@ const yieldAfter = 8
 //     same socket that podrun uses, which requires a mount of it. Its files are not read.
 //
 // It reads no process if no kubelet can be running (hadKubelet).
-func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
+func (m kubeletSearch) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	if !m.hadKubelet() {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ var kubeletTunables = map[string]int{
 // neither hide a kubelet nor simulate one. One matching parameter is sufficient, because an administrator may have
 // changed the others since. The search that this avoids needs three system calls for each process:
 // with 420 processes, 3 to 4 ms of CPU time in each command.
-func (m machine) hadKubelet() bool {
+func (m kubeletSearch) hadKubelet() bool {
 	for name, value := range kubeletTunables {
 		got := readShort(m.path("proc/sys", name))
 		if got == "" || strings.TrimSpace(got) == strconv.Itoa(value) {
@@ -80,7 +80,7 @@ func (m machine) hadKubelet() bool {
 }
 
 // searchKubelet is findKubelet without the check whether a kubelet can be running.
-func (m machine) searchKubelet(endpoint string) (*host.KubeletProcess, error) {
+func (m kubeletSearch) searchKubelet(endpoint string) (*host.KubeletProcess, error) {
 	entries, err := os.ReadDir(m.path("proc"))
 	if err != nil {
 		return nil, factError("list the processes", err, "is /proc mounted?")
@@ -115,7 +115,7 @@ func (m machine) searchKubelet(endpoint string) (*host.KubeletProcess, error) {
 
 // findForeign searches the kubelets in other namespaces for one that uses the same runtime. It
 // does not wait for a file system that does not respond.
-func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
+func (m kubeletSearch) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	if len(pids) == 0 || endpoint == "" {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 // runsAsRoot reports whether all user IDs of a process are those of the host's root, and
 // whether the process's program is not setuid. (The user who starts a setuid program chooses
 // its name and arguments.)
-func (m machine) runsAsRoot(pid string) bool {
+func (m kubeletSearch) runsAsRoot(pid string) bool {
 	status, err := m.read(maxProcFile, "proc", pid, "status")
 	if err != nil {
 		return false
@@ -159,7 +159,7 @@ func (m machine) runsAsRoot(pid string) bool {
 }
 
 // sameNamespace reports whether a process is in the same namespace of this kind as podrun.
-func (m machine) sameNamespace(pid, kind string) bool {
+func (m kubeletSearch) sameNamespace(pid, kind string) bool {
 	theirs, err := os.Readlink(m.path("proc", pid, "ns", kind))
 	ours, oerr := os.Readlink(m.path("proc/self/ns", kind))
 	return err == nil && oerr == nil && theirs == ours
@@ -184,7 +184,7 @@ func readShort(path string) string {
 
 // describeKubelet reads the command line of a kubelet. If it can, it also reads the kubelet's
 // configuration file.
-func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess {
+func (m kubeletSearch) describeKubelet(pid int, endpoint string) *host.KubeletProcess {
 	k := &host.KubeletProcess{PID: pid, Endpoint: kubeletEndpoint, CgroupRoot: kubeletCgroupRoot}
 	root := m.path("proc", strconv.Itoa(pid), "root")
 	if file := m.readArguments(k); file != "" {
@@ -199,7 +199,7 @@ func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess 
 
 // readArguments reads those flags of a kubelet's command line that matter to podrun. It returns
 // the path of the kubelet's configuration file.
-func (m machine) readArguments(k *host.KubeletProcess) (config string) {
+func (m kubeletSearch) readArguments(k *host.KubeletProcess) (config string) {
 	cmdline, err := m.read(maxProcFile, "proc", strconv.Itoa(k.PID), "cmdline")
 	if err != nil {
 		return ""
@@ -213,7 +213,7 @@ func (m machine) readArguments(k *host.KubeletProcess) (config string) {
 // readKubeletConfig reads those fields of a KubeletConfiguration that matter to podrun. The
 // path of the file is relative to the kubelet's root. If it cannot read the file, the defaults
 // remain.
-func (m machine) readKubeletConfig(k *host.KubeletProcess, root, path string) {
+func (m kubeletSearch) readKubeletConfig(k *host.KubeletProcess, root, path string) {
 	data, err := hostfile.ReadBelow(m.ctx, root, path, maxKubeletConfig)
 	if err != nil {
 		return

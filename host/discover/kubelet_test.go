@@ -131,7 +131,7 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 				defer close(done)
 				if facts, err = Read(ctx, nil, nodeconfig.Default(), Options{Kubelet: true}); err == nil {
 					// On a host without a real kubelet, Read does not search.
-					facts.Kubelet, err = machine{ctx: ctx, root: "/"}.searchKubelet("")
+					facts.Kubelet, err = kubeletSearch{machine{ctx: ctx, root: "/"}}.searchKubelet("")
 				}
 			}()
 			select {
@@ -153,14 +153,14 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			}
 			m := machine{ctx: ctx, root: "/"}
 			name := strconv.Itoa(pid)
-			trusted := m.runsAsRoot(name) && m.sameNamespace(name, "pid") && m.sameNamespace(name, "mnt")
+			trusted := kubeletSearch{m}.runsAsRoot(name) && kubeletSearch{m}.sameNamespace(name, "pid") && kubeletSearch{m}.sameNamespace(name, "mnt")
 			if trusted != (tc.want != nil) {
 				t.Fatalf("the process is trusted: %v", trusted)
 			}
 			if !trusted {
 				return
 			}
-			if diff := cmp.Diff(tc.want, m.describeKubelet(pid, "")); diff != "" {
+			if diff := cmp.Diff(tc.want, (kubeletSearch{m}).describeKubelet(pid, "")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -220,7 +220,7 @@ func TestFindKubelet(t *testing.T) {
 			if tc.bind != "" {
 				bind(t, tc.bind, m.path("proc/7/root/run/k.sock"))
 			}
-			got, err := m.findKubelet("unix://" + ours)
+			got, err := kubeletSearch{m}.findKubelet("unix://" + ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,7 +259,7 @@ func TestNoSearchIfNoKubeletCanBeRunning(t *testing.T) {
 					files["proc/sys/"+path] = value
 				}
 			}
-			got, err := tree(t, files).findKubelet("")
+			got, err := kubeletSearch{tree(t, files)}.findKubelet("")
 			if err != nil || (got != nil) != tc.want {
 				t.Errorf("found %+v, %v", got, err)
 			}
@@ -270,13 +270,13 @@ func TestNoSearchIfNoKubeletCanBeRunning(t *testing.T) {
 // The user who starts a setuid program chooses the program's name and arguments.
 func TestSetuidProgramIsNoKubelet(t *testing.T) {
 	m := tree(t, map[string]string{"proc/7/status": "Uid:\t0\t0\t0\t0\n", "proc/7/exe": ""})
-	if !m.runsAsRoot("7") {
+	if !(kubeletSearch{m}).runsAsRoot("7") {
 		t.Error("an ordinary program that root runs does not count")
 	}
 	if err := os.Chmod(m.path("proc/7/exe"), 0o755|os.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}
-	if m.runsAsRoot("7") {
+	if (kubeletSearch{m}).runsAsRoot("7") {
 		t.Error("a setuid program counts")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // procSockets reads the sockets from the files in /proc/net, for kernels without sock_diag. These files do not show
 // whether a wildcard socket of IPv6 also occupies the IPv4 port. procSockets assumes that every such socket does.
-func (m machine) procSockets() ([]socket, error) {
+func (m sockets) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
 		data, err := m.read(maxProcFile, "proc/net", kind.table)
@@ -75,7 +75,7 @@ func parseProcSocket(local, inode string) (socket, error) {
 // there is such a socket. A socket has no process name if procSockets cannot find its owner.
 // The owner may be in another PID namespace or may have exited. Its port is occupied
 // nevertheless.
-func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
+func (m sockets) nameOwners(sockets []socket, wanted []host.HostPort) {
 	// maps the text of a link to the indexes of the sockets
 	pending := map[string][]int{}
 	for i, s := range sockets {
@@ -110,7 +110,7 @@ func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
 }
 
 // descriptors returns the link targets of a process's file descriptors.
-func (m machine) descriptors(pid string) []string {
+func (m sockets) descriptors(pid string) []string {
 	fds, err := os.ReadDir(m.path("proc", pid, "fd"))
 	if err != nil {
 		return nil
@@ -124,7 +124,7 @@ func (m machine) descriptors(pid string) []string {
 	return out
 }
 
-func (m machine) comm(pid string) string {
+func (m sockets) comm(pid string) string {
 	data, err := m.read(maxProcFile, "proc", pid, "comm")
 	if err != nil {
 		return ""

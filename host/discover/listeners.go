@@ -33,14 +33,14 @@ const (
 // Listeners lists the TCP and UDP sockets of the host that occupy a port. It names the processes that occupy
 // the wanted ports.
 func Listeners(ctx context.Context, wanted []host.HostPort) ([]host.Listener, error) {
-	out, _, err := machine{ctx: ctx, root: "/"}.readListeners(wanted)
+	out, _, err := sockets{machine{ctx: ctx, root: "/"}}.readListeners(wanted)
 	return out, err
 }
 
 // readListeners lists the sockets that occupy a port. It names the processes that occupy the
 // wanted ports. If an SCTP port is wanted, it also reads SCTP sockets, and reports whether the
 // kernel has loaded SCTP. Otherwise the second result is nil.
-func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, error) {
+func (m sockets) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, error) {
 	sockets, err := diagSockets()
 	if err != nil {
 		if sockets, err = m.procSockets(); err != nil {

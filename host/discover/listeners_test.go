@@ -48,7 +48,7 @@ func TestListeners(t *testing.T) {
 	for _, w := range want {
 		ports = append(ports, host.HostPort{Protocol: w.Protocol, Port: w.Port})
 	}
-	got, _, err := machine{ctx: t.Context(), root: "/"}.readListeners(ports)
+	got, _, err := sockets{machine{ctx: t.Context(), root: "/"}}.readListeners(ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestProcSockets(t *testing.T) {
 		}
 		return list[i]
 	}
-	a, b := find(diagSockets()), find(machine{ctx: t.Context(), root: "/"}.procSockets())
+	a, b := find(diagSockets()), find(sockets{machine{ctx: t.Context(), root: "/"}}.procSockets())
 	if diff := cmp.Diff(a, b, cmp.AllowUnexported(socket{})); diff != "" {
 		t.Errorf("-sock_diag +proc:\n%s", diff)
 	}
@@ -124,7 +124,7 @@ func TestSCTPTable(t *testing.T) {
        0        0 2   1   25   38412     0 466 192.0.2.142 
        0        0 0   10  3    2905      0 467 0000:0000:0000:0000:0000:0000:0000:0000 
 `
-	got, loaded, err := tree(t, map[string]string{sctpTable: table}).sctpSockets()
+	got, loaded, err := sockets{tree(t, map[string]string{sctpTable: table})}.sctpSockets()
 	if err != nil || !loaded {
 		t.Fatal(loaded, err)
 	}
@@ -135,11 +135,11 @@ func TestSCTPTable(t *testing.T) {
 	if want := []string{"SCTP 192.0.2.142 36412 465", "SCTP 10.0.0.1 36412 465", "SCTP :: 2905 467"}; !slices.Equal(lines, want) {
 		t.Errorf("got %q", lines)
 	}
-	if _, loaded, err := tree(t, nil).sctpSockets(); loaded || err != nil {
+	if _, loaded, err := (sockets{tree(t, nil)}).sctpSockets(); loaded || err != nil {
 		t.Error("without SCTP:", loaded, err)
 	}
 	for _, bad := range []string{"x 0 2 10 9 notaport 0 465 192.0.2.1", "x 0 2 10 9 1 0 inode 192.0.2.1", "x 0 2 10 9 1 0 465 nowhere"} {
-		if _, _, err := tree(t, map[string]string{sctpTable: "header\n" + bad + "\n"}).sctpSockets(); err == nil {
+		if _, _, err := (sockets{tree(t, map[string]string{sctpTable: "header\n" + bad + "\n"})}).sctpSockets(); err == nil {
 			t.Errorf("%q is parsed as a socket", bad)
 		}
 	}
@@ -163,7 +163,7 @@ func TestSCTPListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := int32(name.(*unix.SockaddrInet4).Port)
-	got, loaded, err := machine{ctx: t.Context(), root: "/"}.readListeners([]host.HostPort{{Protocol: corev1.ProtocolSCTP, Port: port}})
+	got, loaded, err := sockets{machine{ctx: t.Context(), root: "/"}}.readListeners([]host.HostPort{{Protocol: corev1.ProtocolSCTP, Port: port}})
 	if err != nil || loaded == nil || !*loaded {
 		t.Fatal(loaded, err)
 	}

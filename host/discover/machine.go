@@ -20,7 +20,7 @@ import (
 )
 
 // readMachine reads the names, labels, capacity and security modules of the node.
-func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
+func (m node) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
 		return factError("read the kernel's version", err, "")
@@ -46,7 +46,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 }
 
 // emulated lists the architectures that this host emulates with QEMU's user mode.
-func (m machine) emulated() []string {
+func (m node) emulated() []string {
 	var out []string
 	entries, err := os.ReadDir(m.path("proc/sys/fs/binfmt_misc"))
 	if err != nil {
@@ -83,7 +83,7 @@ func nodeLabels(name string, given map[string]string) map[string]string {
 }
 
 // readCapacity sets Capacity, the memory and the huge pages.
-func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
+func (m node) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 	mem, err := m.meminfo()
 	if err != nil {
 		return factError("read the memory's size", err, "is /proc mounted?")
@@ -106,7 +106,7 @@ func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 }
 
 // meminfo reads /proc/meminfo. The values are in bytes.
-func (m machine) meminfo() (map[string]int64, error) {
+func (m node) meminfo() (map[string]int64, error) {
 	data, err := m.read(maxProcFile, "proc/meminfo")
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (m machine) meminfo() (map[string]int64, error) {
 
 // cpus counts the processors that are online, as the kubelet does. It includes processors that
 // this process may not use.
-func (m machine) cpus() int {
+func (m node) cpus() int {
 	data, err := m.read(maxProcFile, "sys/devices/system/cpu/online")
 	if err == nil {
 		if n := countList(strings.TrimSpace(string(data))); n > 0 {
@@ -146,7 +146,7 @@ func (m machine) cpus() int {
 
 // thermalPaths lists the thermal counters of each CPU. The kubelet hides them from containers,
 // because they reveal the load of the host.
-func (m machine) thermalPaths() []string {
+func (m node) thermalPaths() []string {
 	var out []string
 	for cpu := range m.cpus() {
 		path := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/thermal_throttle", cpu)
@@ -180,7 +180,7 @@ func countList(list string) int {
 
 // readHugePages reads the page sizes that the kernel supports, and how many pages of each size
 // are preallocated.
-func (m machine) readHugePages(f *host.Facts) error {
+func (m node) readHugePages(f *host.Facts) error {
 	dir := m.path("sys/kernel/mm/hugepages")
 	entries, err := os.ReadDir(dir)
 	if os.IsNotExist(err) {

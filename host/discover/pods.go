@@ -15,7 +15,7 @@ import (
 // readPods describes the pods in the runtime, ordered by namespace, name and UID. It also
 // describes podrun's pods that were admitted and have no sandbox yet. A pod with several
 // sandboxes is ready if any of them is.
-func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Pod, stored map[string]*host.Pod, layout identity.Layout) []host.Pod {
+func (m podState) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Pod, stored map[string]*host.Pod) []host.Pod {
 	byUID := make(map[string]*host.Pod, len(sandboxes))
 	all := make([]*host.Pod, 0, len(sandboxes))
 	for _, s := range sandboxes {
@@ -26,7 +26,7 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 			byUID[p.UID] = p
 			all = append(all, p)
 		}
-		ours, other := identity.Owner(s.GetAnnotations(), layout.RootDir)
+		ours, other := identity.Owner(s.GetAnnotations(), m.layout.RootDir)
 		p.Managed = p.Managed || ours
 		if other != "" {
 			p.RootDir = other
@@ -43,9 +43,11 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 	var pod corev1.Pod
 	for _, p := range all {
 		if p.RootDir != "" && !p.Managed {
-			m.readCheckpoint(p, identity.Layout{RootDir: p.RootDir}, &pod)
+			foreign := m
+			foreign.layout = identity.Layout{RootDir: p.RootDir}
+			foreign.readCheckpoint(p, &pod)
 		} else if p.Managed {
-			m.addStored(p, stored, layout)
+			m.addStored(p, stored)
 		}
 	}
 	all = addReservations(all, reserved)
@@ -61,10 +63,10 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 
 // addStored adds the data of a pod's checkpoint. If a checkpoint was written after stored was
 // read, it reads the checkpoint.
-func (m machine) addStored(p *host.Pod, stored map[string]*host.Pod, layout identity.Layout) {
+func (m podState) addStored(p *host.Pod, stored map[string]*host.Pod) {
 	has, ok := stored[p.UID]
 	if !ok {
-		m.readCheckpoint(p, layout, &corev1.Pod{})
+		m.readCheckpoint(p, &corev1.Pod{})
 		return
 	}
 	s := *has

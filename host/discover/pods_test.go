@@ -62,19 +62,19 @@ func TestPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready, notReady := runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
-	stored, err := machine{ctx: t.Context()}.readStored(layout)
+	stored, err := podState{machine: machine{ctx: t.Context()}, layout: layout}.readStored()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(host.PodDirs{Count: 3, Unnamed: []string{"empty"}}, stored.dirs); diff != "" {
 		t.Errorf("directories: -want +got:\n%s", diff)
 	}
-	got := machine{ctx: t.Context()}.readPods([]*runtimeapi.PodSandbox{
+	got := podState{machine: machine{ctx: t.Context()}, layout: layout}.readPods([]*runtimeapi.PodSandbox{
 		sandbox("default", "web", "u1", true, notReady, 1),
 		sandbox("default", "web", "u1", true, ready, 5),
 		sandbox("kube-system", "theirs", "u3", false, ready, 2),
 		sandbox("x", "evil", "../../etc", true, ready, 3),
-	}, nil, stored.byUID, layout)
+	}, nil, stored.byUID)
 	type brief struct {
 		Ref                                   string
 		Managed, Ready, Reserved, HostNetwork bool
@@ -210,7 +210,7 @@ func TestPodsOfAnotherRootDir(t *testing.T) {
 		}
 		boxes = append(boxes, s)
 	}
-	pods := machine{ctx: t.Context()}.readPods(boxes, nil, nil, ours)
+	pods := podState{machine: machine{ctx: t.Context()}, layout: ours}.readPods(boxes, nil, nil)
 	for _, p := range pods {
 		other := p.UID == "u1" || p.UID == "u2"
 		if p.Managed == other || (p.RootDir == theirs.RootDir) != other {

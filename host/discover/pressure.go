@@ -16,7 +16,6 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/internal/identity"
 )
 
 // ReadPressure reads only the facts on which evictions depend: the size and the available part of
@@ -25,7 +24,7 @@ import (
 // and process IDs are valid anyway.
 func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (f host.Facts, err error) {
 	m := machine{ctx: ctx, root: "/"}
-	memory, err := m.meminfo()
+	memory, err := node{m}.meminfo()
 	if err != nil {
 		return f, factError("read the memory's size", err, "is /proc mounted?")
 	}
@@ -34,7 +33,7 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 	if f.NodeFS, err = nodeFS(s.RootDir); err != nil {
 		return f, factError("read the capacity of "+s.RootDir, err, "")
 	}
-	f.PIDs = m.pids()
+	f.PIDs = node{m}.pids()
 	// podrun must monitor the memory even if the runtime hangs.
 	asked, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -46,8 +45,8 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 
 // readConditions returns the pressure conditions that a supervisor of this root directory
 // has recorded, sorted.
-func (m machine) readConditions(layout identity.Layout, now time.Time) []corev1.NodeConditionType {
-	until, fault, _ := PressureFile.Read(m.ctx, layout.Pressure()) // err is the fault
+func (m podState) readConditions(now time.Time) []corev1.NodeConditionType {
+	until, fault, _ := PressureFile.Read(m.ctx, m.layout.Pressure()) // err is the fault
 	m.unreadable.add(fault)
 	var out []corev1.NodeConditionType
 	for _, c := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {
@@ -108,7 +107,7 @@ func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 // pids counts processes and threads as the kubelet does (pkg/kubelet/stats/pidlimit). It also
 // returns the smaller of the kernel's two limits. If /proc does not contain a number, it
 // returns zero for it.
-func (m machine) pids() host.PIDs {
+func (m node) pids() host.PIDs {
 	most := int64(0)
 	for _, file := range []string{"pid_max", "threads-max"} {
 		data, err := m.read(maxProcFile, "proc/sys/kernel", file)

@@ -29,7 +29,7 @@ func TestPIDs(t *testing.T) {
 		{"an unknown form", map[string]string{"proc/loadavg": "0 0 0 many 1\n"}, host.PIDs{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tree(t, tc.files).pids(); got != tc.want {
+			if got := (node{tree(t, tc.files)}).pids(); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
@@ -87,8 +87,8 @@ func TestReadConditions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			m := machine{ctx: t.Context(), root: "/", unreadable: &unreadable{}}
-			if got := m.readConditions(layout, now); !slices.Equal(got, tc.want) {
+			m := podState{machine{ctx: t.Context(), root: "/"}, layout, &unreadable{}}
+			if got := m.readConditions(now); !slices.Equal(got, tc.want) {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 			if n := len(m.unreadable.sorted()); n != tc.unreadable {

@@ -13,7 +13,7 @@ import (
 
 // appArmorProfiles lists the profiles that the kernel has loaded, in the kernel's order. An
 // entry is a line such as "docker-default (enforce)". It returns nil if the list is unreadable.
-func (m machine) appArmorProfiles() []string {
+func (m node) appArmorProfiles() []string {
 	data, err := m.read(maxProcFile, "sys/kernel/security/apparmor/profiles")
 	if err != nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 
 func TestAppArmorProfiles(t *testing.T) {
 	m := tree(t, map[string]string{"sys/kernel/security/apparmor/profiles": "docker-default (enforce)\n/usr/bin/man (complain)\na (b) c (unconfined)\n"})
-	if got := m.appArmorProfiles(); !slices.Equal(got, []string{"docker-default", "/usr/bin/man", "a (b) c"}) {
+	if got := (node{m}).appArmorProfiles(); !slices.Equal(got, []string{"docker-default", "/usr/bin/man", "a (b) c"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := tree(t, nil).appArmorProfiles(); got != nil {
+	if got := (node{tree(t, nil)}).appArmorProfiles(); got != nil {
 		t.Errorf("without the file: %q", got)
 	}
 }

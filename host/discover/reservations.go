@@ -11,7 +11,6 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/hostfile"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/statefile"
 )
 
@@ -19,8 +18,8 @@ import (
 // will replace, update or restart. Call it before you list the runtime's pods. A process releases
 // a reservation only when its pod runs, so in this order podrun always finds the reservation, the
 // pod or both.
-func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
-	entries, err := os.ReadDir(layout.Reservations())
+func (m podState) readReservations() ([]host.Pod, error) {
+	entries, err := os.ReadDir(m.layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -32,7 +31,7 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // being written
 		}
-		if reservation, ok := m.readReservation(filepath.Join(layout.Reservations(), e.Name())); ok {
+		if reservation, ok := m.readReservation(filepath.Join(m.layout.Reservations(), e.Name())); ok {
 			out = append(out, reservation)
 		}
 	}
@@ -59,7 +58,7 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 
 // readReservation reads one reservation. ok is false if the process that made the reservation
 // has released the file's lock.
-func (m machine) readReservation(path string) (reservation host.Pod, ok bool) {
+func (m podState) readReservation(path string) (reservation host.Pod, ok bool) {
 	if !hostfile.IsLocked(path) {
 		return reservation, false
 	}

@@ -19,7 +19,7 @@ const sctpTable = "proc/net/sctp/eps"
 
 // sctpSockets lists the listening SCTP sockets. loaded is false if the kernel does not support
 // SCTP, or if no process has used SCTP yet. In both cases, no process listens.
-func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
+func (m sockets) sctpSockets() (out []socket, loaded bool, err error) {
 	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {
 		return nil, false, nil

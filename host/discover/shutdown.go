@@ -22,12 +22,12 @@ func (m machine) bootID() (string, error) {
 // ShuttingDown reports whether the host shuts down: whether a supervisor of this root directory
 // has recorded a shutdown since the last boot.
 func ShuttingDown(ctx context.Context, layout identity.Layout) bool {
-	return machine{ctx: ctx, root: "/"}.shuttingDown(layout)
+	return podState{machine: machine{ctx: ctx, root: "/"}, layout: layout}.shuttingDown()
 }
 
 // shuttingDown ignores a record that podrun cannot use, because a shutdown is short.
-func (m machine) shuttingDown(layout identity.Layout) bool {
-	noted, _, err := ShutdownFile.Read(m.ctx, layout.ShuttingDown()) // Scan reports the fault
+func (m podState) shuttingDown() bool {
+	noted, _, err := ShutdownFile.Read(m.ctx, m.layout.ShuttingDown()) // Scan reports the fault
 	if err != nil || noted == "" {
 		return false
 	}

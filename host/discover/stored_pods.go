@@ -21,6 +21,14 @@ import (
 	"github.com/podrun/podrun/internal/statefile"
 )
 
+// podState reads the files of podrun's pods below one root directory. It adds the files that it cannot read to
+// unreadable, if that is set.
+type podState struct {
+	machine
+	layout     identity.Layout
+	unreadable *unreadable
+}
+
 // storedPods has the content of the directories of podrun's pods.
 type storedPods struct {
 	// byUID contains the pods whose checkpoints name them.
@@ -32,9 +40,9 @@ type storedPods struct {
 // readStored reads the checkpoints of podrun's pods and their ranges of host IDs. Reading the
 // checkpoints is the slowest part of reading the facts, so it runs concurrently with the calls to
 // the runtime.
-func (m machine) readStored(layout identity.Layout) (storedPods, error) {
-	return readDetached(m, func(in machine) (storedPods, error) {
-		dir, err := os.Open(layout.PodsDir())
+func (m podState) readStored() (storedPods, error) {
+	return readDetached(m, func(in podState) (storedPods, error) {
+		dir, err := os.Open(m.layout.PodsDir())
 		if errors.Is(err, os.ErrNotExist) {
 			return storedPods{}, nil
 		}
@@ -56,7 +64,7 @@ func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 				for i := next.Add(1) - 1; i < int64(len(entries)) && m.ctx.Err() == nil; i = next.Add(1) - 1 {
 					if entries[i].IsDir() {
 						pods[i].UID = entries[i].Name()
-						hostUsers[i] = in.readCheckpoint(&pods[i], layout, &pod)
+						hostUsers[i] = in.readCheckpoint(&pods[i], &pod)
 					}
 				}
 			})
@@ -74,16 +82,16 @@ func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 				ranged = append(ranged, entries[i].Name())
 			}
 		}
-		out.userNS = in.readRanges(layout, ranged)
+		out.userNS = in.readRanges(ranged)
 		return out, nil
 	})
 }
 
 // readDetached calls read in a separate goroutine, because a file system may never respond. If
-// the context is canceled, readDetached returns without waiting for read. The machine that it
+// the context is canceled, readDetached returns without waiting for read. The podState that it
 // passes to read has a context that is never canceled. The check of a context in each of
 // thousands of small reads would double their time.
-func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
+func readDetached[T any](m podState, read func(podState) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -112,12 +120,12 @@ func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 // checkpoint that podrun cannot use requests nothing, and Broken is set for it. hostUsers reports whether the
 // checkpoint specifies the host's user namespace. readCheckpoint reuses pod for all pods, and
 // overwrites it.
-func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1.Pod) (hostUsers bool) {
+func (m podState) readCheckpoint(p *host.Pod, pod *corev1.Pod) (hostUsers bool) {
 	if !identity.SafeUID(p.UID) {
 		// podrun does not create pods with such a UID. It must not become part of a path.
 		return false
 	}
-	found := checkpointText.Examine(m.ctx, layout.Checkpoint(p.UID))
+	found := checkpointText.Examine(m.ctx, m.layout.Checkpoint(p.UID))
 	if found.State == statefile.Absent {
 		return false
 	}
@@ -126,11 +134,11 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 		if err := decodeCheckpoint(found.Value, pod); err == nil {
 			fault = nil // Package run refuses to change a pod of a newer podrun.
 		} else if fault == nil {
-			fault = &statefile.Fault{Path: layout.Checkpoint(p.UID), State: statefile.Corrupt, Err: err}
+			fault = &statefile.Fault{Path: m.layout.Checkpoint(p.UID), State: statefile.Corrupt, Err: err}
 		}
 	}
 	if fault != nil {
-		id, _ := StoredPod(m.ctx, layout, p.UID)
+		id, _ := StoredPod(m.ctx, m.layout, p.UID)
 		p.Namespace, p.Name = id.Namespace, id.Name
 		switch {
 		case statefile.LacksResources(fault):
@@ -149,7 +157,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
 	if hasExtended(p.Requests) {
-		devices, fault, _ := DevicesFile.Read(m.ctx, layout.Devices(p.UID)) // err is the fault
+		devices, fault, _ := DevicesFile.Read(m.ctx, m.layout.Devices(p.UID)) // err is the fault
 		m.unreadable.add(fault)
 		p.Devices = devices
 	}

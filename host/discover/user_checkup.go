@@ -12,7 +12,7 @@ import (
 )
 
 // examineUser returns what doctor checks for an ordinary user; nil for root.
-func (m machine) examineUser(rootDir string) *host.UserCheckup {
+func (m checkup) examineUser(rootDir string) *host.UserCheckup {
 	if m.root != "/" || !rootless.User() {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (m machine) examineUser(rootDir string) *host.UserCheckup {
 }
 
 // subordinate reads a user's ranges in /etc/subuid or /etc/subgid.
-func (m machine) subordinate(file, name string, uid int) []rootless.IDRange {
+func (m checkup) subordinate(file, name string, uid int) []rootless.IDRange {
 	data, _ := m.read(maxConfig, "etc", file) // without the file, there are no ranges
 	return rootless.SubordinateIDs(string(data), name, uid)
 }
@@ -49,7 +49,7 @@ var userNamespaceSettings = []struct {
 }{{"user.max_user_namespaces", 0}, {"kernel.unprivileged_userns_clone", 0}, {"kernel.apparmor_restrict_unprivileged_userns", 1}}
 
 // noUserNamespaces returns the setting that forbids an ordinary user to create user namespaces; "" if none does.
-func (m machine) noUserNamespaces() string {
+func (m checkup) noUserNamespaces() string {
 	for _, s := range userNamespaceSettings {
 		if value, known := m.sysctls(s.sysctl)[s.sysctl]; known && value == s.value {
 			return s.sysctl + " = " + strconv.FormatInt(value, 10)

@@ -17,12 +17,12 @@ import (
 // UserNS maps the UIDs of podrun's pods to the first host ID of the range that each pod uses.
 // The value is 0 if the pod's file is corrupt.
 func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, error) {
-	return machine{ctx: ctx}.userNS(layout)
+	return podState{machine: machine{ctx: ctx}, layout: layout}.userNS()
 }
 
-func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
-	return readDetached(m, func(in machine) (map[string]uint32, error) {
-		entries, err := os.ReadDir(layout.PodsDir())
+func (m podState) userNS() (map[string]uint32, error) {
+	return readDetached(m, func(in podState) (map[string]uint32, error) {
+		entries, err := os.ReadDir(m.layout.PodsDir())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, factError("list the user namespaces of podrun's pods", err, "")
 		}
@@ -30,15 +30,15 @@ func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 		for i, e := range entries {
 			pods[i] = e.Name()
 		}
-		return in.readRanges(layout, pods), nil
+		return in.readRanges(pods), nil
 	})
 }
 
 // readRanges reads the ranges of these pods. Most pods have none.
-func (m machine) readRanges(layout identity.Layout, pods []string) map[string]uint32 {
+func (m podState) readRanges(pods []string) map[string]uint32 {
 	var held map[string]uint32
 	for _, uid := range pods {
-		found := userNSFile.Examine(m.ctx, layout.UserNS(uid))
+		found := userNSFile.Examine(m.ctx, m.layout.UserNS(uid))
 		if found.State == statefile.Absent {
 			continue
 		}
@@ -53,7 +53,7 @@ func (m machine) readRanges(layout identity.Layout, pods []string) map[string]ui
 
 // recoverUserNS asks the runtime for the ranges of pods whose files are unreadable. Two pods
 // must never share a range. A pod without a sandbox uses no range.
-func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandboxes []*runtimeapi.PodSandbox) {
+func (m podState) recoverUserNS(client *cri.Client, held map[string]uint32, sandboxes []*runtimeapi.PodSandbox) {
 	for uid, first := range held {
 		if first != 0 || client == nil {
 			continue
@@ -81,7 +81,7 @@ func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandb
 
 // addForeignUserNS adds the ranges of pods on the same runtime that belong to other root
 // directories. It ignores ranges that cannot be read.
-func (m machine) addForeignUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
+func (m podState) addForeignUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {
 		if p.RootDir == "" || p.Managed || roots[p.RootDir] {

@@ -49,7 +49,7 @@ func TestStoredUserNS(t *testing.T) {
 	}
 	writeCheckpoint(t, layout, "host", head+`"hostUsers":true}}`)
 	writeCheckpoint(t, layout, "default", head+`}}`)
-	stored, err := machine{ctx: t.Context(), unreadable: &unreadable{}}.readStored(layout)
+	stored, err := podState{machine{ctx: t.Context()}, layout, &unreadable{}}.readStored()
 	if err != nil || !maps.Equal(stored.userNS, want) {
 		t.Errorf("held are %v, %v; want %v", stored.userNS, err, want)
 	}
@@ -62,8 +62,8 @@ func TestOthersUserNS(t *testing.T) {
 	writeUserNS(t, ours, "a", ids(65536))
 	writeUserNS(t, theirs, "b", ids(131072))
 	writeUserNS(t, broken, "c", "{")
-	m := machine{ctx: t.Context()}
-	held, err := m.userNS(ours)
+	m := podState{machine: machine{ctx: t.Context()}, layout: ours}
+	held, err := m.userNS()
 	if err != nil {
 		t.Fatal(err)
 	}
