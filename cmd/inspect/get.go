@@ -144,7 +144,7 @@ func runGet(a *cli.App, c *cobra.Command, f *getFlags, given []string) error {
 		return err
 	}
 	if watching {
-		return watchWithin(a, c, f, node, messages, refs, match)
+		return watchEnd(c.Context(), watch(a, c, f, node, messages, refs, match))
 	}
 	pods, missing, err := readPods(c.Context(), a, node, f.allNamespaces, refs)
 	if f.ignoreMissing {
@@ -196,10 +196,9 @@ func getOutput(ctx context.Context, a *cli.App, f *getFlags) (byTemplate podPrin
 	return byTemplate, match, err
 }
 
-// watchWithin is watch. The end of --timeout is not an error, as with kubectl.
-func watchWithin(a *cli.App, c *cobra.Command, f *getFlags, node *run.Node, messages *heldMessages, refs []lookup.Ref, match func(map[string]string) bool) error {
-	err := watch(a, c, f, node, messages, refs, match)
-	if _, expired := errors.AsType[problem.TimeoutError](context.Cause(c.Context())); expired {
+// watchEnd returns the error of a watch that returned err. The end of --timeout is not an error, as with kubectl.
+func watchEnd(ctx context.Context, err error) error {
+	if _, expired := errors.AsType[problem.TimeoutError](context.Cause(ctx)); expired {
 		return nil
 	}
 	return err

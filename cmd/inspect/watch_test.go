@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/cmd/exit"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 func watched(names ...string) (out []corev1.Pod) {
@@ -94,4 +97,22 @@ func TestWatchOnly(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWatchEnd checks that a watch ends successfully when --timeout expires, and with the error otherwise.
+func TestWatchEnd(t *testing.T) {
+	failure := errors.New("ended")
+	for name, test := range map[string]struct{ cause, want error }{
+		"--timeout": {problem.TimeoutError{After: time.Second}, nil},
+		"a signal":  {exit.SignalError{Signal: syscall.SIGINT}, failure},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if err := watchEnd(ctx, failure); err != failure {
+			t.Errorf("before the end: %v", err)
+		}
+		cancel(test.cause)
+		if err := watchEnd(ctx, failure); err != test.want {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+	}
 }
