@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/test/hostport"
 	ticks "github.com/podrun/podrun/test/patience"
 )
 
@@ -87,12 +86,16 @@ func newPod(t *testing.T) *pod {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	port, err := hostport.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
 	// This limit applies to all steps together, on a busy host.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)
 	p := &pod{
 		node: node{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)},
-		ctx:  ctx, port: freePort(t),
+		ctx:  ctx, port: int32(port),
 	}
 	p.config = &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "smoke", Namespace: "hack", Uid: fmt.Sprint(time.Now().UnixNano())},
@@ -170,21 +173,6 @@ func (p *pod) wantExec(t *testing.T, id string, command []string, want string) {
 	if err != nil || got.ExitCode != 0 || string(got.Stdout) != want {
 		t.Errorf("exec %q: %v, %v; want %q", command, got, err, want)
 	}
-}
-
-// freePort returns a port below the kernel's ephemeral range. A server of another test could get
-// the same port in that range, and its connections would reach the pod.
-func freePort(t *testing.T) int32 {
-	t.Helper()
-	for range 1000 {
-		port := 20000 + rand.Int32N(10000)
-		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
 }
 
 func get(t *testing.T, url string) string {

@@ -26,6 +26,7 @@ import (
 
 	embed "github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/binary"
+	"github.com/podrun/podrun/test/hostport"
 	"github.com/podrun/podrun/test/inherited"
 	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
@@ -137,7 +138,10 @@ func newRigAt(t *testing.T, root string) *rig {
 		root = filepath.Join(r.dir, "root")
 	}
 	r.layout = embed.Layout{RootDir: root}
-	r.port = 20000 + os.Getpid()%10000 + len(r.layout.ID())
+	var err error
+	if r.port, err = hostport.Reserve(); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(r.layout.Images(), 0o755); err != nil {
 		t.Fatal(err)
 	}

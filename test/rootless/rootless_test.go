@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/rootless"
+	"github.com/podrun/podrun/test/hostport"
 	"github.com/podrun/podrun/test/patience"
 )
 
@@ -42,12 +43,11 @@ spec:
 // port returns a free port of the host that an ordinary user may use.
 func port(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	number, err := hostport.Reserve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return number
 }
 
 // get returns the response of a server on the host, or "".

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +29,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/junit/junittest"
 	"github.com/podrun/podrun/internal/workflow/workflowtest"
+	"github.com/podrun/podrun/test/hostport"
 )
 
 // commands are the commands of scripts that this package adds to those of testscript.
@@ -228,23 +227,10 @@ func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
-// lastPort is the last port that freePort returned. It is below the kernel's range of ephemeral
-// ports (ip_local_port_range), because another process could use a port in that range when a pod
-// requires it. It is also below the ports of the recipes in the documents (from 18080), which run
-// at the same time.
-var lastPort atomic.Int32
-
-func init() { lastPort.Store(10000 + rand.Int32N(6000)) }
-
-// freePort returns a free port that no other script uses.
+// freePort returns a free port that no other test uses.
 func freePort() (string, error) {
-	for range 1000 {
-		port := strconv.Itoa(int(lastPort.Add(1)))
-		if l, err := net.Listen("tcp", ":"+port); err == nil {
-			return port, l.Close()
-		}
-	}
-	return "", errors.New("no free port")
+	port, err := hostport.Reserve()
+	return strconv.Itoa(port), err
 }
 
 // listen ADDRESS http|grpc|silent listens on a TCP address, or on the path of a unix socket, until
