@@ -82,7 +82,11 @@ func TestViewReasons(t *testing.T) {
 		"an unreadable file":      {func(k *Known, _ *lifecycle.Observed) { k.Pod, k.Broken = nil, errors.New("input/output error") }, false, "Running CheckpointUnreadable"},
 		"an unreadable file only": {func(k *Known, obs *lifecycle.Observed) { k.Pod, k.Broken, obs.Containers = nil, errors.New("x"), nil }, false, "Unknown CheckpointUnreadable"},
 		"lost Secrets":            {func(k *Known, _ *lifecycle.Observed) { k.LostSecrets = errors.New("lost") }, false, "Running SecretsLost"},
-		"stopped":                 {exited, true, "Failed " + lifecycle.ReasonStopped},
+		"ended before the stop": {func(k *Known, obs *lifecycle.Observed) {
+			k.Pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+			exited(k, obs)
+		}, true, "Failed "},
+		"stopped": {exited, true, "Failed " + lifecycle.ReasonStopped},
 	} {
 		k, obs := viewed("")
 		tc.change(&k, obs)

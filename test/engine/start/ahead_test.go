@@ -54,9 +54,9 @@ const (
 	inTurn  = "C a 0, S a 4, C b 14, S b 18"
 )
 
-// TestCreateAhead checks that podrun creates an app container while the previous one starts, unless
-// that start can change data that podrun reads for the creation. The order of the events must not
-// change.
+// TestCreateAhead checks that podrun creates an app container while the previous one starts
+// (container.TestCreatesAfter: unless that start can change data that podrun reads for the creation). The
+// order of the events must not change.
 func TestCreateAhead(t *testing.T) {
 	t.Parallel()
 	spec := func(a, b string, more ...string) string {
@@ -64,19 +64,11 @@ func TestCreateAhead(t *testing.T) {
 	}
 	const data = "volumes: [{name: data, emptyDir: {}}]"
 	for name, test := range map[string]struct{ setting, text, want string }{
-		"two": {"", rig.PodText("web", "Always", twoApps), "C a 0, S a 4, C b 4, S b 14"},
 		"three": {"", rig.PodText("web", "Always", strings.Replace(twoApps, "]", ", {name: c, image: registry.example/app:1}]", 1)),
 			"C a 0, S a 4, C b 4, S b 14, C c 14, S c 24"},
-		"strict":                          {nodeconfig.StartStrict, rig.PodText("web", "Always", twoApps), inTurn},
-		"a volume":                        {"", spec("", ", volumeMounts: [{name: data, mountPath: /d}]", data), "C a 0, S a 4, C b 4, S b 14"},
-		"a postStart hook of the second":  {"", spec("", ", lifecycle: {postStart: {exec: {command: [x]}}}"), "C a 0, S a 4, C b 4, S b 14"},
-		"a postStart hook of the first":   {"", spec(", lifecycle: {postStart: {exec: {command: [x]}}}", ""), inTurn},
-		"a subPath":                       {"", spec("", ", volumeMounts: [{name: data, mountPath: /d, subPath: x}]", data), inTurn},
-		"a path of the host":              {"", spec("", ", volumeMounts: [{name: data, mountPath: /d}]", "volumes: [{name: data, hostPath: {path: /tmp}}]"), inTurn},
-		"a path of the host in the first": {"", spec(", volumeMounts: [{name: data, mountPath: /d}]", "", "volumes: [{name: data, hostPath: {path: /tmp}}]"), inTurn},
-		"privileged":                      {"", spec("", ", securityContext: {privileged: true}"), inTurn},
-		"process IDs of the host":         {"", spec("", "", "hostPID: true"), inTurn},
-		"an image that is pulled":         {"", strings.Replace(rig.PodText("web", "Always", twoApps), "name: b, image: registry.example/app:1", "name: b, image: registry.example/far:1", 1), "C a 0, S a 4, C b 70, S b 74"},
+		"strict":                  {nodeconfig.StartStrict, rig.PodText("web", "Always", twoApps), inTurn},
+		"a volume":                {"", spec("", ", volumeMounts: [{name: data, mountPath: /d}]", data), "C a 0, S a 4, C b 4, S b 14"},
+		"an image that is pulled": {"", strings.Replace(rig.PodText("web", "Always", twoApps), "name: b, image: registry.example/app:1", "name: b, image: registry.example/far:1", 1), "C a 0, S a 4, C b 70, S b 74"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,21 +96,6 @@ func TestCreateAhead(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestCreateAheadOfCRIO checks that podrun does not create containers ahead with CRI-O, which
-// prepares a container's process and mounts when it creates the container.
-func TestCreateAheadOfCRIO(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := rig.New(t, critest.As(critest.CRIO()))
-		slowCalls(r)
-		r.MustApply(rig.PodText("web", "Always", twoApps), run.OutcomeCreated)
-		if got := timeline(r); got != inTurn {
-			t.Errorf("\n got %s\nwant %s", got, inTurn)
-		}
-		r.MustDelete()
-	})
 }
 
 // TestCreatedAheadOfFailure covers a container that fails to start: podrun must start the one that it created
@@ -295,20 +272,6 @@ func TestCreateInitAhead(t *testing.T) {
 			want := []string{"Pulled i", "Created i", "Started i", "Pulled j", "Created j", "Started j", "Pulled a", "Created a", "Started a"}
 			if got := withoutDNS(r.Reasons()); !slices.Equal(got, want) {
 				t.Errorf("%q", got)
-			}
-			r.MustDelete()
-		})
-	})
-	t.Run("strict", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rig.New(t)
-			r.Settings.StartOrder = nodeconfig.StartStrict
-			slowCalls(r)
-			r.Runtime.Script("i", critest.Behavior{After: 5 * time.Second})
-			r.Runtime.Script("j", critest.Behavior{})
-			r.MustApply(initsOf("Always"), run.OutcomeCreated)
-			if got := timeline(r); !strings.HasPrefix(got, "C i 0, S i 4, C j 64, S j 68") {
-				t.Errorf("%s", got)
 			}
 			r.MustDelete()
 		})

@@ -103,22 +103,3 @@ func TestEndedIsNotReady(t *testing.T) {
 		r.MustDelete()
 	})
 }
-
-// TestRunTimeoutNamesExit checks that the error of a run that timed out names the container
-// that exited, and the flag that would have ended the run.
-func TestRunTimeoutNamesExit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := rig.New(t)
-		r.Runtime.Script("db", critest.Behavior{Forever: true})
-		r.Runtime.Script("app", critest.Behavior{ExitCode: 4})
-		text := rig.PodText("two", "Never", "containers:", "- {name: db, image: registry.example/db:1}", "- {name: app, image: registry.example/app:1}")
-		results, err := rig.RunPods(t.Context(), r.Engine(), rig.Load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: 20 * time.Second, AllowKubelet: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rig.WantErr(t, results[0].Err, problem.Deadline, "timed out after 20s: the pod has not completed; container app exited with 4 (Error)")
-		rig.WantHint(t, results[0].Err, "set --exit-code-from=app to end the run when this container exits")
-		r.NothingLeft()
-	})
-}

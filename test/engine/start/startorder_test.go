@@ -25,25 +25,18 @@ func startCalls(r *rig.Host) string {
 const fiveContainers = `containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1},
   {name: c, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ["true"]}}}}, {name: d, image: registry.example/app:1}, {name: e, image: registry.example/app:1}]`
 
-// TestStartOrder checks that containers start in parallel if the setting or the pod requests it.
+// TestStartOrder checks that containers start in parallel if the setting requests it (run/prepare.TestStartOrder).
 // Before a container with a postStart hook is started, the preceding containers must be started.
 func TestStartOrder(t *testing.T) {
 	t.Parallel()
-	annotated := func(order string) string {
-		return strings.Replace(rig.PodText("web", "Always", fiveContainers), "{name: web}", "{name: web, annotations: {podrun.dev/start-order: "+order+"}}", 1)
-	}
-	for name, test := range map[string]struct{ setting, text, want string }{
-		"strict":                   {nodeconfig.StartStrict, rig.PodText("web", "Always", fiveContainers), "CSCSCSCSCS"},
-		"setting":                  {nodeconfig.StartParallel, rig.PodText("web", "Always", fiveContainers), "CCSSCSCCSS"},
-		"annotation":               {"", annotated("parallel"), "CCSSCSCCSS"},
-		"annotation against it":    {nodeconfig.StartParallel, annotated("strict"), "CSCSCSCSCS"},
-		"with a sidecar":           {nodeconfig.StartParallel, rig.PodText("web", "Always", fiveContainers, "initContainers: [{name: i, image: registry.example/setup:1, restartPolicy: Always}]"), "CSCCSSCSCCSS"},
-		"without any that waits":   {nodeconfig.StartParallel, rig.PodText("web", "Always", "containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1}]"), "CCSS"},
-		"a pod with one container": {nodeconfig.StartParallel, rig.Web("Always"), "CS"},
+	for name, test := range map[string]struct{ text, want string }{
+		"a hook":                 {rig.PodText("web", "Always", fiveContainers), "CCSSCSCCSS"},
+		"with a sidecar":         {rig.PodText("web", "Always", fiveContainers, "initContainers: [{name: i, image: registry.example/setup:1, restartPolicy: Always}]"), "CSCCSSCSCCSS"},
+		"without any that waits": {rig.PodText("web", "Always", "containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1}]"), "CCSS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rig.New(t)
-			r.Settings.StartOrder = test.setting
+			r.Settings.StartOrder = nodeconfig.StartParallel
 			r.MustApply(test.text, run.OutcomeCreated)
 			if got := startCalls(r); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)

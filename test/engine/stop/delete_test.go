@@ -49,12 +49,6 @@ func TestDeleteGrace(t *testing.T) {
 			want: []string{"app at 0s for 20s"},
 		},
 		{
-			name:    "one that does not heed TERM",
-			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
-			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
-			want:    []string{"app at 0s for 20s"}, took: 20 * time.Second,
-		},
-		{
 			name:    "the command's grace period",
 			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
 			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
@@ -88,14 +82,6 @@ func TestDeleteGrace(t *testing.T) {
 				"s2": {Forever: true, TERMAfter: 3 * time.Second}, "s1": {Forever: true, TERMAfter: time.Second},
 			},
 			want: []string{"a at 0s for 20s", "b at 0s for 20s", "s2 at 6s for 14s", "s1 at 9s for 11s"}, took: 10 * time.Second,
-		},
-		{
-			name: "sidecars get two seconds at least",
-			spec: []string{"terminationGracePeriodSeconds: 10",
-				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}",
-				"containers:", "- {name: a, image: registry.example/app:1}"},
-			scripts: map[string]critest.Behavior{"a": {Forever: true, IgnoreTERM: true}, "s1": {Forever: true, IgnoreTERM: true}},
-			want:    []string{"a at 0s for 10s", "s1 at 10s for 2s"}, took: 12 * time.Second,
 		},
 		{
 			name: "a sidecar's preStop hook runs from the start, as a kubelet has it",

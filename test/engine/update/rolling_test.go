@@ -85,11 +85,7 @@ func TestRollingChange(t *testing.T) {
 		order            string // "" for any
 		unready          []int  // number of unavailable pods when each pod is stopped
 	}{
-		{"default", "Deployment", "", 3, "web web-1 web-2", []int{1, 1, 1}},
-		{"25 percent of 8", "Deployment", "", 8, "", []int{1, 2, 1, 2, 1, 2, 1, 2}},
 		{"maxUnavailable 2", "Deployment", "  strategy: {rollingUpdate: {maxUnavailable: 2}}", 3, "", []int{1, 2, 1}},
-		{"maxUnavailable 0", "Deployment", "  strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}", 2, "", []int{1, 1}},
-		{"Recreate", "Deployment", "  strategy: {type: Recreate}", 3, "", []int{1, 2, 3}},
 		{"StatefulSet", "StatefulSet", "  serviceName: web", 3, "web-2 web-1 web", []int{1, 1, 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
