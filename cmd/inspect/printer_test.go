@@ -6,25 +6,30 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/cmd/cli"
 	"github.com/podrun/podrun/cmd/exit"
-	"github.com/podrun/podrun/cmd/view"
 )
 
+// printerPods returns a pod b with one container, and a failed pod a with two.
 func printerPods() []corev1.Pod {
-	one := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{restarted(runs("app"), 10, 0)})
-	one.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	one.Name, one.Labels, one.Status.PodIP = "b", map[string]string{"app": "web", "example.com/tier": "front"}, "192.0.2.7"
-	one.Annotations = map[string]string{"encoded": "aGk="}
-	one.Status.Message = "evil\x1b[2J\nline"
-	two := tablePod(corev1.PodFailed, nil, []corev1.ContainerStatus{restarted(runs("app"), 9, 0), runs("side")})
-	two.TypeMeta, two.Name = one.TypeMeta, "a"
-	return []corev1.Pod{one, two}
+	pod := func(name string, phase corev1.PodPhase, restarts int32, containers ...string) corev1.Pod {
+		p := corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Status.Phase = phase
+		for _, c := range containers {
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c, RestartCount: restarts,
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+		}
+		return p
+	}
+	b := pod("b", corev1.PodRunning, 10, "app")
+	b.Labels, b.Status.PodIP = map[string]string{"app": "web", "example.com/tier": "front"}, "192.0.2.7"
+	b.Annotations = map[string]string{"encoded": "aGk="}
+	b.Status.Message = "evil\x1b[2J\nline"
+	return []corev1.Pod{b, pod("a", corev1.PodFailed, 9, "app", "side")}
 }
 
 func TestPrinters(t *testing.T) {
@@ -88,81 +93,4 @@ func TestPrinters(t *testing.T) {
 			t.Errorf("-o %s: %q, %v; want %q", test.output, out.String(), err, test.want)
 		}
 	}
-}
-
-func TestSortPods(t *testing.T) {
-	for by, want := range map[string]string{
-		".metadata.name":   "a b",
-		"{.metadata.name}": "a b",
-		".status.containerStatuses[0].restartCount": "a b", // 9 before 10
-		"{.status.podIP}": "a b", // none first
-		"status.phase":    "a b",
-		// Equal values keep the order of the input.
-		".metadata.creationTimestamp": "b a",
-	} {
-		pods := printerPods()
-		if err := view.SortPods(pods, by); err != nil || pods[0].Name+" "+pods[1].Name != want {
-			t.Errorf("sorted by %s: %s %s, %v; want %s", by, pods[0].Name, pods[1].Name, err, want)
-		}
-	}
-	if err := view.SortPods(printerPods(), "{.a"); err == nil {
-		t.Error("a wrong expression is accepted")
-	}
-}
-
-func TestTableColumns(t *testing.T) {
-	var out bytes.Buffer
-	o := view.TableOptions{Now: tableNow, LabelColumns: []string{"app", "example.com/tier"}, ShowLabels: true}
-	if err := view.PodTable(&out, view.Screen{}, printerPods(), o); err != nil {
-		t.Fatal(err)
-	}
-	want := `NAME   READY   STATUS   RESTARTS   AGE   APP   TIER    LABELS
-b      1/1     Running   10   90s   web   front   app=web,example.com/tier=front
-`
-	for i, line := range strings.Split(strings.TrimSpace(want), "\n") {
-		if got := strings.Split(out.String(), "\n")[i]; strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(line), " ") {
-			t.Errorf("line %d: %q, want %q", i+1, got, line)
-		}
-	}
-	out.Reset()
-	o.NoHeaders = true
-	if err := view.PodTable(&out, view.Screen{}, printerPods(), o); err != nil || strings.Contains(out.String(), "NAME") {
-		t.Errorf("%q, %v: headings", out.String(), err)
-	}
-}
-
-// Container statuses for these tests.
-func runs(name string) corev1.ContainerStatus {
-	yes := true
-	return corev1.ContainerStatus{Name: name, Ready: true, Started: &yes, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-}
-
-func restarted(c corev1.ContainerStatus, n int32, d time.Duration) corev1.ContainerStatus {
-	c.RestartCount = n
-	if d > 0 {
-		c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{FinishedAt: ago(d)}
-	}
-	return c
-}
-
-// tablePod returns a pod with these statuses: init containers, where a name that begins with s
-// is a sidecar, and app containers.
-func tablePod(phase corev1.PodPhase, inits, apps []corev1.ContainerStatus, conditions ...corev1.PodConditionType) corev1.Pod {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", CreationTimestamp: ago(90 * time.Second)}}
-	always := corev1.ContainerRestartPolicyAlways
-	for _, c := range inits {
-		spec := corev1.Container{Name: c.Name}
-		if strings.HasPrefix(c.Name, "s") {
-			spec.RestartPolicy = &always
-		}
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, spec)
-	}
-	for _, c := range apps {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name})
-	}
-	pod.Status = corev1.PodStatus{Phase: phase, InitContainerStatuses: inits, ContainerStatuses: apps}
-	for _, kind := range conditions {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
-	}
-	return pod
 }
