@@ -4,12 +4,9 @@
 package embedded
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,14 +15,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
 	embed "github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/binary"
+
+	"github.com/podrun/podrun/test/busybox"
 	"github.com/podrun/podrun/test/hostport"
 	"github.com/podrun/podrun/test/inherited"
 	"github.com/podrun/podrun/test/patience"
@@ -46,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 	if err == nil {
 		plain, image = filepath.Join(dir, "podrun"), filepath.Join(dir, "image.tar")
-		err = errors.Join(binary.Build(plain, "-tags", "faultpoints,grpcnotrace"), writeImage(image))
+		err = errors.Join(binary.Build(plain, "-tags", "faultpoints,grpcnotrace"), busybox.Write(image, imageName))
 	}
 	code := 1
 	if err == nil {
@@ -60,57 +53,6 @@ func TestMain(m *testing.M) {
 
 // imageName is the name of the pods' image, which no registry serves.
 const imageName = "localhost/busybox:1"
-
-// writeImage writes an archive with an image of busybox.
-func writeImage(path string) error {
-	busybox, err := os.ReadFile("/bin/busybox")
-	if err != nil {
-		return fmt.Errorf("%w: install busybox-static", err)
-	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	err = errors.Join(w.WriteHeader(&tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(busybox)), Typeflag: tar.TypeReg}))
-	if err == nil {
-		_, err = w.Write(busybox)
-	}
-	for _, applet := range []string{"sh", "httpd", "echo", "sleep"} {
-		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: "bin/" + applet, Linkname: "busybox", Typeflag: tar.TypeSymlink}))
-	}
-	err = errors.Join(err, w.WriteHeader(&tar.Header{Name: "www/index.html", Mode: 0o644, Size: 6, Typeflag: tar.TypeReg}))
-	if err == nil {
-		_, err = w.Write([]byte("hello\n"))
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
-	if err != nil {
-		return err
-	}
-	img, err := mutate.AppendLayers(empty.Image, layer)
-	if err == nil {
-		img, err = mutate.ConfigFile(img, withPlatform(img))
-	}
-	if err != nil {
-		return err
-	}
-	ref, err := name.NewTag(imageName)
-	if err != nil {
-		return err
-	}
-	return tarball.WriteToFile(path, ref, img)
-}
-
-func withPlatform(img v1.Image) *v1.ConfigFile {
-	c, err := img.ConfigFile()
-	if err != nil {
-		// impossible, because the value was just created
-		panic(err)
-	}
-	c = c.DeepCopy()
-	c.OS, c.Architecture, c.Config.Env = "linux", hostArch, []string{"PATH=/bin"}
-	return c
-}
 
 // rig is a root directory.
 type rig struct {

@@ -5,28 +5,20 @@ package rootless
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
 	"github.com/podrun/podrun/internal/rootless"
+	"github.com/podrun/podrun/test/busybox"
 	"github.com/podrun/podrun/test/inherited"
 	"github.com/podrun/podrun/test/patience"
 	"github.com/podrun/podrun/test/ring"
@@ -46,7 +38,8 @@ func TestMain(m *testing.M) {
 	code := 1
 	if err == nil {
 		shared, bundle = dir, filepath.Join(dir, "podrun")
-		err = errors.Join(os.Chmod(dir, 0o755), copyFile(source, bundle), writeImage(filepath.Join(dir, "root.tar"), rootImage, 0), writeImage(filepath.Join(dir, "users.tar"), usersImage, 1000))
+		err = errors.Join(os.Chmod(dir, 0o755), copyFile(source, bundle),
+			busybox.Write(filepath.Join(dir, "root.tar"), rootImage, homeOf(0)...), busybox.Write(filepath.Join(dir, "users.tar"), usersImage, homeOf(1000)...))
 	}
 	if err == nil {
 		code = m.Run()
@@ -72,54 +65,14 @@ const (
 	usersImage = "localhost/users:1"
 )
 
-// writeImage writes an archive with an image of busybox. The directory /home/app belongs to owner.
-func writeImage(path, image string, owner int) error {
-	busybox, err := os.ReadFile("/bin/busybox")
-	if err != nil {
-		return fmt.Errorf("%w: install busybox-static", err)
+// homeOf are the files of an image whose directory /home/app belongs to the given user.
+func homeOf(owner int) []busybox.File {
+	return []busybox.File{
+		{Header: tar.Header{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir}},
+		{Header: tar.Header{Name: "home/app/", Mode: 0o700, Typeflag: tar.TypeDir, Uid: owner, Gid: owner}},
+		{Header: tar.Header{Name: "etc/passwd", Mode: 0o644, Typeflag: tar.TypeReg}, Text: "root:x:0:0::/:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n"},
+		{Header: tar.Header{Name: "etc/group", Mode: 0o644, Typeflag: tar.TypeReg}, Text: "root:x:0:\napp:x:1000:\n"},
 	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	add := func(h tar.Header, data []byte) {
-		h.Size = int64(len(data))
-		if err = errors.Join(err, w.WriteHeader(&h)); err == nil {
-			_, err = w.Write(data)
-		}
-	}
-	add(tar.Header{Name: "bin/busybox", Mode: 0o755, Typeflag: tar.TypeReg}, busybox)
-	for _, applet := range []string{"sh", "httpd", "echo", "sleep", "id", "cat", "ls", "stat", "touch", "nc", "mount", "wget", "grep", "true", "tar", "test", "dd", "mkdir"} {
-		add(tar.Header{Name: "bin/" + applet, Linkname: "busybox", Typeflag: tar.TypeSymlink}, nil)
-	}
-	add(tar.Header{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir}, nil)
-	add(tar.Header{Name: "home/app/", Mode: 0o700, Typeflag: tar.TypeDir, Uid: owner, Gid: owner}, nil)
-	add(tar.Header{Name: "etc/passwd", Mode: 0o644, Typeflag: tar.TypeReg}, []byte("root:x:0:0::/:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n"))
-	add(tar.Header{Name: "etc/group", Mode: 0o644, Typeflag: tar.TypeReg}, []byte("root:x:0:\napp:x:1000:\n"))
-	add(tar.Header{Name: "www/index.html", Mode: 0o644, Typeflag: tar.TypeReg}, []byte("hello\n"))
-	if err := errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
-	if err != nil {
-		return err
-	}
-	img, err := mutate.AppendLayers(empty.Image, layer)
-	var config *v1.ConfigFile
-	if err == nil {
-		config, err = img.ConfigFile()
-	}
-	if err == nil {
-		config = config.DeepCopy()
-		config.OS, config.Architecture, config.Config.Env = "linux", runtime.GOARCH, []string{"PATH=/bin"}
-		img, err = mutate.ConfigFile(img, config)
-	}
-	if err != nil {
-		return err
-	}
-	ref, err := name.NewTag(image)
-	if err != nil {
-		return err
-	}
-	return errors.Join(tarball.WriteToFile(path, ref, img), os.Chmod(path, 0o644))
 }
 
 // user is an ordinary user, with the files of a test.
