@@ -25,6 +25,14 @@ const far = "containers: [{name: app, image: registry.example/far:1}]"
 
 var farImage = critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}}
 
+// pulling returns a host on which the pulls of images have a fault, and a pod whose image must be pulled.
+func pulling(t *testing.T, fault critest.Fault) (r *rig.Host, text string) {
+	r = rig.New(t)
+	r.Runtime.AddRemote(farImage)
+	r.Runtime.Fault("PullImage", fault)
+	return r, rig.PodText("web", "Always", far)
+}
+
 // TestF1RollbackOfALoser covers an apply that waits for a pull, and another apply that finds the
 // image and overtakes it. Regardless of how the first apply ends, the pod must continue to run.
 func TestF1RollbackOfALoser(t *testing.T) {
@@ -35,10 +43,7 @@ func TestF1RollbackOfALoser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rig.New(t)
-				r.Runtime.AddRemote(farImage)
-				r.Runtime.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
-				text := rig.PodText("web", "Always", far)
+				r, text := pulling(t, critest.Fault{When: critest.Hang, Times: 1})
 				cancel, first := r.ApplyLater(text, rig.Timeout)
 				time.Sleep(time.Minute)
 				r.Runtime.AddImage(farImage)
@@ -66,10 +71,7 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {
-			r := rig.New(t)
-			r.Runtime.AddRemote(farImage)
-			r.Runtime.Fault("PullImage", critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
-			text := rig.PodText("web", "Always", far)
+			r, text := pulling(t, critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
 			cancel, first := r.ApplyLater(text, timeout)
 			time.Sleep(time.Minute)
 			_, second := r.ApplyLater(text, rig.Timeout)
@@ -93,10 +95,7 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 func TestF1WinnerEndsFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := rig.New(t)
-		r.Runtime.AddRemote(farImage)
-		r.Runtime.Fault("PullImage", critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
-		text := rig.PodText("web", "Always", far)
+		r, text := pulling(t, critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
 		_, first := r.ApplyLater(text, rig.Timeout)
 		time.Sleep(time.Minute)
 		if second := r.ApplyWithin(t.Context(), text, time.Minute); second.Err == nil {
@@ -116,10 +115,7 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][][]int{{{0}, {1}}, {{1}, {0}}, {{0, 1}}} {
 		synctest.Test(t, func(t *testing.T) {
-			r := rig.New(t)
-			r.Runtime.AddRemote(farImage)
-			r.Runtime.Fault("PullImage", critest.Fault{When: critest.Hang})
-			text := rig.PodText("web", "Always", far)
+			r, text := pulling(t, critest.Fault{When: critest.Hang})
 			var cancels []context.CancelCauseFunc
 			var ends []chan run.Result
 			for range 2 {
@@ -200,10 +196,8 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 func TestRollbackNeedsTheLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := rig.New(t)
-		r.Runtime.AddRemote(farImage)
-		r.Runtime.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
-		cancel, first := r.ApplyLater(rig.PodText("web", "Always", far), rig.Timeout)
+		r, text := pulling(t, critest.Fault{When: critest.Hang, Times: 1})
+		cancel, first := r.ApplyLater(text, rig.Timeout)
 		time.Sleep(time.Minute)
 		held, err := store.Lock(t.Context(), r.Layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
 		if err != nil {

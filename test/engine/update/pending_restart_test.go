@@ -51,36 +51,37 @@ func TestServeStartsChanged(t *testing.T) {
 }
 
 // TestStartsUnhealthyAgain covers a container that podrun kills because of a probe, and that then
-// exits with 0. It must not count as completed.
+// exits with 0. It must not count as completed (run/lifecycle.TestInterruptedRestart: for each cause).
 func TestStartsUnhealthyAgain(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"livenessProbe", "startupProbe"} {
-		more := ", " + kind + ": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"
-		t.Run(kind+", serve", func(t *testing.T) {
-			rig.Serve(t, func(t *testing.T, s *rig.Supervised) {
-				s.Runtime.Script("web", clean)
-				s.Runtime.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
-				s.Files.Write(rig.File("web"), restartable("OnFailure", "app:1", more))
-				time.Sleep(5 * time.Minute)
-				if n := len(s.Starts("web")); n < 3 || s.Pod("web").Status.Phase != "Running" {
-					t.Errorf("%d starts, phase %s; events %q", n, s.Pod("web").Status.Phase, s.Reasons())
-				}
-			})
-		})
-		t.Run(kind+", run", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := rig.New(t)
-				r.Runtime.Script("web", clean)
-				r.Runtime.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
-				results, err := rig.RunPods(t.Context(), r.Engine(), rig.Load(t, restartable("OnFailure", "app:1", more)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				rig.WantErr(t, results[0].Err, problem.Deadline, "has not completed")
-				r.NothingLeft()
-			})
-		})
+	probed := func(kind string) string {
+		return restartable("OnFailure", "app:1", ", "+kind+": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}")
 	}
+	unhealthy := func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} }
+	t.Run("serve", func(t *testing.T) {
+		rig.Serve(t, func(t *testing.T, s *rig.Supervised) {
+			s.Runtime.Script("web", clean)
+			s.Runtime.ScriptExec("web", unhealthy)
+			s.Files.Write(rig.File("web"), probed("livenessProbe"))
+			time.Sleep(5 * time.Minute)
+			if n := len(s.Starts("web")); n < 3 || s.Pod("web").Status.Phase != "Running" {
+				t.Errorf("%d starts, phase %s; events %q", n, s.Pod("web").Status.Phase, s.Reasons())
+			}
+		})
+	})
+	t.Run("run", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rig.New(t)
+			r.Runtime.Script("web", clean)
+			r.Runtime.ScriptExec("web", unhealthy)
+			results, err := rig.RunPods(t.Context(), r.Engine(), rig.Load(t, probed("startupProbe")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rig.WantErr(t, results[0].Err, problem.Deadline, "has not completed")
+			r.NothingLeft()
+		})
+	})
 }
 
 // TestServeResizesByRestart covers a container that podrun kills for a resize, and that then
