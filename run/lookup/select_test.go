@@ -90,7 +90,7 @@ func TestKeepNewest(t *testing.T) {
 	for _, c := range []struct {
 		value            string
 		applied, created int
-	}{{"second", 20, 10}, {"third", 30, 25}, {"first", 10, 5}} {
+	}{{"second", 20, 5}, {"third", 30, 25}, {"first", 10, 10}} {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Data: map[string]string{"k": c.value}}
 		keepNewest(found, "ConfigMap", Referred{Object: object, applied: at(c.applied)}, metav1.NewTime(at(c.created)))
 	}
