@@ -130,8 +130,8 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// TestOrCause checks that the error of a call tells why the call ended, unless the call itself ended
-// because the pod was lost.
+// TestOrCause checks that a call that failed returns its own error, and that a call that ended without one,
+// or because the pod was lost, returns the cause that ended the command.
 func TestOrCause(t *testing.T) {
 	cause, failed := errors.New("ended by SIGINT"), errors.New("failed")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestStopMark checks the error of a command whose pod was stopped meanwhile, and that a second stop of an
-// interrupted pod keeps that it was interrupted: the next start runs the pod again.
+// TestStopMark checks the error of a command whose pod another command has stopped, and that a second stop of an
+// interrupted pod keeps the record of the interruption: the next start runs the pod again.
 func TestStopMark(t *testing.T) {
 	p, _ := testPod(t)
 	if err := p.WasStopped(); err != nil {

@@ -12,35 +12,42 @@ import (
 // have shortened it, and how long the runtime then waits between TERM and KILL.
 func TestGraceEnd(t *testing.T) {
 	const s = time.Second
+	keep := func(*graceEnd) {}
+	in := func(ends ...time.Duration) func(*graceEnd) {
+		return func(g *graceEnd) {
+			for _, end := range ends {
+				g.shorten(time.Now().Add(end))
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
-		grace     time.Duration
-		do        func(g *graceEnd)
-		left      time.Duration
-		afterTERM time.Duration
+		grace           time.Duration
+		shorten         func(g *graceEnd)
+		pass            time.Duration // time that then passes
+		stopped         bool          // the container was asked to stop before
+		left, afterTERM time.Duration
 	}{
-		"at the beginning":               {20 * s, func(*graceEnd) {}, 20 * s, 20 * s},
-		"after a preStop hook":           {20 * s, func(*graceEnd) { time.Sleep(5 * s) }, 15 * s, 15 * s},
-		"the hook has used it up":        {20 * s, func(*graceEnd) { time.Sleep(20 * s) }, 0, 2 * s},
-		"shorter than the minimum":       {s, func(*graceEnd) { time.Sleep(s) }, 0, s},
-		"no grace":                       {0, func(*graceEnd) {}, 0, 0},
-		"stopped before":                 {20 * s, func(g *graceEnd) { time.Sleep(19 * s); g.noMinimum() }, s, s},
-		"stopped before, long ago":       {20 * s, func(g *graceEnd) { time.Sleep(30 * s); g.noMinimum() }, 0, 0},
-		"shortened":                      {20 * s, func(g *graceEnd) { g.shorten(time.Now().Add(7 * s)) }, 7 * s, 7 * s},
-		"shortened to less than minimum": {20 * s, func(g *graceEnd) { g.shorten(time.Now().Add(s)); time.Sleep(s) }, 0, s},
-		"shortened to the past":          {20 * s, func(g *graceEnd) { g.shorten(time.Now().Add(-s)) }, 0, 0},
-		"longer is ignored":              {20 * s, func(g *graceEnd) { g.shorten(time.Now().Add(30 * s)) }, 20 * s, 20 * s},
-		"the same is ignored":            {20 * s, func(g *graceEnd) { g.shorten(time.Now().Add(20*s - sameEnd/2)) }, 20 * s, 20 * s},
-		"a known end is ignored": {20 * s, func(g *graceEnd) {
-			end := time.Now().Add(19 * s)
-			g.shorten(end)
-			g.shorten(time.Now().Add(9 * s))
-			g.shorten(time.Now().Add(9 * s))
-			time.Sleep(s)
-		}, 8 * s, 8 * s},
+		"at the beginning":               {grace: 20 * s, shorten: keep, left: 20 * s, afterTERM: 20 * s},
+		"after a preStop hook":           {grace: 20 * s, shorten: keep, pass: 5 * s, left: 15 * s, afterTERM: 15 * s},
+		"the hook has used it up":        {grace: 20 * s, shorten: keep, pass: 20 * s, left: 0, afterTERM: 2 * s},
+		"shorter than the minimum":       {grace: s, shorten: keep, pass: s, left: 0, afterTERM: s},
+		"no grace":                       {grace: 0, shorten: keep, left: 0, afterTERM: 0},
+		"stopped before":                 {grace: 20 * s, shorten: keep, pass: 19 * s, stopped: true, left: s, afterTERM: s},
+		"stopped before, long ago":       {grace: 20 * s, shorten: keep, pass: 30 * s, stopped: true, left: 0, afterTERM: 0},
+		"shortened":                      {grace: 20 * s, shorten: in(7 * s), left: 7 * s, afterTERM: 7 * s},
+		"shortened to less than minimum": {grace: 20 * s, shorten: in(s), pass: s, left: 0, afterTERM: s},
+		"shortened to the past":          {grace: 20 * s, shorten: in(-s), left: 0, afterTERM: 0},
+		"shortened twice":                {grace: 20 * s, shorten: in(19*s, 9*s), pass: s, left: 8 * s, afterTERM: 8 * s},
+		"longer is ignored":              {grace: 20 * s, shorten: in(30 * s), left: 20 * s, afterTERM: 20 * s},
+		"the same is ignored":            {grace: 20 * s, shorten: in(20*s - sameEnd/2), left: 20 * s, afterTERM: 20 * s},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGraceEnd(tc.grace)
-			tc.do(g)
+			tc.shorten(g)
+			time.Sleep(tc.pass)
+			if tc.stopped {
+				g.noMinimum()
+			}
 			if left, _ := g.left(); left != tc.left {
 				t.Errorf("%s: %s are left, want %s", name, left, tc.left)
 			}
@@ -51,8 +58,8 @@ func TestGraceEnd(t *testing.T) {
 	}
 }
 
-// TestGraceEndOfContexts checks when the contexts of a hook and of a stop end if the period is shortened
-// meanwhile.
+// TestGraceEndOfContexts checks when the contexts of a hook and of a stop end if another command
+// shortens the period.
 func TestGraceEndOfContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
