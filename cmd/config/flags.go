@@ -109,7 +109,7 @@ func Add(set *pflag.FlagSet) *Flags {
 		}
 		return nil
 	})
-	f.boolean("require-limits", def.RequireLimits, "refuse pods whose limits podrun cannot enforce, because it does not create cgroups for an ordinary user; otherwise, podrun prints a warning", func(s *nodeconfig.Settings, v bool) { s.RequireLimits = v })
+	f.boolean("require-limits", def.RequireLimits, "refuse pods whose limits podrun cannot enforce, because an ordinary user may have no cgroups; otherwise, podrun prints a warning", func(s *nodeconfig.Settings, v bool) { s.RequireLimits = v })
 	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (only pods with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host, their volumes and their privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
 	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest), strict (like kubelet, but podrun also creates each container only after the previous one has started) or parallel (containers without a postStart hook start together); the annotation podrun.dev/start-order of a pod takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
 	f.boolean("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })

@@ -87,7 +87,8 @@ func printRuntime(a *cli.App, s ownruntime.Status) error {
 	tw := tabwriter.NewWriter(a.Streams.Out, 6, 4, 2, ' ', 0)
 	for _, line := range []struct{ name, value string }{{"Runtime", kind}, {"Endpoint", s.Endpoint}, {"State", state}, {"Unit", s.Unit},
 		{"Problem", s.Problem},
-		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}, {"Replaced", replacedText(s.Replaced)}} {
+		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}, {"Replaced", replacedText(s.Replaced)},
+		{"Rootless", rootlessText(s.Rootless)}} {
 		if line.value != "" {
 			fmt.Fprintf(tw, "%s:\t%s\n", line.name, view.OneLine(line.value))
 		}
@@ -96,6 +97,26 @@ func printRuntime(a *cli.App, s ownruntime.Status) error {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
+}
+
+// rootlessText describes podrun-rootless in one line; "" if it does not run.
+func rootlessText(r *ownruntime.RootlessStatus) string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("running (process %d)", r.PID)
+	if r.Former {
+		text += " of the former archive " + r.Archive + " until 'podrun runtime down'"
+	}
+	if r.Cgroup != "" {
+		text += "; cgroups of pods in " + r.Cgroup
+	} else {
+		text += "; no cgroups: " + r.NoCgroups
+	}
+	if r.Metadata {
+		text += "; pods can connect to the metadata service (allowMetadata)"
+	}
+	return text
 }
 
 // replacedText describes a replaced store in one line; "" if there is none.

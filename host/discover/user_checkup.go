@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/rootless"
+	"github.com/podrun/podrun/internal/subid"
 )
 
 // examineUser returns what doctor checks for an ordinary user; nil for root.
@@ -17,7 +18,7 @@ func (m checkup) examineUser(rootDir string) *host.UserCheckup {
 		return nil
 	}
 	name, uid := rootless.UserName(), rootless.UID()
-	c := &host.UserCheckup{UID: uid, UIDs: m.subordinate("subuid", name, uid), GIDs: m.subordinate("subgid", name, uid),
+	c := &host.UserCheckup{UID: uid, UIDs: m.subordinate(subid.Users, name, uid), GIDs: m.subordinate(subid.Groups, name, uid),
 		Programs: map[string]string{}, Forbidden: m.noUserNamespaces(), NetworkHome: isNetworkFS(rootDir), Undelegated: rootless.Undelegated()}
 	for _, program := range []string{"newuidmap", "newgidmap"} {
 		if path := m.programs(program)[program]; path != "" {
@@ -35,10 +36,10 @@ func (m checkup) examineUser(rootDir string) *host.UserCheckup {
 	return c
 }
 
-// subordinate reads a user's ranges in /etc/subuid or /etc/subgid.
-func (m checkup) subordinate(file, name string, uid int) []rootless.IDRange {
-	data, _ := m.read(maxConfig, "etc", file) // without the file, there are no ranges
-	return rootless.SubordinateIDs(string(data), name, uid)
+// subordinate reads a user's ranges of subordinate IDs.
+func (m checkup) subordinate(kind subid.Kind, name string, uid int) []rootless.IDRange {
+	all, _ := subid.Read(m.ctx, kind, name, uid) // after an error, there are no ranges
+	return all
 }
 
 // userNamespaceSettings are the settings that forbid user namespaces, with the values that forbid them. The second one

@@ -50,6 +50,7 @@ type PodrunConfiguration struct {
 	PodSecurity     *string `json:"podSecurity"` // privileged, baseline or restricted
 	StartOrder      *string `json:"startOrder"`  // kubelet, strict or parallel
 	RequireLimits   *bool   `json:"requireLimits"`
+	AllowMetadata   *bool   `json:"allowMetadata"`
 	Preempt         *bool   `json:"preempt"`
 	AllowKubelet    *bool   `json:"allowKubelet"`
 	RuntimeRecover  *bool   `json:"runtimeRecover"`
@@ -334,7 +335,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 		setIfGiven(into, value)
 	}
 	for into, value := range map[*bool]*bool{
-		&s.AllowPrivileged: pc.AllowPrivileged, &s.RequireLimits: pc.RequireLimits, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.RuntimeRecover: pc.RuntimeRecover, &s.StrictSources: pc.StrictSources, &s.ReadOnlyAPI: pc.ReadOnlyAPI, &s.Verbose: pc.Verbose,
+		&s.AllowPrivileged: pc.AllowPrivileged, &s.RequireLimits: pc.RequireLimits, &s.AllowMetadata: pc.AllowMetadata, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.RuntimeRecover: pc.RuntimeRecover, &s.StrictSources: pc.StrictSources, &s.ReadOnlyAPI: pc.ReadOnlyAPI, &s.Verbose: pc.Verbose,
 	} {
 		setIfGiven(into, value)
 	}

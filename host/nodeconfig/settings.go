@@ -112,6 +112,8 @@ type Settings struct {
 	PodSecurity               string   `json:"podSecurity,omitempty"` // privileged, baseline or restricted
 	// RequireLimits refuses pods whose limits this host cannot enforce, instead of a warning.
 	RequireLimits bool `json:"requireLimits,omitempty"`
+	// AllowMetadata lets the pods of an ordinary user connect to the metadata service of a cloud.
+	AllowMetadata bool `json:"allowMetadata,omitempty"`
 	// UserNamespaces is pod (the default for "") or prefer.
 	UserNamespaces     string         `json:"userNamespaces,omitempty"`
 	RegisterWithTaints []corev1.Taint `json:"registerWithTaints,omitempty"`

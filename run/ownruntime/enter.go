@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/rootless"
+	"github.com/podrun/podrun/internal/subid"
 	"github.com/podrun/podrun/internal/trace"
 )
 
@@ -116,7 +117,7 @@ func startKeeper(ctx context.Context, r *Runtime, bin string, found *userns.Proc
 		}
 	}
 	end := trace.Begin(ctx, "start podrun-rootless", "")
-	o := userns.Options{RunDir: rootless.RunDir(), Bin: bin, Inside: found}
+	o := userns.Options{RunDir: rootless.RunDir(), Bin: bin, Inside: found, AllowMetadata: r.settings.AllowMetadata}
 	if record := rootless.ReadRecord(); found != nil && record != nil {
 		// Existing pods have cgroups there, or none.
 		o.Delegation = userns.Delegation{Cgroup: record.Cgroup, Reason: record.NoCgroups}
@@ -129,7 +130,7 @@ func startKeeper(ctx context.Context, r *Runtime, bin string, found *userns.Proc
 		r.Warn(problem.List{singleIDWarning(ready)})
 	}
 	if err == nil && found != nil {
-		r.Warn(changedIDs(rootless.ReadRecord()))
+		r.Warn(changedIDs(ctx, rootless.ReadRecord()))
 	}
 	if err == nil && found == nil && o.Delegation.Cgroup != "" && !rootless.Lingers() {
 		r.Warn(problem.List{lingerWarning()})
@@ -145,15 +146,15 @@ func lingerWarning() problem.Problem {
 }
 
 // changedIDs warns that the namespaces have former subordinate IDs.
-func changedIDs(record *rootless.Record) problem.List {
+func changedIDs(ctx context.Context, record *rootless.Record) problem.List {
 	if record == nil {
 		return nil
 	}
-	for file, idMap := range map[string]string{"/etc/subuid": record.UIDMap, "/etc/subgid": record.GIDMap} {
-		data, err := os.ReadFile(file)
-		if err == nil && rootless.ChangedIDs(idMap, rootless.SubordinateIDs(string(data), rootless.UserName(), rootless.UID()), rootless.UID()) {
+	for kind, idMap := range map[subid.Kind]string{subid.Users: record.UIDMap, subid.Groups: record.GIDMap} {
+		have, err := subid.Read(ctx, kind, rootless.UserName(), rootless.UID())
+		if err == nil && rootless.ChangedIDs(idMap, have, rootless.UID()) {
 			return problem.List{{
-				Object:  file,
+				Object:  "/etc/" + string(kind),
 				Message: "the ranges of user " + rootless.UserName() + " have changed: pods still have the former IDs",
 				Hint:    "run 'podrun runtime down'",
 				Warning: true,

@@ -33,6 +33,8 @@ type Status struct {
 	// Problem explains why containerd cannot be used: its last start failed, or it does not answer yet.
 	Problem  string       `json:"problem,omitempty"`
 	Replaced *Replacement `json:"replaced,omitempty"` // the last damaged store that podrun replaced
+	// Rootless is the podrun-rootless of an ordinary user; nil for root, and if it does not run
+	Rootless *RootlessStatus `json:"rootless,omitempty"`
 }
 
 // Upgradable reports whether `podrun runtime upgrade` would change anything.
@@ -78,6 +80,7 @@ func (r *Runtime) Status(ctx context.Context) (Status, error) {
 		s.Problem = startingText(s.PID)
 	}
 	s.Replaced = ownStore{r}.replacement(ctx)
+	s.Rootless = rootlessStatus(r)
 	return s, nil
 }
 
@@ -186,6 +189,7 @@ func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if _, err := (runtimeStart{r}).launch(ctx, r.archive.Digest); err != nil {
 		return false, errors.Join(err, r.startAgain(ctx, last))
 	}
+	noteFormer(r)
 	return true, embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.Own, Digest: r.archive.Digest})
 }
 

@@ -40,6 +40,30 @@ func ranges(file, name string, uid int) []idRange {
 	return out
 }
 
+// nameService returns the source of subordinate IDs in /etc/nsswitch.conf (the line "subid: SOURCE"); "" for the files.
+func nameService(config string) string {
+	for line := range strings.Lines(config) {
+		line, _, _ = strings.Cut(line, "#")
+		if sources, ok := strings.CutPrefix(strings.TrimSpace(line), "subid:"); ok {
+			if f := strings.Fields(sources); len(f) > 0 && f[0] != "files" {
+				return f[0]
+			}
+		}
+	}
+	return ""
+}
+
+// rangeLines converts the output of getsubids, such as "0: ann 100000 65536", to the format of the files.
+func rangeLines(output string) string {
+	var b strings.Builder
+	for line := range strings.Lines(output) {
+		if f := strings.Fields(line); len(f) == 4 {
+			b.WriteString(strings.Join(f[1:], ":") + "\n")
+		}
+	}
+	return b.String()
+}
+
 // idMap returns the map of U: 0 is the user, and from 1 the subordinate ranges follow. A part of a
 // range that an earlier line, or the user, has already is omitted, because the kernel refuses maps
 // with overlaps. own is the user's ID.

@@ -57,3 +57,14 @@ func TestNameOf(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestNameService(t *testing.T) {
+	for text, want := range map[string]string{"": "", "passwd: files sss\n": "", "subid: files\n": "", "subid:  sss # LDAP\n": "sss", "#subid: sss\n": "", "subid:\n": ""} {
+		if got := nameService(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := ranges(rangeLines("0: ann 100000 65536\n1: ann 300000 10\nerror\n"), "ann", 7); len(got) != 2 || got[1] != (idRange{outside: 300000, count: 10}) {
+		t.Errorf("ranges of getsubids: %v", got)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -85,15 +86,39 @@ func planMaps() (idMaps, string, error) {
 		own  int
 		to   *[]idRange
 	}{{"/etc/subuid", uid, &full.users}, {"/etc/subgid", gid, &full.groups}} {
-		data, err := os.ReadFile(one.file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		all, source, err := subordinate(one.file, name, uid)
+		if err != nil {
 			return single, "", err
 		}
-		if *one.to = idMap(one.own, ranges(string(data), name, uid)); len(*one.to) == 1 {
-			return single, fmt.Sprintf("%s has no range for the user %s", one.file, name), nil
+		if *one.to = idMap(one.own, all); len(*one.to) == 1 {
+			return single, fmt.Sprintf("%s has no range for the user %s", source, name), nil
 		}
 	}
 	return full, "", nil
+}
+
+// subordinate returns the ranges of a user in a file, or, if /etc/nsswitch.conf names another source, which newuidmap
+// uses then, those that getsubids prints. getsubids also fails for a user without ranges.
+func subordinate(file, name string, uid int) (all []idRange, source string, err error) {
+	config, _ := os.ReadFile("/etc/nsswitch.conf") // without the file, there is no name service
+	service := nameService(string(config))
+	if service == "" {
+		data, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, file, err
+		}
+		return ranges(string(data), name, uid), file, nil
+	}
+	source = "the source " + service + " in /etc/nsswitch.conf"
+	args := []string{name}
+	if filepath.Base(file) == "subgid" {
+		args = []string{"-g", name}
+	}
+	out, err := exec.Command(cmp.Or(findProgram("getsubids"), "getsubids"), args...).Output()
+	if err != nil {
+		return nil, source + " (" + err.Error() + " of getsubids)", nil
+	}
+	return ranges(rangeLines(string(out)), name, uid), source, nil
 }
 
 // userName returns the name of a user, or its number. This program has no access to name services, so
