@@ -51,12 +51,11 @@ func TestSmoke(t *testing.T) {
 			t.Errorf("first call of /hook answered %q, want 1", got)
 		}
 		p.waitLog(t, "httpd", "GET /hook")
-		start := time.Now()
-		if _, err := p.node.runtime.StopContainer(p.ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 90}); err != nil {
+		// The grace period is longer than the limit of the wait, which ends only if httpd ignores SIGTERM.
+		ctx, cancel := ticks.Context(p.ctx, ticks.OnFake)
+		defer cancel()
+		if _, err := p.node.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 3600}); err != nil {
 			t.Fatal(err)
-		}
-		if took := time.Since(start); took > time.Minute {
-			t.Errorf("httpd exited %v after SIGTERM, want immediately", took)
 		}
 	})
 	t.Run("an image for another machine is refused", func(t *testing.T) {
@@ -91,7 +90,7 @@ func newPod(t *testing.T) *pod {
 		t.Fatal(err)
 	}
 	// This limit applies to all steps together, on a busy host.
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	ctx, cancel := ticks.Context(context.Background(), 5*ticks.OnRuntime)
 	t.Cleanup(cancel)
 	p := &pod{
 		node: node{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)},
@@ -177,7 +176,7 @@ func (p *pod) wantExec(t *testing.T, id string, command []string, want string) {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := (&http.Client{Timeout: patience}).Get(url)
+	resp, err := ticks.Client(t, &http.Transport{DisableKeepAlives: true}).Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

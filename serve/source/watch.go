@@ -45,10 +45,22 @@ type WatchOptions struct {
 // found only after Relist. The watch ends when ctx ends or stop is called. stop waits for that at
 // most 1 s, because a file system may hang.
 func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	changed, ended := watch(ctx, o)
+	return changed, func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(closeWait):
+		}
+	}
+}
+
+// watch is Watch. It closes ended when all its goroutines have ended.
+func watch(ctx context.Context, o WatchOptions) (changed, ended <-chan struct{}) {
 	if o.Relist <= 0 {
 		o.Relist = defaultRelist
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	signals := wait.NewSignal()
 	events := wait.NewSignal()
 	var followers sync.WaitGroup
@@ -76,18 +88,12 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 		})
 	}
 	followers.Go(func() { debounce(ctx, events, signals, o.Relist) })
-	ended := make(chan struct{})
+	all := make(chan struct{})
 	go func() {
 		followers.Wait()
-		close(ended)
+		close(all)
 	}()
-	return signals, func() {
-		cancel()
-		select {
-		case <-ended:
-		case <-time.After(closeWait):
-		}
-	}
+	return signals, all
 }
 
 // debounce turns bursts of events into single signals.
