@@ -91,7 +91,7 @@ torture: ## ring 3: all interleavings of two commands, simulated days of serve, 
 	PODRUN_TEST_RING=3 go test -count=1 -timeout 120m -v ./test/fault
 	PODRUN_TEST_RING=3 go test -count=1 -timeout 30m -v ./test/hostile
 	PODRUN_TEST_RING=3 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
-	$(MAKE) crash-sweep crash-random job-kills
+	$(MAKE) crash-sweep crash-sweep-rootless crash-random job-kills
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME=10s, two at a time
@@ -149,6 +149,10 @@ crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10
 .PHONY: job-kills
 job-kills: ## podrun serve killed at each step of a CronJob's run, and at random times while Jobs run, on real containerd: KILLS=20
 	PODRUN_TEST_RING=3 PODRUN_JOB_KILLS=$(or $(KILLS),20) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run 'TestJobKills|TestJobsUnderKills' -count=1 -v -timeout 1h
+
+.PHONY: crash-sweep-rootless
+crash-sweep-rootless: bundle ## podrun of an ordinary user, podrun-rootless, containerd and shims killed at each step: EVERY=10 for one in ten
+	PODRUN_TEST_RING=3 PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) go test ./test/rootless -run TestCrashSweep -count=1 -v -timeout 6h
 
 .PHONY: crash-random
 crash-random: ## podrun killed at random times, on real containerd: KILLS=500

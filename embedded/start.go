@@ -119,9 +119,13 @@ func startUnrecorded(ctx context.Context, l Layout, o StartOptions) (d Daemon, f
 	if err = awaitReady(ctx, l, d); err == nil {
 		damage := checkStore(ctx, l, traits.snapshotter())
 		if damage == nil {
+			err = removeLostSnapshot(ctx, l, traits.snapshotter())
+		} else {
+			err = *damage
+		}
+		if err == nil {
 			return d, from, nil
 		}
-		err = *damage
 	}
 	if ctx.Err() != nil && !o.ends(ctx) {
 		return d, from, err

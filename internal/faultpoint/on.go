@@ -19,6 +19,9 @@ const (
 	// STEP#N[@DELAY]. The process dies DELAY after it has reached STEP for the N-th time, counted
 	// from 1.
 	killEnv = "PODRUN_FAULTPOINT"
+	// stopEnv, if it is not empty, makes the process stop at that step instead, until it receives SIGCONT, so that a sweep
+	// can kill another process.
+	stopEnv = "PODRUN_FAULTPOINT_STOP"
 	// traceEnv names a file. The process appends each step that it reaches.
 	traceEnv = "PODRUN_FAULTPOINT_TRACE"
 )
@@ -64,6 +67,10 @@ func Call(step string) (answered func()) {
 }
 
 func kill() {
+	if os.Getenv(stopEnv) != "" {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		return
+	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/embedded/userns"
+	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/rootless"
@@ -30,6 +31,7 @@ func Enter(ctx context.Context, r *Runtime, starts bool) error {
 		return nil
 	}
 	if record := rootless.ReadRecord(); record.Alive() {
+		faultpoint.At("namespaces/enter")
 		return userns.Enter(record, os.Args[1:])
 	}
 	if !starts && userns.Find(rootless.RunDir()) == nil && embedded.ReadDaemon(ctx, r.layout) == nil {
@@ -38,6 +40,7 @@ func Enter(ctx context.Context, r *Runtime, starts bool) error {
 	if err := startNamespaces(ctx, r); err != nil {
 		return err
 	}
+	faultpoint.At("namespaces/enter")
 	record := rootless.ReadRecord()
 	if record == nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless",
@@ -124,7 +127,9 @@ func startKeeper(ctx context.Context, r *Runtime, bin string, found *userns.Proc
 	} else {
 		o.Delegation = userns.Delegate(ctx, o)
 	}
+	answered := faultpoint.Call("namespaces/start")
 	ready, err := userns.Start(ctx, o)
+	answered()
 	end()
 	if err == nil && ready.SingleID {
 		r.Warn(problem.List{singleIDWarning(ready)})
@@ -215,9 +220,11 @@ func leave(ctx context.Context, l embedded.Layout) error {
 	if record == nil || usedByOthers(l) {
 		return nil
 	}
+	faultpoint.At("namespaces/end")
 	if err := userns.End([]userns.Process{{PID: record.PID, StartTime: record.StartTime}}); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "podrun-rootless", Op: "end it", Err: err}
 	}
+	faultpoint.At("namespaces/ended")
 	if record.Cgroup != "" {
 		if err := userns.Undelegate(ctx, rootless.RunDir()); err != nil {
 			return &problem.Error{Kind: problem.Runtime, Object: "cgroup " + record.Cgroup, Op: "remove it", Err: err}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/test/ring"
+	"github.com/podrun/podrun/test/steps"
 )
 
 // freeze is how long a fault suspends containerd with SIGSTOP.
@@ -164,7 +165,7 @@ func faults(o *outside, dir string) ([]fault, error) {
 			step = strings.Replace(step, "/after#", "/sent#", 1)
 		}
 		if !strings.HasPrefix(step, "cri/") || !strings.Contains(step, "/sent#") ||
-			strings.HasSuffix(c.point, "/after#2") && step != c.point && len(delays[strings.Split(step, "/")[1]]) == 0 {
+			strings.HasSuffix(c.point, "/after#2") && step != c.point && len(steps.Delays[strings.Split(step, "/")[1]]) == 0 {
 			continue
 		}
 		for _, h := range harms {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/podrun/podrun/test/steps"
 )
 
 // commands are the commands that the sweep kills.
@@ -28,43 +30,6 @@ const inMemory = "-memory"
 // legacy marks commands on a pod whose state is in the files of schema version 2. The sweep
 // kills them only at steps that replace these files.
 const legacy = "-legacy"
-
-// delays are the times from the beginning of a call to the kill.
-var delays = map[string][]string{
-	"RunPodSandbox":    {"0ms", "15ms", "40ms", "80ms", "120ms", "200ms"},
-	"CreateContainer":  {"0ms", "5ms", "20ms"},
-	"StartContainer":   {"0ms", "10ms", "25ms", "50ms"},
-	"StopContainer":    {"0ms", "10ms", "30ms"},
-	"StopPodSandbox":   {"0ms", "15ms", "40ms", "80ms", "120ms"},
-	"RemovePodSandbox": {"0ms", "10ms", "30ms"},
-	"RemoveContainer":  {"0ms", "10ms", "30ms"},
-}
-
-// points returns the steps of a command, which it extracts from the trace of a run that was not
-// killed. Of calls that only read, it returns the first two.
-func points(trace string) []string {
-	var out []string
-	for _, step := range strings.Fields(trace) {
-		name, n, _ := strings.Cut(step, "#")
-		call, isCall := strings.CutPrefix(name, "cri/")
-		method, when, _ := strings.Cut(call, "/")
-		switch {
-		case !isCall:
-			out = append(out, step)
-		case len(delays[method]) == 0:
-			if when == "after" && (n == "1" || n == "2") {
-				out = append(out, step)
-			}
-		case when == "sent":
-			for _, d := range delays[method] {
-				out = append(out, step+"@"+d)
-			}
-		default:
-			out = append(out, step)
-		}
-	}
-	return out
-}
 
 // cell is one kill and the command that follows: apply, delete, restart, serve, or serve after
 // the pod's file was removed (gone).
@@ -209,7 +174,7 @@ func cellsOf(o *outside, h *host, command string) ([]cell, error) {
 	if r := h.podrun(nil, h.deletion()...); r.code != 0 {
 		return nil, fmt.Errorf("delete: code %d: %s", r.code, r.out)
 	}
-	for _, p := range points(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
+	for _, p := range steps.Of(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
 		if h.memory && !strings.HasPrefix(p, "file/") && !strings.HasPrefix(p, "secrets/") && !strings.HasPrefix(p, "remove/") {
 			continue
 		}

@@ -324,26 +324,35 @@ func (u *user) leavesNothing() {
 	if out, err := u.run("runtime", "down", "--force"); err != nil {
 		u.Errorf("down: %v\n%s", err, out)
 	}
-	if left := u.processes(); len(left) > 0 {
-		u.Errorf("processes are left: %v", left)
-		for pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
+	for _, left := range u.leftovers() {
+		u.Error(left)
+	}
+	for pid := range u.processes() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	os.RemoveAll(u.runDir())
+	os.RemoveAll(u.dir)
+}
+
+// leftovers lists what remains after the runtime was removed.
+func (u *user) leftovers() (left []string) {
+	add := func(format string, values ...any) { left = append(left, fmt.Sprintf(format, values...)) }
+	if processes := u.processes(); len(processes) > 0 {
+		add("processes are left: %v", processes)
 	}
 	if _, err := os.Lstat(u.runDir()); err == nil {
-		u.Errorf("%s is left", u.runDir())
+		add("%s is left", u.runDir())
 	}
 	err := filepath.WalkDir(u.home, func(path string, d os.DirEntry, err error) error {
 		info, serr := os.Lstat(path)
 		if err == nil && serr == nil && int(info.Sys().(*syscall.Stat_t).Uid) != u.uid {
-			u.Errorf("%s belongs to another user", path)
+			add("%s belongs to another user", path)
 		}
 		return err
 	})
 	mounts, merr := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || merr != nil || strings.Contains(string(mounts), u.dir) {
-		u.Errorf("something is mounted still (%v, %v)", err, merr)
+		add("something is mounted still (%v, %v)", err, merr)
 	}
-	os.RemoveAll(u.runDir())
-	os.RemoveAll(u.dir)
+	return left
 }
