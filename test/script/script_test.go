@@ -272,8 +272,9 @@ func (h *harness) chosen() []string {
 	return onRuntime
 }
 
-// condition evaluates the conditions [fake], [real], [embedded], [crio] and [cgroup1]. [crio] is true on
-// CRI-O, and on the fake runtime with CRI-O's profile; [cgroup1] is true on cgroup v1.
+// condition evaluates the conditions [fake], [real], [embedded], [user], [crio] and [cgroup1]. [user] is true if
+// an ordinary user runs podrun; [crio] is true on CRI-O, and on the fake runtime with CRI-O's profile; [cgroup1] is true
+// on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
@@ -282,6 +283,8 @@ func (h *harness) condition(name string) (bool, error) {
 		return h.endpoint != "", nil
 	case "embedded":
 		return h.embedded, nil
+	case "user":
+		return h.uid != 0, nil
 	case "crio":
 		return h.profile.Name == critest.CRIO().Name, nil
 	case "cgroup1":
