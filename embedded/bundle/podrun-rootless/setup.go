@@ -55,6 +55,9 @@ func setup(o options, lock *os.File) error {
 	if err := dropPrivileges(); err != nil {
 		return err
 	}
+	if err := filterCalls(); err != nil {
+		return err
+	}
 	r, err := newRecord(o, []string{gateway.Address4.String()})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func TestStart(t *testing.T) {
 	if !r.alive() {
 		t.Error("the process of the record is not alive")
 	}
-	if err := checkThreads(r.PID, "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n"); err != nil {
+	if err := checkThreads(r.PID, "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n"); err != nil {
 		t.Error(err)
 	}
 	if own, err := namespaceOf("/proc/self/ns/net"); err != nil {
