@@ -32,12 +32,12 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 		if !errors.Is(left, unix.EBUSY) || try == busyTries {
 			return left
 		}
-		timer := time.NewTimer(busyPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		// The pause is in the kernel, because the simulated time of a testing/synctest test must not advance: the
+		// process that uses the mount, such as one between fork and exec, may be outside of the test's bubble.
+		interval := unix.NsecToTimespec(busyPause.Nanoseconds())
+		_ = unix.Nanosleep(&interval, nil) // a signal only shortens the pause
+		if ctx.Err() != nil {
 			return errors.Join(left, context.Cause(ctx))
-		case <-timer.C:
 		}
 	}
 }
