@@ -61,12 +61,15 @@ func (p *pressure) any() bool {
 	return len(p.conditions) > 0
 }
 
-// watchPressure examines the node at intervals. In each pass, it evicts at most one pod.
-func (s *Supervisor) watchPressure(ctx context.Context) {
+// evictor evicts pods and frees disk space while the node is under pressure.
+type evictor struct{ s *Supervisor }
+
+// watch examines the node at intervals. In each pass, it evicts at most one pod.
+func (e evictor) watch(ctx context.Context) {
 	for {
-		evicted, err := s.examine(ctx)
+		evicted, err := e.examine(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.current().WarnOnce(problem.WarningOf(err))
+			e.s.current().WarnOnce(problem.WarningOf(err))
 		}
 		// After an eviction, podrun examines the node again immediately, as the kubelet does.
 		if evicted && ctx.Err() == nil {
@@ -79,41 +82,41 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 }
 
 // examine executes one pass, and reports whether it evicted a pod.
-func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
-	settings := s.current().Settings
+func (e evictor) examine(ctx context.Context) (evicted bool, err error) {
+	settings := e.s.current().Settings
 	thresholds, bad := evictions.Thresholds(settings)
 	for _, p := range bad {
-		s.current().WarnOnce(p)
+		e.s.current().WarnOnce(p)
 	}
-	facts, err := s.options.Stats.Node(ctx)
+	facts, err := e.s.options.Stats.Node(ctx)
 	if err != nil {
 		return false, err
 	}
 	seen, now := evictions.Observe(facts), time.Now()
 	var d evictions.Decision
-	s.pressure.state, d = evictions.Next(s.pressure.state, thresholds, seen, settings.EvictionPressureTransitionPeriod, now)
-	s.setConditions(d)
-	if !s.hub.Down().IsZero() {
+	e.s.pressure.state, d = evictions.Next(e.s.pressure.state, thresholds, seen, settings.EvictionPressureTransitionPeriod, now)
+	e.setConditions(d)
+	if !e.s.hub.Down().IsZero() {
 		// The runtime is unavailable, so podrun cannot stop a pod, and does not know the usage of
 		// the pods.
 		return false, nil
 	}
 	dedicated := evictions.DedicatedImages(facts)
-	if s.enforceLimits(ctx, dedicated, now) {
+	if e.enforceLimits(ctx, dedicated, now) {
 		return true, nil
 	}
 	if len(d.Met) == 0 {
-		s.pressure.reported = ""
+		e.s.pressure.reported = ""
 		return false, nil
 	}
-	if short := string(d.Met[0].Signal.Resource()); short != s.pressure.reported {
-		s.pressure.reported = short
-		s.warnNode(evictions.ReasonThresholdMet, "Attempting to reclaim "+short)
+	if short := string(d.Met[0].Signal.Resource()); short != e.s.pressure.reported {
+		e.s.pressure.reported = short
+		e.s.warnNode(evictions.ReasonThresholdMet, "Attempting to reclaim "+short)
 	}
-	if s.reclaim(ctx, evictions.ReclaimFor(d.Met[0].Signal, dedicated), thresholds) {
+	if e.reclaim(ctx, evictions.ReclaimFor(d.Met[0].Signal, dedicated), thresholds) {
 		return false, nil
 	}
-	return s.evictOne(ctx, d, seen, dedicated), nil
+	return e.evictOne(ctx, d, seen, dedicated), nil
 }
 
 // warnNode prints a warning where a kubelet emits an event about the node.
@@ -125,28 +128,28 @@ func (s *Supervisor) warnNode(reason, message string) {
 // setConditions records the node's conditions; while a condition is set, other commands also refuse pods.
 // When a condition ends, setConditions triggers another attempt to start the pods that are waiting for
 // its end.
-func (s *Supervisor) setConditions(d evictions.Decision) {
-	p := &s.pressure
+func (e evictor) setConditions(d evictions.Decision) {
+	p := &e.s.pressure
 	p.mu.Lock()
 	before := p.conditions
 	p.conditions = d.Conditions
 	p.mu.Unlock()
 	changed := !slices.Equal(before, d.Conditions)
 	if changed || len(d.Conditions) > 0 {
-		err := discover.PressureFile.Write(s.current().Layout().Pressure(), d.Until)
+		err := discover.PressureFile.Write(e.s.current().Layout().Pressure(), d.Until)
 		// A full disk has already been reported.
 		if err != nil && !store.CannotWrite(err) {
-			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))
+			e.s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))
 		}
 	}
 	if !changed {
 		return
 	}
-	s.warnNode("NodePressure", conditionsText(before, d.Conditions))
-	s.resourcesFreed()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pods {
+	e.s.warnNode("NodePressure", conditionsText(before, d.Conditions))
+	e.s.resourcesFreed()
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	for _, p := range e.s.pods {
 		p.check()
 	}
 }
@@ -168,25 +171,25 @@ func conditionsText(before, now []corev1.NodeConditionType) string {
 }
 
 // reclaim frees resources that no pod uses, and reports whether it freed enough.
-func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, thresholds []evictions.Threshold) bool {
+func (e evictor) reclaim(ctx context.Context, r evictions.Reclaim, thresholds []evictions.Threshold) bool {
 	if !r.Containers && !r.Images {
 		return false
 	}
-	if err := s.free(ctx, r); err != nil && ctx.Err() == nil {
-		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+	if err := e.free(ctx, r); err != nil && ctx.Err() == nil {
+		e.s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
-	facts, err := s.options.Stats.Node(ctx)
+	facts, err := e.s.options.Stats.Node(ctx)
 	return err == nil && evictions.Resolved(thresholds, evictions.Observe(facts))
 }
 
 // free removes dead containers and unused images.
-func (s *Supervisor) free(ctx context.Context, r evictions.Reclaim) error {
+func (e evictor) free(ctx context.Context, r evictions.Reclaim) error {
 	var errs []error
 	if r.Containers {
-		errs = append(errs, reconcile.RemoveDead(ctx, s.current()))
+		errs = append(errs, reconcile.RemoveDead(ctx, e.s.current()))
 	}
-	if r.Images && s.options.Images != nil {
-		errs = append(errs, s.images.removeUnused(ctx, s))
+	if r.Images && e.s.options.Images != nil {
+		errs = append(errs, e.s.images.removeUnused(ctx, e.s))
 	}
 	return errors.Join(errs...)
 }
@@ -238,43 +241,43 @@ func objectsOf(list []candidate) []*corev1.Pod {
 
 // enforceLimits evicts pods that exceed their local storage limits, and reports whether it
 // evicted any. It does so after each round of measurements, and once a minute if a round takes longer.
-func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time.Time) (evicted bool) {
-	if !s.rounds.takeFresh() && now.Sub(s.pressure.enforced) < measureEvery+examineEvery {
+func (e evictor) enforceLimits(ctx context.Context, dedicated bool, now time.Time) (evicted bool) {
+	if !e.s.rounds.takeFresh() && now.Sub(e.s.pressure.enforced) < measureEvery+examineEvery {
 		return false
 	}
-	s.pressure.enforced = now
-	due := s.pressure.limited.candidates(s)
+	e.s.pressure.enforced = now
+	due := e.s.pressure.limited.candidates(e.s)
 	if len(due) == 0 {
 		return false
 	}
-	usage := s.options.Stats.Pods(ctx, objectsOf(due))
+	usage := e.s.options.Stats.Pods(ctx, objectsOf(due))
 	for _, c := range due {
 		u := usage[string(c.object.UID)]
 		if u == nil {
 			continue
 		}
 		if message, signal := evictions.OverLimit(c.object, u, dedicated); message != "" && !evictions.Critical(c.object) {
-			evicted = s.evict(ctx, c, signal, reconcile.Eviction{Grace: evictions.Immediate, Message: message}) || evicted
+			evicted = e.evict(ctx, c, signal, reconcile.Eviction{Grace: evictions.Immediate, Message: message}) || evicted
 		}
 	}
 	return evicted
 }
 
 // evictOne evicts one pod: the first one in the kubelet's ranking that can be evicted.
-func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
-	list := s.candidates(func(string) bool { return true })
+func (e evictor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
+	list := e.s.candidates(func(string) bool { return true })
 	if d.Met[0].Signal.Condition() == corev1.NodeDiskPressure {
-		s.awaitSizes(ctx)
+		e.s.awaitSizes(ctx)
 	}
-	usage := s.options.Stats.Pods(ctx, objectsOf(list))
+	usage := e.s.options.Stats.Pods(ctx, objectsOf(list))
 	ranked := make([]evictions.Candidate, len(list))
 	for i, c := range list {
 		ranked[i] = evictions.Candidate{Pod: c.object, Usage: usage[string(c.object.UID)]}
 	}
 	for _, r := range evictions.Rank(ranked, d.Met[0].Signal, dedicated) {
 		at := slices.IndexFunc(list, func(c candidate) bool { return c.object == r.Pod })
-		if s.evict(ctx, list[at], string(d.Met[0].Signal), reconcile.Eviction{ForNode: true, Message: evictions.Message(r, d.Met, seen),
-			Grace: evictions.Grace(r.Pod, d.Met[0], s.current().Settings.EvictionMaxPodGracePeriod)}) {
+		if e.evict(ctx, list[at], string(d.Met[0].Signal), reconcile.Eviction{ForNode: true, Message: evictions.Message(r, d.Met, seen),
+			Grace: evictions.Grace(r.Pod, d.Met[0], e.s.current().Settings.EvictionMaxPodGracePeriod)}) {
 			return true
 		}
 		if ctx.Err() != nil {
@@ -286,13 +289,13 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 
 // evict evicts a pod, and reports whether the eviction succeeded or is still in progress. In both
 // cases, podrun, like the kubelet, evicts no other pod in the same pass.
-func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
-	err := c.askEviction(ctx, e)
-	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {
-		s.options.Evicted(signal)
+func (e evictor) evict(ctx context.Context, c candidate, signal string, by reconcile.Eviction) bool {
+	err := c.askEviction(ctx, by)
+	if (err == nil || errors.Is(err, errSlow)) && e.s.options.Evicted != nil {
+		e.s.options.Evicted(signal)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, reconcile.ErrOwned) {
-		s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.id, err))})
+		e.s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.id, err))})
 	}
 	return err == nil || errors.Is(err, errSlow)
 }

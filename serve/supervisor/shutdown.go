@@ -49,47 +49,50 @@ const (
 	lastReconnect  = time.Minute
 )
 
-// resumeShutdown restores the state of an earlier supervisor. If the host was shutting down when
+// shutdownWatch stops the pods before the host shuts down.
+type shutdownWatch struct{ s *Supervisor }
+
+// resume restores the state of an earlier supervisor. If the host was shutting down when
 // that supervisor exited, podrun assumes that the shutdown is still in progress until the host
 // reports otherwise.
-func (s *Supervisor) resumeShutdown(ctx context.Context) {
-	layout := s.current().Layout()
-	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
+func (w shutdownWatch) resume(ctx context.Context) {
+	layout := w.s.current().Layout()
+	watched := w.s.options.Shutdowns != nil && len(w.s.current().Settings.ShutdownPeriods()) > 0
 	if watched && discover.ShuttingDown(ctx, layout) {
-		s.shutdown.now.Store(true)
+		w.s.shutdown.now.Store(true)
 		return
 	}
-	s.report(store.WriteShuttingDown(ctx, layout, false))
+	w.report(store.WriteShuttingDown(ctx, layout, false))
 }
 
 // report prints an error, unless it is the same as the previous one.
-func (s *Supervisor) report(err error) {
+func (w shutdownWatch) report(err error) {
 	if err != nil {
-		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+		w.s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 }
 
-// watchShutdowns stops pods before the host shuts down, if the settings have shutdown
+// watch stops pods before the host shuts down, if the settings have shutdown
 // periods.
-func (s *Supervisor) watchShutdowns(ctx context.Context) {
+func (w shutdownWatch) watch(ctx context.Context) {
 	delay := firstReconnect
 	for ctx.Err() == nil {
-		if len(s.current().Settings.ShutdownPeriods()) == 0 {
-			s.setShuttingDown(ctx, false)
+		if len(w.s.current().Settings.ShutdownPeriods()) == 0 {
+			w.setShuttingDown(ctx, false)
 			select {
 			case <-ctx.Done():
-			case <-s.shutdown.reloaded:
+			case <-w.s.shutdown.reloaded:
 			}
 			continue
 		}
 		began := time.Now()
-		err := s.attendShutdowns(ctx)
+		err := w.attend(ctx)
 		if time.Since(began) > lastReconnect {
 			delay = firstReconnect
 		}
-		if err != nil && ctx.Err() == nil && s.shutdown.reported != err.Error() {
-			s.shutdown.reported = err.Error()
-			s.report(fmt.Errorf("podrun cannot stop pods before the host shuts down: %w", err))
+		if err != nil && ctx.Err() == nil && w.s.shutdown.reported != err.Error() {
+			w.s.shutdown.reported = err.Error()
+			w.report(fmt.Errorf("podrun cannot stop pods before the host shuts down: %w", err))
 		}
 		if err != nil {
 			_ = wait.Sleep(ctx, delay) // the loop checks ctx
@@ -98,10 +101,10 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 	}
 }
 
-// attendShutdowns waits for shutdowns until the settings change. It returns an error if it cannot
+// attend waits for shutdowns until the settings change. It returns an error if it cannot
 // wait for them.
-func (s *Supervisor) attendShutdowns(ctx context.Context) error {
-	h, err := s.options.Shutdowns(ctx)
+func (w shutdownWatch) attend(ctx context.Context) error {
+	h, err := w.s.options.Shutdowns(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,23 +115,23 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	}
 	defer func() {
 		if release != nil {
-			s.report(release())
+			w.report(release())
 		}
 	}()
 	begun, err := h.Preparing(ctx)
 	if err != nil {
 		return err
 	}
-	s.checkDelay(ctx, h)
-	s.shutdown.reported = ""
+	w.checkDelay(ctx, h)
+	w.s.shutdown.reported = ""
 	for {
 		switch {
 		case begun && release != nil:
-			s.shutDown(ctx)
-			s.report(release())
+			w.shutDown(ctx)
+			w.report(release())
 			release = nil
 		case !begun:
-			s.setShuttingDown(ctx, false)
+			w.setShuttingDown(ctx, false)
 			if release == nil {
 				if release, err = h.Inhibit(ctx); err != nil {
 					return err
@@ -139,7 +142,7 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.shutdown.reloaded:
+		case <-w.s.shutdown.reloaded:
 			return nil
 		case begun, ok = <-h.Events():
 		}
@@ -151,10 +154,10 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 
 // checkDelay prints a warning if pods may take longer to stop than the maximum time for which the
 // host delays a shutdown.
-func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
+func (w shutdownWatch) checkDelay(ctx context.Context, h Shutdowns) {
 	most, err := h.DelayMax(ctx)
-	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {
-		s.current().WarnOnce(problem.Problem{Object: "node", Warning: true,
+	if periods := w.s.current().Settings.ShutdownDelay(); err == nil && most < periods {
+		w.s.current().WarnOnce(problem.Problem{Object: "node", Warning: true,
 			Message: fmt.Sprintf("logind delays a shutdown by at most %s, but pods may take %s to terminate", most, periods),
 			Hint:    "run 'podrun service install', or increase InhibitDelayMaxSec in logind.conf"})
 	}
@@ -162,35 +165,35 @@ func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 
 // setShuttingDown records whether the host is shutting down. During a shutdown, commands refuse
 // pods. After a shutdown was canceled, podrun starts the stopped pods again.
-func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
-	before := s.shutdown.now.Swap(now)
+func (w shutdownWatch) setShuttingDown(ctx context.Context, now bool) {
+	before := w.s.shutdown.now.Swap(now)
 	if before == now {
 		return
 	}
-	s.report(store.WriteShuttingDown(ctx, s.current().Layout(), now))
+	w.report(store.WriteShuttingDown(ctx, w.s.current().Layout(), now))
 	what := "cancellation"
 	if now {
 		what = "event"
 	}
-	s.warnNode(event.NodeShutdown, "Shutdown manager detected shutdown "+what)
-	s.resourcesFreed()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pods {
+	w.s.warnNode(event.NodeShutdown, "Shutdown manager detected shutdown "+what)
+	w.s.resourcesFreed()
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	for _, p := range w.s.pods {
 		p.check()
 	}
 }
 
 // shutDown stops all pods, beginning with the lowest priorities. If a group exceeds its period,
 // the next group does not wait for it any longer.
-func (s *Supervisor) shutDown(ctx context.Context) {
-	s.setShuttingDown(ctx, true)
-	list := s.candidates(func(string) bool { return true })
+func (w shutdownWatch) shutDown(ctx context.Context) {
+	w.setShuttingDown(ctx, true)
+	list := w.s.candidates(func(string) bool { return true })
 	byObject := map[*corev1.Pod]candidate{}
 	for _, c := range list {
 		byObject[c.object] = c
 	}
-	for _, g := range shutdown.Plan(s.current().Settings.ShutdownPeriods(), objectsOf(list)) {
+	for _, g := range shutdown.Plan(w.s.current().Settings.ShutdownPeriods(), objectsOf(list)) {
 		bounded, cancel := context.WithTimeout(ctx, g.Period)
 		var stops sync.WaitGroup
 		for _, stop := range g.Pods {
@@ -201,7 +204,7 @@ func (s *Supervisor) shutDown(ctx context.Context) {
 					err = fmt.Errorf("it did not terminate within the grace period of its priority group (%s); the shutdown continues", g.Period)
 				}
 				if err != nil && ctx.Err() == nil {
-					s.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))
+					w.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))
 				}
 			})
 		}

@@ -173,7 +173,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel()
-	s.resumeShutdown(inner)
+	shutdownWatch{s}.resume(inner)
 	s.hub.Check(inner)
 	loops.Go(func() { s.hub.Run(inner) })
 	err = s.readSources(inner)
@@ -219,14 +219,14 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 		loops.Go(func() { s.rotateLogs(ctx) })
 	}
 	if s.options.Stats != nil {
-		loops.Go(func() { s.watchPressure(ctx) })
+		loops.Go(func() { evictor{s}.watch(ctx) })
 		loops.Go(func() { s.measureVolumes(ctx) })
 	}
 	if s.options.Stats != nil && s.options.Images != nil {
 		loops.Go(func() { s.collectImages(ctx) })
 	}
 	if s.options.Shutdowns != nil {
-		loops.Go(func() { s.watchShutdowns(ctx) })
+		loops.Go(func() { shutdownWatch{s}.watch(ctx) })
 	}
 	if s.options.Collect != nil {
 		loops.Go(func() {
