@@ -1,5 +1,5 @@
 // Package hostport reserves ports of the host for tests. A test that closes a listener and then uses
-// its port fails if another process has taken the port in the meantime.
+// its port fails if another process takes the port between these steps.
 package hostport
 
 import (
