@@ -3,6 +3,7 @@ package discover
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +60,9 @@ func (m checkup) noUserNamespaces() string {
 	return ""
 }
 
+// networkFS are the types of network file systems (linux/magic.h).
+var networkFS = []int64{unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC, unix.AFS_SUPER_MAGIC}
+
 // isNetworkFS reports whether the nearest existing parent of a path is on a network file system, on which overlayfs
 // does not work.
 func isNetworkFS(path string) bool {
@@ -66,7 +70,7 @@ func isNetworkFS(path string) bool {
 		var st unix.Statfs_t
 		err := unix.Statfs(path, &st)
 		if err == nil {
-			return st.Type == unix.NFS_SUPER_MAGIC || st.Type == unix.SMB2_SUPER_MAGIC || st.Type == unix.CIFS_SUPER_MAGIC
+			return slices.Contains(networkFS, int64(st.Type))
 		}
 		if above := filepath.Dir(path); above != path && os.IsNotExist(err) {
 			path = above
