@@ -30,16 +30,17 @@ func TestRollOut(t *testing.T) {
 		pods []Known
 		want string
 	}{
-		"one pod":             {replicas("Pod", "", "a"), "a"},
-		"pods":                {replicas("Pod", "", "b", "a"), "b a"},
-		"Deployment":          {replicas("Deployment", "", web...), "web / web-1 / web-2 / web-10"},
-		"maxUnavailable 2":    {replicas("Deployment", `"strategy": {"rollingUpdate": {"maxUnavailable": 2}}`, web...), "web web-1 / web-2 web-10"},
-		"maxUnavailable 75%":  {replicas("Deployment", `"strategy": {"rollingUpdate": {"maxUnavailable": "75%"}}`, web...), "web web-1 web-2 / web-10"},
-		"maxUnavailable 0":    {replicas("Deployment", `"strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}`, web...), "web / web-1 / web-2 / web-10"},
-		"Recreate":            {replicas("Deployment", `"strategy": {"type": "Recreate"}`, web...), "web web-1 web-2 web-10"},
-		"StatefulSet":         {replicas("StatefulSet", "", web...), "web-10 / web-2 / web-1 / web"},
-		"two workloads":       {append(replicas("Deployment", "", "web", "web-1"), replicas("StatefulSet", "", "db", "db-1", "db-2")...), "db-2 / web db-1 / web-1 db"},
-		"a workload and pods": {append(replicas("Pod", "", "a", "b"), replicas("Deployment", "", "web", "web-1")...), "web / a b web-1"},
+		"one pod":                     {replicas("Pod", "", "a"), "a"},
+		"pods":                        {replicas("Pod", "", "b", "a"), "b a"},
+		"Deployment":                  {replicas("Deployment", "", web...), "web / web-1 / web-2 / web-10"},
+		"maxUnavailable 2":            {replicas("Deployment", `"strategy": {"rollingUpdate": {"maxUnavailable": 2}}`, web...), "web web-1 / web-2 web-10"},
+		"maxUnavailable 75%":          {replicas("Deployment", `"strategy": {"rollingUpdate": {"maxUnavailable": "75%"}}`, web...), "web web-1 web-2 / web-10"},
+		"maxUnavailable 0":            {replicas("Deployment", `"strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}`, web...), "web / web-1 / web-2 / web-10"},
+		"Recreate":                    {replicas("Deployment", `"strategy": {"type": "Recreate"}`, web...), "web web-1 web-2 web-10"},
+		"StatefulSet":                 {replicas("StatefulSet", "", web...), "web-10 / web-2 / web-1 / web"},
+		"a workload without replicas": {replicas("DaemonSet", "", "agent", "agent-1"), "agent agent-1"},
+		"two workloads":               {append(replicas("Deployment", "", "web", "web-1"), replicas("StatefulSet", "", "db", "db-1", "db-2")...), "db-2 / web db-1 / web-1 db"},
+		"a workload and pods":         {append(replicas("Pod", "", "a", "b"), replicas("Deployment", "", "web", "web-1")...), "web / a b web-1"},
 	} {
 		var rounds []string
 		for _, round := range rollOut(tc.pods) {

@@ -17,7 +17,6 @@ import (
 
 	embed "github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/test/binary"
-
 	"github.com/podrun/podrun/test/busybox"
 	"github.com/podrun/podrun/test/hostport"
 	"github.com/podrun/podrun/test/inherited"
