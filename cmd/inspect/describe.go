@@ -56,35 +56,47 @@ of its values.`,
 	return c
 }
 
+// describing contains what describe requires to read and select objects.
+type describing struct {
+	node  *run.Node
+	r     *cli.Renderer // prints warnings
+	match func(map[string]string) bool
+}
+
+// open connects to the runtime. The caller must call closeAll.
+func (f *describeFlags) open(a *cli.App, c *cobra.Command) (d describing, closeAll func(), err error) {
+	if d.match, err = grammar.ParseSelector(f.selector); err != nil {
+		return d, nil, grammar.Usage(c, err)
+	}
+	d.r = &cli.Renderer{W: a.Streams.Err}
+	d.node, closeAll, err = a.OpenNode(c.Context(), d.r, ownruntime.Reads)
+	return d, closeAll, err
+}
+
 func runDescribe(a *cli.App, c *cobra.Command, f *describeFlags, given []string) error {
 	refs, err := grammar.PodRefs(given, false)
 	if err != nil {
 		return err
 	}
-	match, err := grammar.ParseSelector(f.selector)
-	if err != nil {
-		return grammar.Usage(c, err)
-	}
-	r := &cli.Renderer{W: a.Streams.Err}
-	node, closeAll, err := a.OpenNode(c.Context(), r, ownruntime.Reads)
+	d, closeAll, err := f.open(a, c)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	if refs, err = a.PodsOfIDs(c.Context(), node, refs, cli.AnyID); err != nil {
+	if refs, err = a.PodsOfIDs(c.Context(), d.node, refs, cli.AnyID); err != nil {
 		return err
 	}
-	pods, missing, err := readPods(c.Context(), a, node, f.allNamespaces, refs)
+	pods, missing, err := readPods(c.Context(), a, d.node, f.allNamespaces, refs)
 	if err != nil || missing != nil && len(pods) == 0 {
 		return errors.Join(err, missing)
 	}
 	shown := 0
 	for i := range pods {
 		pod := &pods[i]
-		if !match(pod.Labels) {
+		if !d.match(pod.Labels) {
 			continue
 		}
-		events := readEvents(node, r, f.events, pod)
+		events := readEvents(d.node, d.r, f.events, pod)
 		if shown++; shown > 1 {
 			fmt.Fprint(a.Streams.Out, "\n\n")
 		}

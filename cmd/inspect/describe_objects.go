@@ -13,32 +13,25 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/podrun/podrun/cmd/cli"
-	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/cmd/view"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
-	"github.com/podrun/podrun/run/ownruntime"
 )
 
 // describeObjects describes the selected objects.
 func describeObjects(a *cli.App, c *cobra.Command, f *describeFlags, s Selection) error {
-	match, err := grammar.ParseSelector(f.selector)
-	if err != nil {
-		return grammar.Usage(c, err)
-	}
-	r := &cli.Renderer{W: a.Streams.Err}
-	node, closeAll, err := a.OpenNode(c.Context(), r, ownruntime.Reads)
+	from, closeAll, err := f.open(a, c)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	objects, missing, err := ReadObjects(c.Context(), a, node, namespaceRead(a, f.allNamespaces), s)
+	objects, missing, err := ReadObjects(c.Context(), a, from.node, namespaceRead(a, f.allNamespaces), s)
 	if err != nil {
 		return err
 	}
-	objects = slices.DeleteFunc(objects, func(o Object) bool { return !match(o.Meta.GetLabels()) })
+	objects = slices.DeleteFunc(objects, func(o Object) bool { return !from.match(o.Meta.GetLabels()) })
 	if len(objects) == 0 && missing == nil {
 		fmt.Fprintln(a.Streams.Err, "no objects found")
 	}
@@ -53,15 +46,15 @@ func describeObjects(a *cli.App, c *cobra.Command, f *describeFlags, s Selection
 		case *corev1.Secret:
 			err = describe(a.Raw.Out, screen, now, func(d *view.Description) { d.Secret(object, o.lost) })
 		case *corev1.Service:
-			events := eventsOfService(node, r, f.events, object)
+			events := eventsOfService(from.node, from.r, f.events, object)
 			err = describe(a.Raw.Out, screen, now, func(d *view.Description) { d.Service(object, o.service.Slices, o.service.Origin, events) })
 		case *discoveryv1.EndpointSlice:
-			events := eventsOfService(node, r, f.events, o.service.Service)
+			events := eventsOfService(from.node, from.r, f.events, o.service.Service)
 			err = describe(a.Raw.Out, screen, now, func(d *view.Description) { d.Service(o.service.Service, o.service.Slices, o.service.Origin, events) })
 		case *corev1.Pod:
-			err = view.DescribePod(a.Raw.Out, screen, o.pod, readEvents(node, r, f.events, o.pod), a.ObservedAt[o.pod.UID], now)
+			err = view.DescribePod(a.Raw.Out, screen, o.pod, readEvents(from.node, from.r, f.events, o.pod), a.ObservedAt[o.pod.UID], now)
 		default:
-			events := eventsOfPods(node, r, f.events, slices.Concat(o.pods, o.jobPods))
+			events := eventsOfPods(from.node, from.r, f.events, slices.Concat(o.pods, o.jobPods))
 			err = describe(a.Raw.Out, screen, now, func(d *view.Description) { d.Workload(object, o.pods, events) })
 		}
 		if err != nil {
