@@ -124,35 +124,43 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 		in.Rejected, in.rejected = false, nil // the pod has no last good definition
 	}
 	in.Surplus = p.s.surplus(known)
-	unknown := owner == nil || owner.Origin == nil
 	// podrun does not supervise a pod with a corrupt checkpoint, so no worker determines whether the pod
 	// has ended.
 	if in.Checkpoint == CheckpointCorrupt {
 		terminated = terminated || kept.Terminal() && kept.ShutDown.IsZero()
-		if unknown {
+		if unknownOrigin(owner) {
 			in.Origin = OriginUnclaimed
 		}
 	}
 	in.Phase = phaseOf(terminated, kept.Evicted != nil, evict)
 	if in.Source == Present && known.Pod != nil {
-		pod := in.objects.Pods[0].Object
-		same := sync.OnceValue(func() bool {
-			return len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
-		})
-		in.kept = !unknown && in.Checkpoint != CheckpointWithoutSecrets && keepsDefinition(owner.Origin, in.documents, in.objects)
-		switch {
-		case in.Hash == in.Applied:
-		case in.kept:
-			in.Restart = known.Pod.Annotations[AnnotationRestart] == "true"
-		default:
-			in.Restart = pod.Annotations[AnnotationRestart] == "true" && same()
-		}
-		if unknown && same() {
-			in.Origin = OriginUnclaimed
-		}
+		in.compare(known.Pod, owner)
 	}
 	return in, nil
 }
+
+// compare sets what depends on the difference between the source's definition and the pod on disk.
+func (f *stepInput) compare(onDisk *corev1.Pod, owner *store.OwnerRecord) {
+	pod := f.objects.Pods[0].Object
+	same := sync.OnceValue(func() bool {
+		return len(manifest.Changes(onDisk, manifest.KeepEphemeral(onDisk, pod))) == 0
+	})
+	unknown := unknownOrigin(owner)
+	f.kept = !unknown && f.Checkpoint != CheckpointWithoutSecrets && keepsDefinition(owner.Origin, f.documents, f.objects)
+	switch {
+	case f.Hash == f.Applied:
+	case f.kept:
+		f.Restart = onDisk.Annotations[AnnotationRestart] == "true"
+	default:
+		f.Restart = pod.Annotations[AnnotationRestart] == "true" && same()
+	}
+	if unknown && same() {
+		f.Origin = OriginUnclaimed
+	}
+}
+
+// unknownOrigin reports whether there is no record of what applied the pod.
+func unknownOrigin(owner *store.OwnerRecord) bool { return owner == nil || owner.Origin == nil }
 
 // originOf returns the origin of a pod with an owner record; OriginCommand if it is unknown.
 func originOf(owner *store.OwnerRecord) Origin {
