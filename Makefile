@@ -129,6 +129,10 @@ bench-docs: ## writes the figures of the last three runs into README.md and docs
 bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plugins, and a pod against podman
 	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
+.PHONY: bench-rootless
+bench-rootless: bundle ## podrun-bundle as an ordinary user against root: apply, get, delete, network; and against rootless podman, if podman and slirp4netns are installed
+	CGO_ENABLED=0 hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -rootless -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+
 .PHONY: bench-kubelet
 bench-kubelet: bundle ## 50 pods at boot: podrun serve against a standalone kubelet, which it builds first, on the embedded runtime
 	cd test/bench/kubelet && CGO_ENABLED=0 go build -trimpath -o ../../../bin/kubelet k8s.io/kubernetes/cmd/kubelet

@@ -10,6 +10,7 @@
 //	make bench-bundle
 //	make bench-kubelet
 //	make bench-serve
+//	make bench-rootless
 //	make bench-docs
 //
 // The design is in docs/design/bench.md. The bench measures a copy of the binary. It prints each section
@@ -17,6 +18,9 @@
 //
 // With -bundle it measures podrun-bundle on its embedded runtime (bundle.go), and with -kubelet
 // podrun serve and a standalone kubelet (kubelet.go).
+//
+// With -rootless it compares the embedded runtime of an ordinary user with that of root, and with rootless podman if it
+// is installed (rootless.go).
 //
 // With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while idle, and its
 // reaction times.
@@ -97,12 +101,21 @@ func main() {
 	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
 	bundle := flag.Bool("bundle", false, "measure podrun-bundle, which -podrun names, with its embedded runtime instead")
 	kubelet := flag.String("kubelet", "", "compare podrun serve with this standalone `kubelet` instead; with -bundle, on the embedded runtime")
+	rootless := flag.Bool("rootless", false, "compare podrun-bundle, which -podrun names, as an ordinary user with podrun-bundle as root instead")
+	direction := flag.String("stream", "", "serve, send or receive a stream of -rootless; the argument is the `address`")
 	serve := flag.Bool("serve", false, "measure podrun serve instead")
 	fake := flag.String("fake", "", "serve the fake runtime at this `socket`, for -serve")
 	flag.IntVar(&o.serveOptions.pods, "pods", 100, "how many pods -serve runs on the real runtime")
 	o.serveOptions.fake = []int{100, 200, 500}
 	flag.DurationVar(&o.idle, "idle", time.Minute, "for how long -serve watches an idle one")
 	flag.Parse()
+	if *direction != "" {
+		if err := runStream(*direction, flag.Arg(0)); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if *fake != "" {
 		if err := serveFake(*fake); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
@@ -113,6 +126,8 @@ func main() {
 	switch {
 	case *kubelet != "":
 		o.target = "bench-kubelet"
+	case *rootless:
+		o.target = "bench-rootless"
 	case *bundle:
 		o.target = "bench-bundle"
 	case *serve:
@@ -120,14 +135,16 @@ func main() {
 	case o.all:
 		o.target = "bench-all"
 	}
-	if o.old != "" && (*bundle || *serve || *kubelet != "") {
-		fmt.Fprintln(os.Stderr, "bench: -old is not supported with -bundle, -kubelet and -serve, which start a runtime or a supervisor of one version")
+	if o.old != "" && (*bundle || *rootless || *serve || *kubelet != "") {
+		fmt.Fprintln(os.Stderr, "bench: -old is not supported with -bundle, -rootless, -kubelet and -serve, which start a runtime or a supervisor of one version")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.fromEnv()
 	switch {
 	case err != nil:
+	case *rootless:
+		err = benchRootless(ctx, o)
 	case *bundle:
 		err = benchBundle(ctx, o, *kubelet)
 	case *kubelet != "":

@@ -22,6 +22,8 @@ type podrun struct {
 	dir  string // directory for manifests
 	env  []string
 	old  *podrun // a second podrun with the same directories; nil if there is none
+	// the user who runs it; nil for the user of the bench
+	as *syscall.Credential
 }
 
 // versions returns podrun and, if there is one, the second podrun.
@@ -71,13 +73,22 @@ type process struct {
 
 func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
 
-// run runs podrun and waits for it.
-func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
+// command returns a command of podrun.
+func (p *podrun) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Env = append(os.Environ(), p.env...)
+	if p.as != nil {
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: p.as}
+	}
 	// An interrupted podrun process rolls back.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
+	return cmd
+}
+
+// run runs podrun and waits for it.
+func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
+	cmd := p.command(ctx, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	var r process
