@@ -149,12 +149,12 @@ func (l *loader) replicas(it item, h header, obj any) {
 		p, claims := w.Replica(i)
 		key := "Pod " + qualified(&p.Object.ObjectMeta)
 		if first, taken := l.seen[key]; taken {
-			pr := it.problem(l.objectName(h), "spec.replicas", "FieldValueDuplicate", fmt.Sprintf("the pod of replica %d, %s, is defined twice%s", i, p.Object.Name, secondOf(first, it.doc.file)))
+			pr := it.problem(l.objectName(h), "spec.replicas", "FieldValueDuplicate", fmt.Sprintf("the pod of replica %d, %s, is defined twice%s", i, p.Object.Name, secondOf(first.position(), it.doc.file)))
 			pr.Hint = "rename one of them"
 			l.add(pr)
 			return
 		}
-		l.seen[key] = it.position()
+		l.seen[key] = it.place("")
 		l.objects.Pods = append(l.objects.Pods, p)
 		l.objects.AddClaims(claims)
 	}
