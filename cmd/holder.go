@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,7 @@ func holderName(c *cobra.Command) string {
 		given = given[:min(len(given), 1)]
 	}
 	for _, arg := range given[:min(len(given), maxHolderNames)] {
-		if shown := problem.ShownURL(arg); objectName.MatchString(shown) {
+		if shown := problem.ShownURL(arg); isObjectName(shown) {
 			words = append(words, shown)
 		}
 	}
@@ -40,5 +41,16 @@ func holderName(c *cobra.Command) string {
 	return strings.Join(words, " ")
 }
 
-// objectName matches names, types with names, images, paths and URLs without credentials.
-var objectName = regexp.MustCompile(`^[A-Za-z0-9./~-][A-Za-z0-9._:/+~-]{0,252}(@sha[0-9]+:[0-9a-f]+)?$`)
+// maxObjectName is the maximum length of an object's name without the digest of an image.
+const maxObjectName = 253
+
+// isObjectName reports whether text may be a name, a type with a name, an image, a path or a URL without credentials.
+func isObjectName(text string) bool {
+	name, _, _ := strings.Cut(text, "@")
+	return len(name) <= maxObjectName && objectName().MatchString(text)
+}
+
+// objectName has no {0,252}: compiling that would take 0.2 ms and 200 KB for each apply.
+var objectName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9./~-][A-Za-z0-9._:/+~-]*(@sha[0-9]+:[0-9a-f]+)?$`)
+})

@@ -32,6 +32,9 @@ func TestHolderName(t *testing.T) {
 		"delete web deploy/api -n prod":                                        "podrun delete web deploy/api",
 		"delete a b c d e f g h i":                                             "podrun delete a b c d e f g h …",
 		"image pull user:hunter2@registry.example/app":                         "podrun image pull",
+		"delete " + strings.Repeat("a", 253):                                   "podrun delete " + strings.Repeat("a", 253),
+		"delete " + strings.Repeat("a", 254):                                   "podrun delete",
+		"delete " + strings.Repeat("a", 253) + "@sha256:ab":                    "podrun delete " + strings.Repeat("a", 253) + "@sha256:ab",
 		"--root-dir /hunter2 delete web":                                       "podrun delete web",
 	} {
 		a := cli.New(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Damage means that containerd cannot use its store because the content of the store is
@@ -25,7 +26,7 @@ var environment = []string{"input/output error", "no space left on device", "dis
 	"too many open files", "cannot allocate memory", "out of memory", "structure needs cleaning", "bad message", "no such device", "remote I/O error", "stale file handle", "resource temporarily unavailable", "timeout"}
 
 // stackOfBolt matches a frame of bbolt in a goroutine's stack.
-var stackOfBolt = regexp.MustCompile(`(?m)^go\.etcd\.io/bbolt[./]`)
+var stackOfBolt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^go\.etcd\.io/bbolt[./]`) })
 
 // maxWhat limits the length of Damage.What in bytes.
 const maxWhat = 300
@@ -51,7 +52,7 @@ func containsAny(text string, parts []string) bool {
 // pure.
 func classifyLog(log string) *Damage {
 	if title, stack, crashed := crashIn(log); crashed {
-		if !stackOfBolt.MatchString(stack) || containsAny(title, environment) {
+		if !stackOfBolt().MatchString(stack) || containsAny(title, environment) {
 			return nil
 		}
 		return &Damage{What: shorten(title)}

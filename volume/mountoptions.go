@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,7 @@ func optionForms(flags, values, optional string) map[string]optionForm {
 }
 
 // optionValue matches the values of mount options: numbers, words, lists with colons, host names and IP addresses.
-var optionValue = regexp.MustCompile(`^[A-Za-z0-9._:\[][A-Za-z0-9._:%\[\]-]{0,254}$`)
+var optionValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._:\[][A-Za-z0-9._:%\[\]-]{0,254}$`) })
 
 // splitOptions returns the options of a PersistentVolume. As in mount(8), one string may contain several.
 func splitOptions(options []string) []string {
@@ -64,7 +65,7 @@ func (n *NFS) optionProblem() string {
 	for _, option := range splitOptions(n.Options) {
 		name, value, hasValue := strings.Cut(option, "=")
 		form := nfsOptions[name]
-		if form == 0 || hasValue && (form == flagOption || !optionValue.MatchString(value)) || !hasValue && form == valueOption {
+		if form == 0 || hasValue && (form == flagOption || !optionValue().MatchString(value)) || !hasValue && form == valueOption {
 			return fmt.Sprintf("the mount option %q is not supported for NFS", option)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // maxExportPath is Linux's NFS4_MAXPATHLEN, in bytes.
@@ -12,9 +13,11 @@ const maxExportPath = 1024
 
 var (
 	// hostName matches the name of an NFS server: labels of at most 63 letters, digits, '-' and '_'.
-	hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?$`)
+	hostName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?$`)
+	})
 	// zoneName matches the zone of an IPv6 address: the name or the number of a network interface.
-	zoneName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,14}$`)
+	zoneName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,14}$`) })
 )
 
 // maxHostName is the maximum length of a DNS name, with a trailing dot.
@@ -40,7 +43,7 @@ func (n *NFS) problem() string {
 // isServer reports whether a text is a host name or an IP address. An IPv6 address may be in brackets and may have a
 // zone.
 func isServer(text string) bool {
-	if hostName.MatchString(text) && len(text) <= maxHostName {
+	if hostName().MatchString(text) && len(text) <= maxHostName {
 		return true
 	}
 	inner, bracketed := strings.CutPrefix(text, "[")
@@ -51,7 +54,7 @@ func isServer(text string) bool {
 		}
 	}
 	addr, err := netip.ParseAddr(inner)
-	return err == nil && addr.Is6() && (addr.Zone() == "" || zoneName.MatchString(addr.Zone()))
+	return err == nil && addr.Is6() && (addr.Zone() == "" || zoneName().MatchString(addr.Zone()))
 }
 
 // source returns the export in the notation of mount.nfs. An IPv6 address is in brackets.

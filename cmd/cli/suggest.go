@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/cmd/apikind"
@@ -21,7 +22,7 @@ import (
 const suggestLimit = 2 * time.Second
 
 // psOptions matches options of ps, which docker top passes to it.
-var psOptions = regexp.MustCompile(`^(a|e|l|w)[efjluwx]*$`)
+var psOptions = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(a|e|l|w)[efjluwx]*$`) })
 
 // suggest adds a hint to the error for a pod that was not found. The hint contains the object that the user probably
 // meant: a pod with a similar name, a pod in another namespace, or the container with this ID. It also completes the
@@ -44,7 +45,7 @@ func suggest(a *App, err error) error {
 	name := e.Object[strings.LastIndexAny(e.Object, " /")+1:]
 	if hint := likelyPod(a, name, a.stored()); hint != "" {
 		e.Hint = hint
-	} else if psOptions.MatchString(name) && len(a.Line.Typed) > 2 && a.Line.Typed[0] == "top" {
+	} else if psOptions().MatchString(name) && len(a.Line.Typed) > 2 && a.Line.Typed[0] == "top" {
 		e.Hint = grammar.FillHint(grammar.UseProcesses, a.Line.Typed[1:])
 	} else if isContainerID(name) {
 		e.Hint = podOfContainer(a, name)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -272,7 +273,7 @@ func (a *Line) formatHint(c *cobra.Command, name string) string {
 }
 
 // wordsInHint are the words that flagHint replaces.
-var wordsInHint = regexp.MustCompile(`\bCMD\b|\bEXEC\b|\bARGV\b|VALUE\b`)
+var wordsInHint = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bCMD\b|\bEXEC\b|\bARGV\b|VALUE\b`) })
 
 // FlagHint returns a foreign flag's hint for the command line.
 func (a *Line) FlagHint(c *cobra.Command, f ForeignFlag, name string) string {
@@ -294,7 +295,7 @@ func (a *Line) FlagHint(c *cobra.Command, f ForeignFlag, name string) string {
 			dash = len(rest)
 		}
 	}
-	return wordsInHint.ReplaceAllStringFunc(FillHint(f.Hint, rest[at+1:]), func(word string) string {
+	return wordsInHint().ReplaceAllStringFunc(FillHint(f.Hint, rest[at+1:]), func(word string) string {
 		switch {
 		case word == "CMD":
 			return shellword.Join(append([]string{"podrun"}, rest...))
@@ -361,11 +362,11 @@ func (a *Line) valueError(c *cobra.Command, f *pflag.Flag, err error, given stri
 }
 
 // spokenDuration is a duration as journalctl and date accept it.
-var spokenDuration = regexp.MustCompile(`^-?([0-9]+)\s*([smhd]?)[a-z]*(\s+ago)?$`)
+var spokenDuration = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?([0-9]+)\s*([smhd]?)[a-z]*(\s+ago)?$`) })
 
 // LikelyDuration returns the duration that the user probably meant.
 func LikelyDuration(given string) string {
-	m := spokenDuration.FindStringSubmatch(strings.ToLower(strings.TrimSpace(given)))
+	m := spokenDuration().FindStringSubmatch(strings.ToLower(strings.TrimSpace(given)))
 	switch {
 	case m == nil:
 		return "30s or 5m"

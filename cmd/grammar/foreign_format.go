@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // dockerFields maps fields in the templates of docker ps and docker inspect to fields of a Pod.
@@ -33,7 +34,7 @@ var dockerFields = map[string]string{
 }
 
 // dockerField matches a field in a template of docker.
-var dockerField = regexp.MustCompile(`\{\{ *(?:json +)?\.([A-Za-z.]+) *\}\}`)
+var dockerField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{ *(?:json +)?\.([A-Za-z.]+) *\}\}`) })
 
 // dockerFlags converts docker's flags --format and --filter in the arguments of get, and reports whether it converted
 // a --format. Words is the command as it was typed. It does not change values that have no equivalent: for them,
@@ -86,7 +87,7 @@ func outputOfFormat(template string) []string {
 	case "yaml":
 		return []string{"-o", "yaml"}
 	}
-	found := dockerField.FindAllStringSubmatch(template, -1)
+	found := dockerField().FindAllStringSubmatch(template, -1)
 	heading := strings.HasPrefix(template, "table ")
 	if len(found) == 0 || strings.Count(template, "{{") != len(found) || !heading && template != found[0][0] {
 		return nil
@@ -109,7 +110,7 @@ func outputOfFormat(template string) []string {
 // lineOfFormat returns the flags of get for a template of docker ps with several fields: the same text for each pod. It
 // returns nil if podrun does not know one of the fields.
 func lineOfFormat(template string) []string {
-	if !dockerField.MatchString(template) {
+	if !dockerField().MatchString(template) {
 		return nil
 	}
 	var line strings.Builder
@@ -120,7 +121,7 @@ func lineOfFormat(template string) []string {
 		}
 	}
 	at := 0
-	for _, m := range dockerField.FindAllStringSubmatchIndex(template, -1) {
+	for _, m := range dockerField().FindAllStringSubmatchIndex(template, -1) {
 		path, ok := dockerFields[template[m[2]:m[3]]]
 		if !ok || strings.Contains(template[at:m[0]], "{{") {
 			return nil

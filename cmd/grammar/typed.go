@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/distribution/reference"
 
@@ -12,7 +13,9 @@ import (
 )
 
 // placeholders matches the words in hints that fillHint replaces.
-var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG|SOURCE_REF|TARGET_REF|ARCHIVE|IMPORT_NAME|KUSTOMIZATION|HOST_COMMAND)\b(\.tar\b)?`)
+var placeholders = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG|SOURCE_REF|TARGET_REF|ARCHIVE|IMPORT_NAME|KUSTOMIZATION|HOST_COMMAND)\b(\.tar\b)?`)
+})
 
 // shownPlaceholders maps placeholders to more specific names. podrun prints these if the command
 // line has no value for the placeholder.
@@ -25,7 +28,7 @@ var shownPlaceholders = map[string]string{"SOURCE_REF": "SOURCE", "TARGET_REF": 
 func FillHint(hint string, rest []string) string {
 	names, file := operands(rest)
 	hint = strings.ReplaceAll(hint, " REST", withoutPassword(rest))
-	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
+	return placeholders().ReplaceAllStringFunc(hint, func(word string) string {
 		given := ""
 		switch {
 		case word == "ARGS" && len(WithoutDryRun(rest)) == 0:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -175,12 +176,12 @@ func (c Case) element() testCase {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", max(d, 0).Seconds()) }
 
 // colors matches the escape sequences of ECMA-48 with which programs color their output.
-var colors = regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]")
+var colors = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]") })
 
 // printable returns a text without colors, and without the characters that XML 1.0 excludes even
 // as references. Bytes that are not UTF-8 become U+FFFD.
 func printable(s string) string {
-	s = strings.ToValidUTF8(colors.ReplaceAllLiteralString(s, ""), "\ufffd")
+	s = strings.ToValidUTF8(colors().ReplaceAllLiteralString(s, ""), "\ufffd")
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r < 0xfffe || r >= 0x10000 {
 			return r

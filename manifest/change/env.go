@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -47,7 +48,7 @@ func (e *Env) AddLines(text string) {
 }
 
 // invalidInEnv are the characters that the name of a variable cannot contain.
-var invalidInEnv = regexp.MustCompile("[^a-zA-Z0-9_]")
+var invalidInEnv = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[^a-zA-Z0-9_]") })
 
 // AddKeys adds a variable for each of the keys of an object. If the argument only is not empty,
 // AddKeys adds only the keys that it contains. The function source returns the reference to a
@@ -57,7 +58,7 @@ func (e *Env) AddKeys(keys, only []string, source func(key string) *corev1.EnvVa
 		if len(only) > 0 && !slices.Contains(only, key) {
 			continue
 		}
-		name := strings.ToUpper(invalidInEnv.ReplaceAllString(key, "_"))
+		name := strings.ToUpper(invalidInEnv().ReplaceAllString(key, "_"))
 		if name != key {
 			renamed = append(renamed, Pair{key, name})
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
@@ -52,7 +53,7 @@ func removeEmpty(fields map[string]any) {
 }
 
 // invalidInName are the characters that an object's name cannot contain.
-var invalidInName = regexp.MustCompile(`[^a-z0-9]+`)
+var invalidInName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^a-z0-9]+`) })
 
 // nameOf returns the last part of an image's name, without tag and digest. It serves as the
 // name of an object. It may be empty.
@@ -60,7 +61,7 @@ func nameOf(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	image = image[strings.LastIndex(image, "/")+1:]
 	image, _, _ = strings.Cut(image, ":")
-	return strings.Trim(invalidInName.ReplaceAllString(strings.ToLower(image), "-"), "-")
+	return strings.Trim(invalidInName().ReplaceAllString(strings.ToLower(image), "-"), "-")
 }
 
 // quantity parses the value of a flag.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/internal/output"
@@ -114,12 +115,12 @@ func isRepository(path string) bool {
 }
 
 // klogFailure matches the line that kubectl logs if a command fails.
-var klogFailure = regexp.MustCompile(`^E\d{4} .*\] "command failed" err=(".*")$`)
+var klogFailure = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^E\d{4} .*\] "command failed" err=(".*")$`) })
 
 // kustomizeMessage returns the message in the stderr of kustomize or kubectl, without the header of kubectl's log.
 func kustomizeMessage(stderr string) string {
 	text := strings.TrimSpace(stderr)
-	if m := klogFailure.FindStringSubmatch(text); m != nil {
+	if m := klogFailure().FindStringSubmatch(text); m != nil {
 		if message, err := strconv.Unquote(m[1]); err == nil {
 			text = message
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -47,7 +48,7 @@ func ShownHolder(who string) string {
 	if strings.HasPrefix(rest, holderMark+" ") {
 		return shown
 	}
-	m := oldHolder.FindStringSubmatch(shown)
+	m := oldHolder().FindStringSubmatch(shown)
 	switch {
 	case m == nil:
 		return unknownHolder
@@ -59,7 +60,9 @@ func ShownHolder(who string) string {
 
 // oldHolder matches the begin of the name of an older podrun, up to the command: "process 7 (podrun
 // run", or for the lock of the embedded runtime "podrun run".
-var oldHolder = regexp.MustCompile(`^(process \d+ \()?(podrun[a-z-]*(?: [a-z][a-z-]*\b)?)`)
+var oldHolder = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(process \d+ \()?(podrun[a-z-]*(?: [a-z][a-z-]*\b)?)`)
+})
 
 // isOld reports whether an older podrun wrote the name of a holder, and it may have arguments.
 func isOld(who string) bool {

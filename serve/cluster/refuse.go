@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,7 +17,9 @@ import (
 
 // transient matches the reasons for refusals that may end when another object changes: the pod
 // stays pending, and podrun tries again, as a kubelet does.
-var transient = regexp.MustCompile(`^(CreateContainerConfigError|CreateContainerError|ErrImage|InvalidImageName|ImagePull|FailedMount|Unreadable|NotFound)`)
+var transient = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(CreateContainerConfigError|CreateContainerError|ErrImage|InvalidImageName|ImagePull|FailedMount|Unreadable|NotFound)`)
+})
 
 // failed processes a failed attempt to apply a pod.
 func (c *Cluster) failed(pod *corev1.Pod, err error) {
@@ -32,7 +35,7 @@ func (c *Cluster) failed(pod *corev1.Pod, err error) {
 func (c *Cluster) refuse(pod *corev1.Pod, err error) {
 	e, known := errors.AsType[*problem.Error](err)
 	p := firstProblem(e, err)
-	permanent := known && (e.Kind == problem.Refused || e.Kind == problem.Manifest) && len(e.Problems.Errors()) > 0 && !transient.MatchString(p.Reason)
+	permanent := known && (e.Kind == problem.Refused || e.Kind == problem.Manifest) && len(e.Problems.Errors()) > 0 && !transient().MatchString(p.Reason)
 	about := event.Event{Type: event.Warning, Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Reason: p.Reason, Message: p.Message}
 	status := corev1.PodStatus{Phase: corev1.PodFailed, Reason: p.Reason, Message: "Pod was rejected: " + p.Message}
 	if !permanent {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,7 +98,7 @@ func cgroupsOf(pid string) (map[string]string, error) {
 // ofContainer matches the cgroups of containers: those below the pod cgroups of the kubelet or
 // podrun, and those whose names contain a container ID, as the names do with all runtimes. The
 // second pattern is required if pods have no cgroups (cgroupsPerQOS: false).
-var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
+var ofContainer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`) })
 
 // containerGroup returns one of a process's cgroups that belongs to a container; or "" if none
 // does. The argument own contains podrun's cgroups: if podrun itself runs in a container, that
@@ -108,7 +109,7 @@ func containerGroup(groups, own map[string]string) string {
 		if mine := strings.TrimSuffix(own[id], "/"); group == mine || strings.HasPrefix(group, mine+"/") {
 			below = group[len(mine):]
 		}
-		if ofContainer.MatchString(below) {
+		if ofContainer().MatchString(below) {
 			return group
 		}
 	}

@@ -36,6 +36,7 @@ var rules = []rule{
 	{"quantities", checkQuantities},
 	{"programs", checkPrograms},
 	{"globs", checkGlobs},
+	{"patterns", checkPatterns},
 	{"names", checkNames},
 	{"docs", checkDocs},
 	{"sleeps", checkSleeps},

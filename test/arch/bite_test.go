@@ -114,6 +114,12 @@ func TestArchitectureBites(t *testing.T) {
 			"a/a_test.go":      `package a; import "path/filepath"; var names, err = filepath.Glob(dir + "/*.log")`,
 			"cmd/cli/input.go": `package cli; import "path/filepath"; var names, err = filepath.Glob(typed)`,
 		}, []string{"a/a.go:1: uses a path as a pattern", "a/b.go:1:"}},
+		{"regular expressions of each start", checkPatterns, map[string]string{
+			"a/a.go":      `package a; import ("regexp"; "sync"); var at = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("a") }); func f() { regexp.MustCompile("b") }`,
+			"a/b.go":      `package a; import "regexp"; var b = regexp.MustCompile("b")`,
+			"a/c.go":      `package a; import re "regexp"; var c = map[string]*re.Regexp{"c": re.MustCompile("c")}`,
+			"a/a_test.go": `package a; import "regexp"; var t = regexp.MustCompile("t")`,
+		}, []string{"a/b.go:1: each start compiles", "a/c.go:1:"}},
 		{"a module for tests", checkImports, map[string]string{
 			"cri/critest/ash/ash.go": `package ash; import "mvdan.cc/sh/v3/syntax"`,
 			"container/hook/hook.go": `package hook; import "mvdan.cc/sh/v3/syntax"`,
