@@ -126,7 +126,7 @@ bench-docs: ## writes the figures of the last three runs into README.md and docs
 	go test ./test/bench/result -count=1 -run TestDocs -update
 
 .PHONY: bench-bundle
-bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plugins, and a pod against podman
+bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plugins, and a pod against podman and Debian's containerd
 	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-rootless
@@ -137,6 +137,10 @@ bench-rootless: bundle ## podrun-bundle as an ordinary user against root: apply,
 bench-kubelet: bundle ## 50 pods at boot: podrun serve against a standalone kubelet, which it builds first, on the embedded runtime
 	cd test/bench/kubelet && CGO_ENABLED=0 go build -trimpath -o ../../../bin/kubelet k8s.io/kubernetes/cmd/kubelet
 	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -kubelet bin/kubelet -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+
+.PHONY: bench-density
+bench-density: bundle ## podrun serve with 110, 250 and 500 pods with probes on the embedded runtime; RUN=500
+	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -density -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-serve
 bench-serve: build ## podrun serve: memory, CPU time, reactions

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,6 +51,7 @@ func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	debian := o.endpoint
 	for _, name := range []string{"CONTAINER_RUNTIME_ENDPOINT", "PODRUN_CONTAINER_RUNTIME_ENDPOINT"} {
 		os.Unsetenv(name)
 	}
@@ -65,10 +67,13 @@ func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
 		return err
 	}
 	for _, peer := range installed {
-		if peer.name == "podman kube play" {
-			all = append(all, section{peer.name, false, func(ctx context.Context) ([]result.Row, error) { return measurePeer(ctx, b.own, o, peer, "bundle: ") }})
+		if peer.pods {
+			all = append(all, section{peer.name, false, func(ctx context.Context) ([]result.Row, error) {
+				return measurePeer(ctx, b.own, o, peer, peerScenarios(o.image)[0], "bundle: ")
+			}})
 		}
 	}
+	all = append(all, section{"debian", false, func(ctx context.Context) ([]result.Row, error) { return b.measureDebian(ctx, o, debian) }})
 	if kubelet != "" {
 		all = []section{{"kubelet", false, func(ctx context.Context) ([]result.Row, error) {
 			return measureKubelet(ctx, b.own, o, b.layout.Socket(), kubelet)
@@ -199,6 +204,25 @@ func (b *bundleRig) measureNetwork(ctx context.Context, o options) ([]result.Row
 		// A single round may have a standard network that adds almost nothing, so that its ratio has no meaning.
 		result.NewRow("bundle: network", result.Ratio, numbers{(own.median() - without.median()) / (standard.median() - without.median())}, nil),
 	}, nil
+}
+
+// measureDebian compares a pod on the embedded runtime with the same pod on the containerd of the tests, which is that
+// of Debian with Debian's runc and the standard plugins. The same binary starts both.
+func (b *bundleRig) measureDebian(ctx context.Context, o options, socket string) ([]result.Row, error) {
+	debian := *b.standard
+	debian.name, debian.env = "Debian's containerd", slices.Clone(b.standard.env)
+	debian.env = append(debian.env, "PODRUN_CONTAINER_RUNTIME_ENDPOINT=unix://"+socket, "PODRUN_ROOT_DIR="+filepath.Join(b.own.dir, "debian"))
+	s := scenario{Name: "debian", Pods: []manifest{pod("one", o.image, 0, 1)}, Parallel: 1}
+	o.limit = noLimit
+	var contenders []contender
+	for _, p := range []*podrun{b.own, &debian} {
+		contenders = append(contenders, p.starter(ctx, s, ""))
+	}
+	all, err := o.interleave(ctx, o.pairs, contenders...)
+	if err != nil {
+		return nil, err
+	}
+	return []result.Row{ratioRow("bundle: wall, 1 container, against Debian's containerd", all)}, nil
 }
 
 // remove removes the pods, both runtimes, and the standard network.

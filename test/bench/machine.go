@@ -44,6 +44,11 @@ func newResult(ctx context.Context, o options, client *runtimeClient) (result.Re
 			r.Versions[program] = v
 		}
 	}
+	if root := os.Getenv(podman5Root); root != "" {
+		if v := versionOf(ctx, "chroot", root, "podman"); v != "" {
+			r.Versions["podman 5"] = v
+		}
+	}
 	if client != nil {
 		v, err := client.runtime.Version(ctx, &runtimeapi.VersionRequest{})
 		if err != nil {
@@ -56,8 +61,8 @@ func newResult(ctx context.Context, o options, client *runtimeClient) (result.Re
 
 // versionOf returns the version in the first line that a program prints, such as 1.1.5 in "runc version
 // 1.1.5+ds1"; or "" if it does not run.
-func versionOf(ctx context.Context, program string) string {
-	out, err := exec.CommandContext(ctx, program, "--version").Output()
+func versionOf(ctx context.Context, program ...string) string {
+	out, err := exec.CommandContext(ctx, program[0], append(program[1:], "--version")...).Output()
 	if err != nil {
 		return ""
 	}

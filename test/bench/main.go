@@ -11,6 +11,7 @@
 //	make bench-kubelet
 //	make bench-serve
 //	make bench-rootless
+//	make bench-density
 //	make bench-docs
 //
 // The design is in docs/design/bench.md. The bench measures a copy of the binary. It prints each section
@@ -23,7 +24,7 @@
 // is installed (rootless.go).
 //
 // With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while idle, and its
-// reaction times.
+// reaction times; with -density, the same with up to 500 pods on the embedded runtime (density.go).
 //
 // The measurements:
 //
@@ -103,6 +104,7 @@ func main() {
 	kubelet := flag.String("kubelet", "", "compare podrun serve with this standalone `kubelet` instead; with -bundle, on the embedded runtime")
 	rootless := flag.Bool("rootless", false, "compare podrun-bundle, which -podrun names, as an ordinary user with podrun-bundle as root instead")
 	direction := flag.String("stream", "", "serve, send or receive a stream of -rootless; the argument is the `address`")
+	density := flag.Bool("density", false, "measure podrun serve with many pods on the embedded runtime of podrun-bundle, which -podrun names, instead")
 	serve := flag.Bool("serve", false, "measure podrun serve instead")
 	fake := flag.String("fake", "", "serve the fake runtime at this `socket`, for -serve")
 	flag.IntVar(&o.serveOptions.pods, "pods", 100, "how many pods -serve runs on the real runtime")
@@ -128,6 +130,8 @@ func main() {
 		o.target = "bench-kubelet"
 	case *rootless:
 		o.target = "bench-rootless"
+	case *density:
+		o.target = "bench-density"
 	case *bundle:
 		o.target = "bench-bundle"
 	case *serve:
@@ -135,8 +139,8 @@ func main() {
 	case o.all:
 		o.target = "bench-all"
 	}
-	if o.old != "" && (*bundle || *rootless || *serve || *kubelet != "") {
-		fmt.Fprintln(os.Stderr, "bench: -old is not supported with -bundle, -rootless, -kubelet and -serve, which start a runtime or a supervisor of one version")
+	if o.old != "" && (*bundle || *rootless || *serve || *density || *kubelet != "") {
+		fmt.Fprintln(os.Stderr, "bench: -old is not supported with -bundle, -rootless, -density, -kubelet and -serve, which start a runtime or a supervisor of one version")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -145,6 +149,8 @@ func main() {
 	case err != nil:
 	case *rootless:
 		err = benchRootless(ctx, o)
+	case *density:
+		err = benchDensity(ctx, o)
 	case *bundle:
 		err = benchBundle(ctx, o, *kubelet)
 	case *kubelet != "":

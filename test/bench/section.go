@@ -62,9 +62,11 @@ func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 	}
 	for i, s := range scenarios(o.image) {
 		add(section{s.Name, !s.Readme, func(ctx context.Context) ([]result.Row, error) { return measure(ctx, p, client, o, s) }})
-		for _, peer := range installed {
-			if i == 0 {
-				add(section{peer.name, peer.more, func(ctx context.Context) ([]result.Row, error) { return measurePeer(ctx, p, o, peer, "") }})
+		if i == 0 {
+			for _, peer := range installed {
+				for _, s := range peer.sections(p, o) {
+					add(s)
+				}
 			}
 		}
 	}

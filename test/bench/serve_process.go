@@ -40,14 +40,21 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 	return s, s.start(socket, flags...)
 }
 
-// start starts podrun serve with the directory of manifests, which must exist.
+// root is the root directory of serve.
+func (s *served) root() string { return filepath.Join(s.dir, "root") }
+
+// start starts podrun serve with the directory of manifests, which must exist. If socket is empty, serve uses the
+// runtime that its environment selects.
 func (s *served) start(socket string, flags ...string) error {
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		return err
 	}
-	s.flags = append([]string{"--root-dir=" + filepath.Join(s.dir, "root"), "--container-runtime-endpoint=unix://" + socket,
-		"--pod-logs-dir=" + filepath.Join(s.dir, "logs"), "--container-logs-dir=" + filepath.Join(s.dir, "links"), "--max-pods=1000"}, flags...)
+	s.flags = append([]string{"--root-dir=" + s.root(), "--pod-logs-dir=" + filepath.Join(s.dir, "logs"),
+		"--container-logs-dir=" + filepath.Join(s.dir, "links"), "--max-pods=1000"}, flags...)
+	if socket != "" {
+		s.flags = append(s.flags, "--container-runtime-endpoint=unix://"+socket)
+	}
 	s.cmd = exec.Command(s.podrun.path, append([]string{"serve", s.manifests}, s.flags...)...)
 	s.cmd.Env = append(os.Environ(), s.podrun.env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
@@ -110,12 +117,20 @@ func (s *served) await(ctx context.Context, c *runtimeClient, n int) error {
 	})
 }
 
-// running counts the running containers.
-func (s *served) running(ctx context.Context, c *runtimeClient) (int, error) {
+// alive returns an error if serve has ended.
+func (s *served) alive() error {
 	select {
 	case <-s.ended:
-		return 0, errors.New("podrun serve has ended:\n" + s.tail())
+		return errors.New("podrun serve has ended:\n" + strings.TrimSpace(s.tail()))
 	default:
+		return nil
+	}
+}
+
+// running counts the running containers.
+func (s *served) running(ctx context.Context, c *runtimeClient) (int, error) {
+	if err := s.alive(); err != nil {
+		return 0, err
 	}
 	list, err := c.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},

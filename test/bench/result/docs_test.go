@@ -22,6 +22,7 @@ func TestDocs(t *testing.T) {
 		"../../../docs/speed.md": {
 			"speed: from make bench-docs":    Table(all, false),
 			"growth: from make bench-docs":   GrowthTable(all),
+			"density: from make bench-docs":  DensityTable(all),
 			"counters: from make bench-docs": CounterTable(all),
 			"runs: from make bench-docs":     RunTable(all),
 		},

@@ -77,14 +77,31 @@ func Table(all []Result, readme bool) string {
 		if !ok && !m.HasGoal() || readme && !m.Readme {
 			continue
 		}
+		if _, newer := CombineLast(all, newerPeer[m.Name]); readme && newer {
+			continue
+		}
 		figure := "not measured yet"
 		if ok {
 			figure = m.figure(c, !readme)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.Text, m.ShowGoal(), figure)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", withVersion(m.Text, all, m.Name), m.ShowGoal(), figure)
 	}
 	b.WriteString("\n" + explanation)
 	return b.String()
+}
+
+// newerPeer contains, for each measure that README.md shows only if the newer version of its peer was not measured, the
+// measure with the newer version.
+var newerPeer = map[string]string{"wall, 1 container, against podman kube play": "wall, 1 container, against podman 5 kube play"}
+
+// withVersion replaces "podman 5" in the text of a measure with the version of the last run.
+func withVersion(text string, all []Result, name string) string {
+	const peer = "podman 5"
+	runs := lastWith(all, name)
+	if len(runs) == 0 || all[runs[0]].Versions[peer] == "" {
+		return text
+	}
+	return strings.Replace(text, peer, "podman "+all[runs[0]].Versions[peer], 1)
 }
 
 // explanation follows the tables of the measures.
@@ -175,11 +192,55 @@ func GrowthName(command string, pods int) string {
 	return fmt.Sprintf("%s, %d pods on the fake", command, pods)
 }
 
+// The figures of podrun serve with many pods on the embedded runtime. Densities are the numbers of pods.
+const (
+	DensityBoot   = "start at boot, for each pod"
+	DensityCPU    = "CPU time a minute, idle"
+	DensityMemory = "private memory, for each pod"
+	DensityChange = "from a changed file to the new container"
+	DensityCrash  = "from the end of a container's process to the next container"
+)
+
+// Densities are the numbers of pods for which make bench-density measures these figures.
+var Densities = []int{110, 250, 500}
+
+// DensityName returns the name of the row of a figure.
+func DensityName(figure string, pods int) string { return fmt.Sprintf("%s, %d pods", figure, pods) }
+
+// DensityTable returns the figures for each number of pods.
+func DensityTable(all []Result) string {
+	var b strings.Builder
+	b.WriteString("| pods |")
+	for _, n := range Densities {
+		fmt.Fprintf(&b, " %d |", n)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(Densities)) + "\n")
+	for _, figure := range []string{DensityBoot, DensityCPU, DensityMemory, DensityChange, DensityCrash} {
+		b.WriteString("| " + figure + " |")
+		for _, n := range Densities {
+			cell := "not measured yet"
+			if c, ok := CombineLast(all, DensityName(figure, n)); ok {
+				cell = Find(c.Name, c.Unit).figure(c, false)
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
 // RunTable returns the runs from which the tables were generated, the newest first.
 func RunTable(all []Result) string {
 	used := map[int]bool{}
+	names := []string{}
 	for _, m := range Measures {
-		for _, i := range lastWith(all, m.Name) {
+		names = append(names, m.Name)
+	}
+	for _, n := range Densities {
+		names = append(names, DensityName(DensityBoot, n))
+	}
+	for _, name := range names {
+		for _, i := range lastWith(all, name) {
 			used[i] = true
 		}
 	}

@@ -99,6 +99,31 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestNewestPeer checks that README.md shows the newest podman that was measured, with its version.
+func TestNewestPeer(t *testing.T) {
+	all := []Result{{Versions: map[string]string{"podman": "4.3.1"}, Rows: []Row{{Name: "wall, 1 container, against podman kube play", Unit: Ratio}}}}
+	if short := Table(all, true); !strings.Contains(short, "relative to `podman kube play` |") {
+		t.Errorf("only podman 4:\n%s", short)
+	}
+	all = append(all, Result{Versions: map[string]string{"podman 5": "5.4.2"}, Rows: []Row{{Name: "wall, 1 container, against podman 5 kube play", Unit: Ratio}}})
+	if short := Table(all, true); strings.Contains(short, "`podman kube play` |") || !strings.Contains(short, "of podman 5.4.2") {
+		t.Errorf("both:\n%s", short)
+	}
+	if long := Table(all, false); !strings.Contains(long, "relative to `podman kube play` |") || !strings.Contains(long, "of podman 5.4.2") {
+		t.Errorf("docs/speed.md:\n%s", long)
+	}
+}
+
+func TestDensityTable(t *testing.T) {
+	all := []Result{{Target: "bench-density", Rows: []Row{{Name: DensityName(DensityBoot, 250), Unit: "ms", Statistic: Statistic{1, 120, 120, 120, 120, 120}}}}}
+	if table := DensityTable(all); !strings.Contains(table, "| pods | 110 | 250 | 500 |\n") || !strings.Contains(table, "| start at boot, for each pod | not measured yet | 120.0 ms | not measured yet |\n") {
+		t.Errorf("%s", table)
+	}
+	if runs := RunTable(all); !strings.Contains(runs, "make bench-density") {
+		t.Errorf("%s", runs)
+	}
+}
+
 func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	all := runs()
