@@ -216,6 +216,12 @@ func (c *crowd) down(ctx context.Context) error {
 	if c.client != nil {
 		c.client.Close()
 	}
-	_, failed := c.podrun.run(fresh, "--root-dir="+c.root(), "runtime", "down", "--force")
+	// On a busy machine, containerd may not end within the limit.
+	var failed error
+	for range 3 {
+		if _, failed = c.podrun.run(fresh, "--root-dir="+c.root(), "runtime", "down", "--force"); failed == nil {
+			break
+		}
+	}
 	return errors.Join(err, failed)
 }
