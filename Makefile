@@ -130,7 +130,7 @@ bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plug
 	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-rootless
-bench-rootless: bundle ## podrun-bundle as an ordinary user against root: apply, get, delete, network; and against rootless podman, if podman and slirp4netns are installed
+bench-rootless: bundle ## podrun-bundle as an ordinary user against root: apply, get, delete, network; and against rootless podman, if podman, slirp4netns and catatonit are installed
 	CGO_ENABLED=0 hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -rootless -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-kubelet

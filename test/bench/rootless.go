@@ -65,7 +65,7 @@ func (b *rootlessRig) sections(o options) []section {
 		{"delete", false, func(ctx context.Context) ([]result.Row, error) { return b.measureDelete(ctx, o) }},
 		{"network", false, func(ctx context.Context) ([]result.Row, error) { return b.measureStreams(ctx, o) }},
 	}
-	for _, program := range []string{"podman", "slirp4netns", "runc"} {
+	for _, program := range []string{"podman", "slirp4netns", "catatonit", "runc"} {
 		if _, err := exec.LookPath(program); err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s is not installed: this run does not measure podman\n", program)
 			return all
@@ -347,6 +347,8 @@ func (b *rootlessRig) measurePodman(ctx context.Context, o options) ([]result.Ro
 		return nil, err
 	}
 	s := onePod("podman", o)
+	// runc of an ordinary user cannot set limits on cgroup v1, and podman has no way to omit them.
+	s.Pods[0].YAML = strings.ReplaceAll(s.Pods[0].YAML, "    resources:\n      requests: {cpu: 1m, memory: 1Mi}\n", "")
 	if err := b.prepare(s); err != nil {
 		return nil, err
 	}
