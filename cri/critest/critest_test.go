@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -73,7 +74,8 @@ func TestSuiteOnRuntime(t *testing.T) {
 	if endpoint == "" || image == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
-	parent := os.Getenv("PODRUN_CGROUP_ROOT") + "/critest"
+	// Another process may also run the suite, and one that was killed has left its sandbox.
+	parent := os.Getenv("PODRUN_CGROUP_ROOT") + "/critest" + strconv.Itoa(os.Getpid())
 	// The runtime creates the parent cgroup, but does not remove it. It may still be removing the cgroups in it.
 	t.Cleanup(func() {
 		for _, pattern := range []string{"/sys/fs/cgroup" + parent, "/sys/fs/cgroup/*" + parent} {
