@@ -52,7 +52,7 @@ func EnvName(flag string) string {
 }
 
 func Add(set *pflag.FlagSet) *Flags {
-	f := &Flags{Ctx: context.Background(), Set: set, Copies: nodeconfig.CopiesDir(), Into: map[string]func(*nodeconfig.Settings){}}
+	f := &Flags{Ctx: context.Background(), Set: set, Into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
 	set.StringVar(&f.Config, "config", nodeconfig.ConfigFile(), "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })

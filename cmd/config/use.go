@@ -71,7 +71,7 @@ func (f *Flags) substituted(err error) (nodeconfig.Settings, problem.List, error
 	if statefile.LacksResources(err) { // the file is not the cause
 		return nodeconfig.Settings{}, nil, err
 	}
-	file := nodeconfig.CopyOf(f.Copies, f.Config)
+	file := f.copyOf()
 	data := file.Read(f.Ctx)
 	what := "podrun uses the last valid settings, which it has stored in " + file.Path
 	switch f.For.substitute(data != nil) {
@@ -97,13 +97,27 @@ func (f *Flags) substituted(err error) (nodeconfig.Settings, problem.List, error
 	return s, notes, nil
 }
 
+// copyOf returns the copy of the settings file.
+func (f *Flags) copyOf() nodeconfig.Copy {
+	if f.Copies != "" {
+		return nodeconfig.CopyOf(f.Copies, f.Config)
+	}
+	root := ""
+	if g := f.Set.Lookup("root-dir"); g != nil && g.Changed {
+		s := nodeconfig.Settings{RootDir: g.Value.String()}
+		absoluteRoot(&s)
+		root = s.RootDir
+	}
+	return nodeconfig.CopyOf(nodeconfig.CopiesDir(root), f.Config)
+}
+
 // Keep stores the content of the settings file, for commands that find the file unusable later. Commands store only the
 // default file, because another one may be temporary; supervisors also store the file of --config.
 func (f *Flags) Keep() error {
 	if f.Config == "" || f.Fault != "" || f.For != Supervises && f.Set.Changed("config") || os.Geteuid() != 0 {
 		return nil
 	}
-	return nodeconfig.CopyOf(f.Copies, f.Config).Keep(f.Ctx, f.content)
+	return f.copyOf().Keep(f.Ctx, f.content)
 }
 
 // merge applies the environment and the flags to the settings of a file.
