@@ -31,7 +31,11 @@ type applyFlags struct {
 
 // NewApply returns the command apply.
 func NewApply(a *cli.App) *cobra.Command {
-	return newApplyWith(a, &applyFlags{InputFlags: cli.InputFlags{AllowReferred: true}})
+	f := &applyFlags{InputFlags: cli.InputFlags{AllowReferred: true}}
+	c := newApplyWith(a, f)
+	// create has no updates to roll back
+	c.Flags().BoolVar(&f.Rollback, "rollback", false, "with --wait=ready: if an update fails, restore the earlier definition of the pod")
+	return c
 }
 
 // newApplyWith returns `podrun apply` with the given variables for its flags.
@@ -72,7 +76,6 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	c.Flags().DurationVar(&f.Timeout, "timeout", cli.DefaultTimeout, "time limit; 0 for no limit")
 	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "do not roll back a pod that fails to start")
 	c.Flags().StringVar(&f.wait, "wait", string(lifecycle.GoalStarted), "`condition` to wait for before apply returns: started, ready or completed")
-	c.Flags().BoolVar(&f.Rollback, "rollback", false, "with --wait=ready: if an update fails, restore the earlier definition of the pod")
 	c.Flags().BoolVar(&f.Continue, "continue", false, "start the remaining pods if this host refuses some")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")

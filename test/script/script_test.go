@@ -231,7 +231,7 @@ var smoke = slices.Concat(onRuntime, []string{
 // images, its runc and its life. The other scripts of smoke run on the host's containerd, with the same
 // requests.
 var smokeOfEmbedded = []string{
-	"apply-hello", "cronjobs", "endings", "image-load", "init", "inside", "jobs", "logs", "ports", "replicas-serve", "run", "security", "serve", "volumes", "wait-probes",
+	"apply-hello", "apply-rollback", "cronjobs", "endings", "image-load", "init", "inside", "jobs", "logs", "ports", "replicas-serve", "run", "security", "serve", "volumes", "wait-probes",
 }
 
 // smokeOfCRIO are further scripts of the smoke set on CRI-O's profile: all that use the condition
