@@ -250,7 +250,20 @@ func TestArtifactRefused(t *testing.T) {
 			if !strings.Contains(s.Dirs[0].Why, c.want) {
 				t.Errorf("%q, want %q", s.Dirs[0].Why, c.want)
 			}
+			d.notFetchedAgain(s.Dirs[0].Why)
 		})
+	}
+}
+
+// notFetchedAgain checks that a refused artifact is requested only for its digest, and is refused for the same reason.
+func (d *depot) notFetchedAgain(why string) {
+	d.t.Helper()
+	d.requests = nil
+	if got := d.pass().Dirs[0].Why; got != why {
+		d.t.Errorf("%q, then %q", why, got)
+	}
+	if len(d.requests) != 1 || !strings.HasPrefix(d.requests[0], "HEAD ") {
+		d.t.Errorf("a refused artifact is requested again with %v", d.requests)
 	}
 }
 
@@ -400,6 +413,7 @@ func TestSignedArtifact(t *testing.T) {
 				}
 			}
 			check("web")
+			d.notFetchedAgain(d.pass().Dirs[0].Why)
 			d.boot()
 			check("web")
 			d.push(signed(ours, "# serial 10\n", next, nil))
@@ -412,6 +426,44 @@ func TestSignedArtifact(t *testing.T) {
 			check()
 		})
 	}
+}
+
+// TestRefusedArtifactIsTaken checks that a refused artifact is read again when its key is allowed, or its record was removed.
+// An artifact whose layers could not be fetched is not refused.
+func TestRefusedArtifactIsTaken(t *testing.T) {
+	ring.RequireRoot(t)
+	ours, theirs := newSigner(t, 1), newSigner(t, 2)
+	signers := filepath.Join(t.TempDir(), "allowed_signers")
+	write(t, signers, ours.allowed())
+	r := &records{of: map[string]Accepted{}}
+	d := newDepot(t, RemoteOptions{Verification: r.verification(signers)})
+	push := func(by signer, head, pod string) {
+		files := map[string]string{"web.yaml": podText(pod)}
+		list, sig := by.sums(head, files)
+		files[sumsFile], files[sumsFile+signatureSuffix] = string(list), string(sig)
+		d.push(files)
+	}
+	push(ours, "# serial 7\n", "web")
+	wantPods(t, d.pass(), d.url(), true, "web")
+	push(theirs, "# serial 8\n", "web2")
+	wantPods(t, d.pass(), d.url(), false, "web")
+	write(t, signers, ours.allowed()+theirs.allowed())
+	wantPods(t, d.pass(), d.url(), true, "web2")
+	push(ours, "# serial 6\n", "web3")
+	wantPods(t, d.pass(), d.url(), false, "web2")
+	r.of = map[string]Accepted{}
+	wantPods(t, d.pass(), d.url(), true, "web3")
+	push(ours, "# serial 9\n", "web4")
+	d.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if blob := strings.Contains(r.URL.Path, "/blobs/"); blob {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		return false
+	}
+	wantPods(t, d.pass(), d.url(), false, "web3")
+	d.before = nil
+	wantPods(t, d.pass(), d.url(), true, "web4")
 }
 
 func TestCheckRemoteArtifact(t *testing.T) {

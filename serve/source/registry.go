@@ -51,6 +51,20 @@ func (r *Remotes) fetchArtifact(ctx context.Context, name, digest string) (answe
 	if desc.Digest.String() == digest {
 		return r.verifyUnchanged(ctx, name)
 	}
+	basis := r.options.Verification.basis(ctx, name)
+	if err := r.refused(name, desc.Digest.String(), basis); err != nil {
+		return answer{}, err
+	}
+	out, err := r.readArtifact(ctx, name, repository, desc)
+	if refusal, ok := errors.AsType[contentError](err); ok {
+		r.refuse(name, refusedArtifact{desc.Digest.String(), basis, refusal.error})
+		err = refusal.error
+	}
+	return out, err
+}
+
+// readArtifact reads and verifies the content of an artifact. A contentError applies to the digest, whenever podrun reads it.
+func (r *Remotes) readArtifact(ctx context.Context, name string, repository *remote.Repository, desc ocispec.Descriptor) (answer, error) {
 	files, err := fetchFiles(ctx, repository, desc)
 	if err != nil {
 		return answer{}, err
@@ -68,13 +82,40 @@ func (r *Remotes) fetchArtifact(ctx context.Context, name, digest string) (answe
 	if err == nil {
 		err = checkFiles(sums, out.data)
 	}
-	if err == nil {
-		err = v.accept(name, sums)
-	}
 	if err != nil {
+		return answer{}, contentError{unverifiedError{err}}
+	}
+	if err := v.accept(name, sums); err != nil {
 		return answer{}, unverifiedError{err}
 	}
 	return out, nil
+}
+
+// contentError is the error of an artifact whose content podrun refuses.
+type contentError struct{ error }
+
+func (e contentError) Unwrap() error { return e.error }
+
+// refusedArtifact is an artifact that podrun has refused, so that it does not fetch it again at each poll.
+type refusedArtifact struct {
+	digest, basis string // Verification.basis
+	err           error
+}
+
+// refused returns why podrun has refused an artifact; nil if it has not.
+func (r *Remotes) refused(name, digest, basis string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := r.urls[name].refused; last.digest == digest && last.basis == basis {
+		return last.err
+	}
+	return nil
+}
+
+func (r *Remotes) refuse(name string, what refusedArtifact) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.urls[name].refused = what
 }
 
 // verifyUnchanged verifies the content that podrun has, because the keys may have changed.
@@ -93,10 +134,10 @@ func (r *Remotes) verifyUnchanged(ctx context.Context, name string) (answer, err
 // fetchFiles fetches the files of an artifact.
 func fetchFiles(ctx context.Context, repository *remote.Repository, desc ocispec.Descriptor) (*artifactFiles, error) {
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
-		return nil, fmt.Errorf("not an artifact: its manifest has the type %q", problem.Brief(desc.MediaType))
+		return nil, contentError{fmt.Errorf("not an artifact: its manifest has the type %q", problem.Brief(desc.MediaType))}
 	}
 	if desc.Size > maxArtifactManifest {
-		return nil, fmt.Errorf("the manifest of the artifact is %w", hostfile.TooLarge(maxArtifactManifest))
+		return nil, contentError{fmt.Errorf("the manifest of the artifact is %w", hostfile.TooLarge(maxArtifactManifest))}
 	}
 	data, err := artifacts.FetchAll(ctx, repository.Manifests(), desc)
 	if err != nil {
@@ -104,29 +145,35 @@ func fetchFiles(ctx context.Context, repository *remote.Repository, desc ocispec
 	}
 	var m ocispec.Manifest
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, errors.New("the manifest of the artifact is not valid JSON")
+		return nil, contentError{errors.New("the manifest of the artifact is not valid JSON")}
 	}
 	if err := checkArtifact(m); err != nil {
-		return nil, err
+		return nil, contentError{err}
 	}
+	return fetchLayers(ctx, repository, m.Layers)
+}
+
+// fetchLayers fetches the files in the layers of an artifact.
+func fetchLayers(ctx context.Context, repository *remote.Repository, layers []ocispec.Descriptor) (*artifactFiles, error) {
 	files := &artifactFiles{}
-	for _, l := range m.Layers {
+	for _, l := range layers {
+		var failed error // of the registry, which may be another one later
 		fetch := func() ([]byte, error) {
 			data, err := artifacts.FetchAll(ctx, repository.Blobs(), l)
-			return data, registryError(err)
+			failed = registryError(err)
+			return data, failed
 		}
 		if !isArchive(l.MediaType) {
-			if err := files.add(l.Annotations[ocispec.AnnotationTitle], fetch); err != nil {
-				return nil, err
+			if err := files.add(l.Annotations[ocispec.AnnotationTitle], fetch); err != nil && failed == nil {
+				return nil, contentError{err}
 			}
-			continue
+		} else if data, err := fetch(); err == nil {
+			if err := files.unpack(data); err != nil {
+				return nil, contentError{err}
+			}
 		}
-		data, err := fetch()
-		if err == nil {
-			err = files.unpack(data)
-		}
-		if err != nil {
-			return nil, err
+		if failed != nil {
+			return nil, failed
 		}
 	}
 	return files, nil

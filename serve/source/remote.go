@@ -175,4 +175,5 @@ type content struct {
 	etag    string
 	err     error // why the last request failed; nil otherwise
 	signed  signedList
+	refused refusedArtifact
 }

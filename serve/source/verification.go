@@ -74,14 +74,29 @@ func (v *Verification) readSigners(ctx context.Context) (signature.Signers, erro
 	if err := unix.Stat(v.Signers, &st); err != nil {
 		return nil, err
 	}
-	if err := permissionsOf(&st).refused(true); err != nil {
-		return nil, err
+	switch who := permissionsOf(&st); {
+	case who.all:
+		return nil, errWorldWritable
+	case who.String() != "":
+		return nil, fmt.Errorf("refused, because %s (fix: chown root, chmod go-w)", who)
 	}
 	data, err := hostfile.Read(ctx, v.Signers, signature.MaxSigners)
 	if err != nil {
 		return nil, cause(err)
 	}
 	return signature.ParseSigners(data)
+}
+
+// basis returns what a refusal of unchanged content depends on: the keys, and the content that podrun took last.
+func (v *Verification) basis(ctx context.Context, source string) string {
+	if v == nil {
+		return ""
+	}
+	keys, err := hostfile.Read(ctx, v.Signers, signature.MaxSigners)
+	last, unread := v.ReadAccepted(source)
+	var st unix.Stat_t
+	failed := unix.Stat(v.Signers, &st)
+	return fmt.Sprintf("%x %v %+v %v %v %o %d %d", sha256.Sum256(keys), err, last, unread, failed, st.Mode, st.Uid, st.Gid)
 }
 
 // fresh returns why a list is older than the content that podrun took last from the source; nil if it is not.

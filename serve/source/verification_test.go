@@ -187,6 +187,7 @@ func TestSignedDirectory(t *testing.T) {
 		"an emptied directory": {func(d *signedDir) { d.clear() }, "no such file"},
 		"unknown option":       {func(d *signedDir) { write(t, d.signers, "a@b valid-before=\"20300101\" ssh-ed25519 x\n") }, "clock"},
 		"no keys":              {func(d *signedDir) { write(t, d.signers, "") }, "no key"},
+		"keys of another user": {func(d *signedDir) { do(t, os.Chown(d.signers, 1234, 0)) }, "refused, because user 1234 owns it"},
 		"keys of every user":   {func(d *signedDir) { do(t, os.Chmod(d.signers, 0o666)) }, "every user can write"},
 		"keys of a user":       {func(d *signedDir) { do(t, os.Chown(d.signers, 1234, 0)) }, "user 1234"},
 		"keys are a directory": {func(d *signedDir) { do(t, os.Remove(d.signers), os.Mkdir(d.signers, 0o755)) }, "regular file"},
