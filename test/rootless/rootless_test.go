@@ -402,6 +402,13 @@ func TestRefusals(t *testing.T) {
 		u.write("refused.yaml", fmt.Sprintf(pod, spec[0], spec[1]))
 		u.fails(122, want, "apply", "refused.yaml")
 	}
+	u.write("sealed.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: db, annotations: {podrun.dev/credential.password: podrun.default.db}}\n---\n"+
+		fmt.Sprintf(pod, "volumes: [{name: v, secret: {secretName: db}}]", ""))
+	u.fails(122, []string{"user ann cannot use credentials of the host", "use sudo"}, "apply", "sealed.yaml")
+	config := u.write(".config/podrun/config.yaml", "apiVersion: podrun.dev/v1alpha1\nkind: PodrunConfiguration\nimagePolicy: verified\n")
+	u.write("plain.yaml", fmt.Sprintf(pod, "hostname: h", ""))
+	u.fails(122, []string{"imagePolicy: verified is not supported for podrun as an ordinary user"}, "apply", "plain.yaml")
+	u.check(os.Remove(config))
 	u.write("limited.yaml", fmt.Sprintf(pod, "hostname: h", ", resources: {limits: {memory: 64Mi}}"))
 	u.fails(122, []string{"the limits of memory have no effect"}, "apply", "--require-limits", "limited.yaml")
 	if out := u.must("get"); !strings.Contains(out, "no pods found") {
@@ -478,5 +485,61 @@ func TestServe(t *testing.T) {
 	}
 	if get(hostPort) != "hello" {
 		t.Error("the pod does not run without podrun serve")
+	}
+}
+
+// TestSignedSource runs serve with signed manifests. The keys belong to the user, below XDG_CONFIG_HOME; podrun refuses keys
+// that others can write, and content that is not signed.
+func TestSignedSource(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, true)
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip(err)
+	}
+	const dir = ".config/podrun/manifests"
+	u.write(dir+"/web.yaml", fmt.Sprintf(webPod, "web", rootImage, port(t)))
+	as := func(line string) {
+		t.Helper()
+		ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
+		defer cancel()
+		if out, err := u.command(ctx, "sh", "-c", line).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+	}
+	sign := func(serial int) {
+		as(fmt.Sprintf("cd %s && { echo '# serial %d'; sha256sum web.yaml; } >SHA256SUMS && rm -f SHA256SUMS.sig && ssh-keygen -q -Y sign -n podrun -f ~/key SHA256SUMS", dir, serial))
+	}
+	as(`ssh-keygen -q -t ed25519 -N '' -f key && printf 'ann namespaces="podrun" %s\n' "$(cut -d' ' -f1,2 key.pub)" >.config/podrun/allowed_signers`)
+	keys := filepath.Join(u.home, ".config/podrun/allowed_signers")
+	u.check(os.Chmod(keys, 0o666))
+	sign(1)
+	ctx, cancel := patience.Context(context.Background(), patience.OnRuntime)
+	defer cancel()
+	c := u.command(ctx, bundle, "serve", "--source-verify", keys)
+	var out strings.Builder
+	c.Stdout, c.Stderr = &out, &out
+	u.check(c.Start())
+	sources := func(want string) {
+		t.Helper()
+		patience.Wait(t, patience.OnRuntime, "the sources do not show "+want, func() bool {
+			shown, err := u.run("get", "--sources")
+			return err == nil && strings.Contains(shown, want)
+		})
+	}
+	sources("every user can write to it")
+	u.check(os.Chmod(keys, 0o644))
+	sources("Present")
+	u.shows("condition met", "wait", "web", "--timeout", "60s")
+	u.write(dir+"/web.yaml", fmt.Sprintf(webPod, "web", usersImage, port(t)))
+	sources("web.yaml: its content differs")
+	u.shows(rootImage, "get", "web", "-o", "jsonpath={.spec.containers[0].image}")
+	sign(2)
+	patience.Wait(t, patience.OnRuntime, "the signed update is not applied", func() bool {
+		image, err := u.run("get", "web", "-o", "jsonpath={.spec.containers[0].image}")
+		return err == nil && strings.Contains(image, usersImage)
+	})
+	u.check(c.Process.Signal(syscall.SIGTERM))
+	if err := c.Wait(); err != nil {
+		t.Errorf("serve: %v\n%s", err, out.String())
 	}
 }
