@@ -128,7 +128,7 @@ func Revisions(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) (
 	for _, r := range h.Revisions {
 		made, err := manifest.Unmarshal([]byte(r.Objects))
 		if err != nil {
-			return nil, fmt.Errorf("read the history of pod %s: revision %d: %w", id, r.Number, err)
+			continue // drop has removed those that cannot be read
 		}
 		made.Default()
 		out = append(out, Revision{Number: r.Number, Made: made, Superseded: r.Superseded})
@@ -151,11 +151,11 @@ func (h history) next() int64 {
 }
 
 // drop removes the revisions that equal c, because a definition that is applied again gets a new
-// number, as in kubectl.
+// number, as in kubectl. It also removes those that cannot be read.
 func (h *history) drop(c manifest.Checkpoint) {
 	h.Revisions = slices.DeleteFunc(h.Revisions, func(r historyRevision) bool {
 		made, err := manifest.Unmarshal([]byte(r.Objects))
-		return err == nil && manifest.SameRevision(made.Pod, c.Pod)
+		return err != nil || manifest.SameRevision(made.Pod, c.Pod)
 	})
 }
 

@@ -62,7 +62,8 @@ func KeepGood(layout identity.Layout, id identity.Pod, good LastGood) error {
 	return dropGoodSecrets(layout, id, next.InMemory)
 }
 
-// ReadGood returns the last good definition of a pod; nil if there is none.
+// ReadGood returns the last good definition of a pod; nil if there is none, or if it cannot be decoded: an error would be
+// permanent, and the pod would never leave the state RollingBack.
 func ReadGood(layout identity.Layout, id identity.Pod) (*LastGood, error) {
 	h, err := readHistory(layout, id)
 	if err != nil || h.Good == nil || !h.describes(id.UID) {
@@ -70,7 +71,7 @@ func ReadGood(layout identity.Layout, id identity.Pod) (*LastGood, error) {
 	}
 	made, err := manifest.Unmarshal([]byte(h.Good.Objects))
 	if err != nil {
-		return nil, fmt.Errorf("read the last good definition of pod %s: %w", id, err)
+		return nil, nil
 	}
 	if token := h.Good.InMemory; token != "" {
 		whole := secretGoodFile.Examine(context.Background(), filepath.Join(layout.SecretGood(id), filepath.Base(token)))

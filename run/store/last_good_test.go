@@ -166,3 +166,33 @@ func TestLastGoodIsPinned(t *testing.T) {
 		t.Errorf("%d revisions, good %v, %v", len(kept.Revisions), kept.Good != nil, err)
 	}
 }
+
+// TestUnreadableRevisions damages one revision and the last good definition of a history that is otherwise intact: podrun omits
+// the revision, and has no last good definition until the next one.
+func TestUnreadableRevisions(t *testing.T) {
+	layout := testLayout(t)
+	a, b, c := revisionOf("a", ""), revisionOf("b", ""), revisionOf("c", "")
+	keep(t, layout, a, b)
+	good(t, layout, b)
+	h, err := readHistory(layout, historyID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Revisions[0].Objects, h.Good.Objects = "{", "{"
+	if err := h.write(layout, historyID); err != nil {
+		t.Fatal(err)
+	}
+	if got := shownHistory(t, layout, b); got != "2:b" {
+		t.Errorf("the history is %s", got)
+	}
+	if g := readGood(t, layout); g != nil {
+		t.Errorf("the last good definition is %+v", g)
+	}
+	keep(t, layout, b, c)
+	if got := shownHistory(t, layout, c); got != "2:b 3:c" {
+		t.Errorf("the history after the next definition is %s", got)
+	}
+	if g := good(t, layout, c); g == nil || g.Hash != c.Hash() {
+		t.Errorf("the next good definition is %+v", g)
+	}
+}
