@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
 )
 
 // RemoveInput is the input of Remove.
@@ -75,7 +76,7 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 			Hint: "run 'podrun runtime down' to remove it with the runtime"}
 	case force:
 	case content && image.InUse, slices.ContainsFunc(chosen, func(n string) bool { return used[n] }):
-		return nil, imageInUse(ctx, n, name)
+		return nil, imageInUse(ctx, n, image, name)
 	case content && len(image.Names) > 1:
 		return nil, &problem.Error{Kind: problem.Refused, Object: "image " + name,
 			Err:  fmt.Errorf("has several names: %s", strings.Join(image.Names, ", ")),
@@ -98,7 +99,7 @@ func removeImage(ctx context.Context, n *node.Node, name string, used map[string
 		outcome = Removed
 		chosen = image.allNames()
 		if err := n.Client.RemoveImage(ctx, image.ID); err != nil && strings.Contains(err.Error(), imageHeld) {
-			return nil, imageInUse(ctx, n, name)
+			return nil, imageInUse(ctx, n, image, name)
 		} else if err != nil {
 			return nil, imageError(name, "remove", err)
 		}
@@ -167,12 +168,34 @@ const imageHeld = "image is in use by a container"
 
 // imageInUse returns the error for an image in use. podrun removes such an image from containerd
 // only if force is set.
-func imageInUse(ctx context.Context, n *node.Node, name string) error {
+func imageInUse(ctx context.Context, n *node.Node, image Image, name string) error {
 	out := &problem.Error{Kind: problem.Refused, Object: "image " + name,
 		Err:  errors.New("is in use by a container"),
 		Hint: "delete the pods that use it first, or use --force"}
+	if pod := lastGoodPod(ctx, n, image.ID); pod != "" {
+		out.Err = fmt.Errorf("is the image of the last good definition of pod %s, which podrun restores if an update fails", pod)
+		out.Hint = "use --force to remove it: a rollback then requires its registry"
+	}
 	if v, err := n.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
 		out.Hint = "delete the pods that use it first: CRI-O does not remove an image that a container uses"
 	}
 	return out
+}
+
+// lastGoodPod returns the pod whose last good definition is the reason that an image counts as in use; "" if a container uses
+// the image.
+func lastGoodPod(ctx context.Context, n *node.Node, id string) string {
+	containers, err := n.Client.ListContainers(ctx, nil)
+	if err != nil || slices.ContainsFunc(containers, func(c *runtimeapi.Container) bool {
+		return c.ImageRef == id || c.ImageId == id || c.GetImage().GetImage() == id
+	}) {
+		return ""
+	}
+	updates, _ := store.ReadUpdates(n.Layout()) // usedImages has read them
+	for _, u := range updates {
+		if slices.Contains(u.Images, id) {
+			return u.ID.String()
+		}
+	}
+	return ""
 }
