@@ -2,6 +2,7 @@
 //
 //	go run ./hack/recipe docs/ci.md | bash
 //	go run ./hack/recipe -guest docs/edge.md
+//	go run ./hack/recipe -only registry docs/edge.md
 //
 // Recipe executes only code blocks that have a language:
 //
@@ -12,6 +13,7 @@
 //	```… not-run        is not executed
 //	```… guest          runs with -guest only: it changes the host's services
 //	```… no-guest       runs without -guest only
+//	```… only-WORD      runs with -only WORD, which runs no other blocks
 //
 // In expected lines, * matches any text, and all blanks, addresses and durations match each
 // other. The namespace is default.
@@ -29,8 +31,9 @@ import (
 
 func main() {
 	guest := flag.Bool("guest", false, "include the blocks that change the host's services")
+	only := flag.String("only", "", "run the blocks that are marked with only-`WORD`, and no others")
 	flag.Parse()
-	if err := run(os.Stdout, flag.Arg(0), *guest); err != nil {
+	if err := run(os.Stdout, flag.Arg(0), *guest, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "recipe:", err)
 		os.Exit(1)
 	}
@@ -48,7 +51,19 @@ func (b block) language() string { return b.words[0] }
 
 func (b block) marked(word string) bool { return slices.Contains(b.words[1:], word) }
 
-func run(w io.Writer, page string, guest bool) error {
+// runs reports whether the commands of the block are executed.
+func (b block) runs(guest bool, only string) bool {
+	special := slices.ContainsFunc(b.words[1:], func(w string) bool { return strings.HasPrefix(w, "only-") })
+	switch {
+	case only != "":
+		return b.marked("only-" + only)
+	case special, b.marked("not-run"), b.marked("guest") && !guest, b.marked("no-guest") && guest:
+		return false
+	}
+	return true
+}
+
+func run(w io.Writer, page string, guest bool, only string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -67,7 +82,7 @@ func run(w io.Writer, page string, guest bool) error {
 	for _, b := range blocks {
 		where := fmt.Sprintf("%s:%d", page, b.line)
 		switch {
-		case b.marked("not-run"), b.marked("guest") && !guest, b.marked("no-guest") && guest:
+		case !b.runs(guest, only):
 		case b.language() == "sh":
 			writeStep(out, where, strings.Join(b.text, "\n"), nil)
 		case b.language() == "console":
