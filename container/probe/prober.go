@@ -171,6 +171,28 @@ func (p *Prober) Stop() {
 	p.workers.Wait()
 }
 
+// Alive reports whether the last liveness probe of each watched container succeeded. Known is false if one has not returned a
+// result yet. In contrast to Results, a single failure counts, below the failure threshold, too. A nil Prober has no containers.
+func (p *Prober) Alive() (alive, known bool) {
+	alive, known = true, true
+	if p == nil {
+		return alive, known
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.watched {
+		for _, plan := range w.Plans {
+			if plan.Kind != Liveness || plan.Problem != "" {
+				continue
+			}
+			last := w.states[Liveness].Last
+			alive = alive && last != Failure
+			known = known && last != ""
+		}
+	}
+	return alive, known
+}
+
 // Results returns the current results. The caller owns the maps.
 func (p *Prober) Results() Results {
 	p.mu.Lock()

@@ -35,7 +35,7 @@ type Watch struct {
 // ErrRollBack ends the supervision of a pod whose definition is bad: the record of its update has the state RollingBack.
 var ErrRollBack = errors.New("the update failed, and podrun restores the last good definition")
 
-// awaitOthers is the interval at which a worker calls Watch.Available again.
+// awaitOthers is the interval at which a worker calls Watch.Available again, and looks for the first result of liveness probes.
 const awaitOthers = 5 * time.Second
 
 // updateWatch is a Watch in progress. A nil *updateWatch judges nothing.
@@ -83,12 +83,14 @@ func (w *updateWatch) judgeAt(ctx context.Context, now time.Time, d *lifecycle.D
 		return nil
 	}
 	status := w.pod.Status()
-	ready := isReady(status) && w.probing.confirmed(true)
+	// A container whose liveness probe fails is ready until podrun kills it.
+	alive, known := w.pod.Prober.Alive()
+	ready := isReady(status) && w.probing.confirmed(true) && alive
 	var v lifecycle.Verdict
 	w.record.Progress, v = w.record.Progress.Judge(w.pod.Spec(), w.pod.World(), status, ready, w.plan.Progress)
 	switch {
-	case v.Good && w.Available != nil && !w.Available():
-		d.DecideBy(now.Add(awaitOthers)) // the other replicas
+	case v.Good && !known, v.Good && w.Available != nil && !w.Available():
+		d.DecideBy(now.Add(awaitOthers)) // the first liveness probe, or the other replicas
 		return nil
 	case v.Good:
 		return w.keepGood(ctx, now)

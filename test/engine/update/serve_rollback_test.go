@@ -1,6 +1,7 @@
 package update
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,6 +85,7 @@ func TestServeRollsBack(t *testing.T) {
 		script            func(*critest.Runtime)
 	}{
 		{name: "never ready", bad: "image: registry.example/app:2, readinessProbe: {exec: {command: [sh, -c, exit 1]}, periodSeconds: 5}", reason: "ProgressDeadlineExceeded", within: 2*time.Minute + 20*time.Second},
+		{name: "never alive", bad: "image: registry.example/app:2, livenessProbe: {exec: {command: [sh, -c, exit 1]}, periodSeconds: 5}", reason: "CrashLoopBackOff", within: 2*time.Minute + 20*time.Second},
 		{name: "crash loop", bad: "image: registry.example/app:2", reason: "CrashLoopBackOff", within: time.Minute + 30*time.Second,
 			script: func(rt *critest.Runtime) { rt.Script("web", critest.Behavior{After: 3 * time.Second, ExitCode: 1}) }},
 		{name: "failed hook", bad: "image: registry.example/app:2, lifecycle: {postStart: {exec: {command: [sh, -c, exit 3]}}}", reason: "PostStartHookError", within: 20 * time.Second},
@@ -154,6 +156,20 @@ func TestServeRollsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestServeAwaitsTheFirstLivenessProbe: a definition is not good before its liveness probe has succeeded. The time until then
+// does not count.
+func TestServeAwaitsTheFirstLivenessProbe(t *testing.T) {
+	t.Parallel()
+	rig.ServeWithoutCgroups(t, func(_ *testing.T, s *rig.Supervised) {
+		goodPod(s)
+		s.Files.Write(rig.File("web"), watchedPod("web", "image: registry.example/app:2, livenessProbe: {exec: {command: [sh, -c, exit 0]}, initialDelaySeconds: 300}"))
+		time.Sleep(4 * time.Minute)
+		wantUpdate(s, "web", store.UpdateProgressing)
+		time.Sleep(2 * time.Minute)
+		wantUpdate(s, "web", store.UpdateGood)
+	})
 }
 
 const neverReady = "readinessProbe: {exec: {command: [sh, -c, exit 1]}, periodSeconds: 5}"
@@ -302,8 +318,9 @@ func TestServeRollsBackByImageID(t *testing.T) {
 		if len(report) == 0 {
 			t.Error("image prune removed nothing")
 		}
-		if report, err := imagestore.Remove(t.Context(), s.Engine(), imagestore.RemoveInput{Images: []string{good}}); err == nil && report.Err() == nil {
-			t.Error("image rm removed the last good image")
+		report, err = imagestore.Remove(t.Context(), s.Engine(), imagestore.RemoveInput{Images: []string{good}})
+		if err = errors.Join(err, report.Err()); err == nil || !strings.Contains(err.Error(), "is the image of the last good definition of pod default/web") {
+			t.Errorf("image rm of the last good image: %v", err)
 		}
 		clear := s.Runtime.Fault("PullImage", critest.Fault{When: critest.Before})
 		defer clear()
