@@ -27,6 +27,9 @@ type Supervised struct {
 	Supervisor *supervisor.Supervisor
 	// Configure changes the options of each supervisor before it starts; it may be nil.
 	Configure func(*run.Node, *supervisor.Options)
+	// ExitsWithin is how long a supervisor may take to exit; 0 means one second. A supervisor waits some seconds for the answer to
+	// a call that may have an effect.
+	ExitsWithin time.Duration
 
 	stop func() // stops the supervisor; nil if it is stopped
 }
@@ -96,7 +99,7 @@ func (s *Supervised) Start() {
 		if err := <-done; err != nil {
 			s.T.Errorf("serve: %v", err)
 		}
-		if took := time.Since(begun); took > time.Second {
+		if took := time.Since(begun); took > max(s.ExitsWithin, time.Second) {
 			s.T.Errorf("serve took %s to exit", took)
 		}
 		s.stop = nil
