@@ -57,16 +57,13 @@ func onlyCommand(global *pflag.FlagSet, args []string) *constructor {
 	if slices.ContainsFunc(args, complete.IsCompletionRequest) {
 		return nil
 	}
-	at := grammar.WordsAt(global, args)
-	if len(at) == 0 {
+	at := grammar.CommandAt(global, args)
+	if at < 0 {
 		return nil
 	}
-	first := args[at[0]]
-	if len(at) > 1 {
-		words := first + " " + args[at[1]]
-		if _, converted := grammar.SameAs[words]; converted || grammar.UseInstead[words] != "" {
-			return nil
-		}
+	first := args[at]
+	if len(args) > at+1 && grammar.IsForeign(first+" "+args[at+1]) {
+		return nil
 	}
 	i := slices.IndexFunc(constructors, func(c constructor) bool { return c.name == first })
 	if i < 0 {

@@ -61,13 +61,3 @@ func TestAllCommandsIfNeeded(t *testing.T) {
 		}
 	}
 }
-
-// addIgnoredFlags skips commands that the root does not have, so a wrong name would have no effect.
-func TestIgnoredFlagsNameCommands(t *testing.T) {
-	root := newRoot(cli.New(cli.Streams{}))
-	for words := range grammar.IgnoredFlags {
-		if c, rest, err := root.Find(strings.Fields(words)); err != nil || len(rest) > 0 {
-			t.Errorf("%s: %v, %v", words, c.CommandPath(), err)
-		}
-	}
-}

@@ -86,8 +86,6 @@ func newRootFor(a *cli.App, args []string) *cobra.Command {
 	} else {
 		addAllCommands(root, a)
 	}
-	grammar.AddIgnoredFlags(root)
-	grammar.AcceptQuiet(root)
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/cmd/grammar"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // KindOf returns the kind of a type's name, Pod included, or "".
@@ -41,7 +42,7 @@ func KindsOf(list string) (kinds []string, err error) {
 		}
 	}
 	if claims {
-		return nil, grammar.NamesError(errors.New("pvc cannot be combined with other types"), "run 'podrun get pvc' to list claims, and a second 'podrun get' for the other types")
+		return nil, problem.UsageError(errors.New("pvc cannot be combined with other types"), "run 'podrun get pvc' to list claims, and a second 'podrun get' for the other types")
 	}
 	return kinds, nil
 }
@@ -63,7 +64,7 @@ func notInList(word string, words []string) error {
 		}
 		hint = other
 	}
-	return grammar.NamesError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, Services, EndpointSlices, ConfigMaps and Secrets", word), hint)
+	return problem.UsageError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, Services, EndpointSlices, ConfigMaps and Secrets", word), hint)
 }
 
 // ResourceOf returns the name of a type as -o name prints it.

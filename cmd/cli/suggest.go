@@ -46,7 +46,7 @@ func suggest(a *App, err error) error {
 	if hint := likelyPod(a, name, a.stored()); hint != "" {
 		e.Hint = hint
 	} else if psOptions().MatchString(name) && len(a.Line.Typed) > 2 && a.Line.Typed[0] == "top" {
-		e.Hint = grammar.FillHint(grammar.UseProcesses, a.Line.Typed[1:])
+		e.Hint = a.Line.ProcessesHint()
 	} else if isContainerID(name) {
 		e.Hint = podOfContainer(a, name)
 	}
@@ -57,7 +57,7 @@ func suggest(a *App, err error) error {
 func likelyPod(a *App, name string, pods []identity.Pod) string {
 	namespace := a.NamespaceOrDefault("default")
 	if strings.Trim(namespace, "0123456789") == "" && slices.Contains(a.Line.Typed, "logs") {
-		rest, value := grammar.WithoutFlag(a.Line.Typed, "n", true)
+		rest, value := a.Line.Without("n")
 		if value == namespace {
 			return "-n is the namespace; for the number of lines use 'podrun " + shellword.Join(rest) + " --tail=" + value + "'"
 		}
@@ -70,7 +70,7 @@ func likelyPod(a *App, name string, pods []identity.Pod) string {
 		case p.Namespace == namespace:
 			names = append(names, p.Name)
 		case p.Name == name && !slices.Contains(a.Line.Typed, "--"):
-			rest, _ := grammar.WithoutFlag(a.Line.Typed, "n", true)
+			rest, _ := a.Line.Without("n")
 			return "the pod is in another namespace: 'podrun " + shellword.Join(append(rest, "-n", p.Namespace)) + "'"
 		case p.Name == name:
 			return "the pod is in the namespace " + p.Namespace + ": add -n " + p.Namespace

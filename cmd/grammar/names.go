@@ -96,15 +96,15 @@ func PodRef(word string) (lookup.Ref, error) {
 	kind, name, ok := strings.Cut(word, "/")
 	switch {
 	case word == "":
-		return lookup.Ref{}, NamesError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
+		return lookup.Ref{}, problem.UsageError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
 	case !ok && !LooksLikeFile(word):
 		return lookup.Ref{Name: word}, nil
 	case LooksLikeFile(word):
-		return lookup.Ref{}, NamesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
+		return lookup.Ref{}, problem.UsageError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
 	case !IsPodType(kind) && (apikind.WorkloadKind(kind) == "" || name == ""):
 		return lookup.Ref{}, notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
-		return lookup.Ref{}, NamesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
+		return lookup.Ref{}, problem.UsageError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
 	}
 	return lookup.Ref{Kind: apikind.WorkloadKind(kind), Name: name}, nil
 }
@@ -127,7 +127,7 @@ func NotPods(kind string) error {
 	if hint == "" {
 		hint = "write NAME or pod/NAME, and -n for the namespace"
 	}
-	return NamesError(&notPodError{kind: kind}, hint)
+	return problem.UsageError(&notPodError{kind: kind}, hint)
 }
 
 // notPodError is the error for an object of a type that the command does not accept.
@@ -148,65 +148,4 @@ func notPodNamed(kind, name string) error {
 	return err
 }
 
-func NamesError(err error, hint string) error {
-	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
-}
-
-// otherType is a resource type that podrun does not support, with a hint on what to use
-// instead.
-type otherType struct {
-	names []string // resource name, singular, short names
-	use   string
-}
-
-const (
-	useServices = "run 'podrun get svc' and 'podrun get endpointslices' to list Services and their pods"
-	useNodePort = "podrun has no ingress controller: use the nodePort of a Service, or a hostPort"
-)
-
 const useTemplate = "write a workload as deploy/NAME; run 'podrun get all' to list the pods and the workloads that define them"
-
-var otherTypes = []otherType{
-	{[]string{"services", "service", "svc", "endpoints", "ep", "endpointslices", "endpointslice"}, useServices},
-	{[]string{"ingresses", "ingress", "ing"}, useNodePort},
-	{[]string{"nodes", "node", "no"}, "to check this host, run 'podrun doctor'; to print its resources, run 'podrun plan --show-facts FILE'"},
-	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
-	{[]string{"namespaces", "namespace", "ns"}, "run 'podrun get -A' to show the pods of all namespaces, or 'podrun delete --all -n NAME' to delete the pods of one namespace"},
-	{[]string{"configmaps", "configmap", "cm"}, "podrun stores ConfigMaps with the pods that refer to them: run 'podrun get cm' to list them, or 'podrun apply -f FILE' to change one"},
-	{[]string{"secrets", "secret"}, "podrun stores Secrets with the pods that refer to them: run 'podrun get secrets' to list them, or 'podrun apply -f FILE' to change one"},
-	{apikind.ClaimTypes, "run 'podrun get pvc' to list claims, or 'podrun delete POD --delete-volumes' to delete a pod's claims in --pvc-dir"},
-	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "to bind one claim to a directory, run 'podrun apply -f pod.yaml --pvc NAME=DIR'; to bind all claims, add --pvc-dir DIR"},
-	{[]string{"serviceaccounts", "serviceaccount", "sa"}, "podrun has no API server and no accounts"},
-	{[]string{"images", "image"}, "run 'podrun image ls' to list the images of this host"},
-	{[]string{"containers", "container"}, "run 'podrun describe NAME' to show a pod's containers"},
-	{[]string{"volumes", "volume"}, "run 'podrun describe NAME' to show a pod's volumes"},
-	{[]string{"networkpolicies", "networkpolicy", "netpol"}, "podrun does not enforce network policies: set hostIP: 127.0.0.1 to limit a hostPort to this host, or filter the pod's IP ('podrun get -o wide') with nft"},
-	{[]string{"certificatesigningrequests", "certificatesigningrequest", "csr"}, noCSRs},
-	{[]string{"customresourcedefinitions", "customresourcedefinition", "crd", "crds"}, "podrun has no API server"},
-	{[]string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}, "podrun does not scale by load: use 'podrun scale deploy/NAME --replicas=2'"},
-	{[]string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}, "podrun does not enforce disruption budgets"},
-	{[]string{"storageclasses", "storageclass", "sc"}, "to bind one claim to a directory, run 'podrun apply -f pod.yaml --pvc NAME=DIR'; to bind all claims, add --pvc-dir DIR"},
-	{[]string{"roles", "role", "rolebindings", "clusterroles", "clusterrolebindings"}, "podrun has no API server and no accounts"},
-	{[]string{"runtimeclasses", "runtimeclass"}, "run 'podrun doctor' to show the runtime's handlers"},
-	{[]string{"priorityclasses", "priorityclass", "pc"}, "podrun reads PriorityClasses from the manifest"},
-	{[]string{"componentstatuses", "componentstatus", "cs"}, noCluster},
-	{[]string{"apiservices", "apiservice", "leases", "lease"}, noCluster},
-	{[]string{"resourcequotas", "resourcequota", "quota"}, noQuota},
-	{[]string{"limitranges", "limitrange", "limits"}, noQuota},
-	{[]string{"ingressclasses", "ingressclass"}, useNodePort},
-}
-
-// Instead returns the hint for a resource type that podrun does not support, or "" for an
-// unknown type.
-func Instead(kind string) string {
-	if apikind.WorkloadKind(kind) != "" {
-		return useTemplate
-	}
-	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // deployments.apps
-	for _, t := range otherTypes {
-		if slices.Contains(t.names, kind) {
-			return t.use
-		}
-	}
-	return ""
-}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/podrun/podrun/cmd/apikind"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/shellword"
 	"github.com/podrun/podrun/run/access"
 	"github.com/podrun/podrun/run/lookup"
 )
@@ -35,7 +34,7 @@ func (a *Line) SuggestCommand(e *problem.Error) {
 			e.Hint = "use " + a.WithWords(at, at+1, strings.Fields(cause.Like)...)
 		}
 	case *notPodError:
-		if cause.name != "" && Instead(cause.kind) == useServices && slices.ContainsFunc(a.Typed, isServiceCommand) {
+		if cause.name != "" && Instead(cause.kind) == Instead("svc") && slices.ContainsFunc(a.Typed, isServiceCommand) {
 			e.Hint = "name a pod of the Service: " + a.WithName(cause.kind+"/"+cause.name, cause.name)
 		}
 	case *access.UnknownContainer:
@@ -52,15 +51,6 @@ func (a *Line) SuggestCommand(e *problem.Error) {
 // isServiceCommand reports whether a word is a command that kubectl accepts for the pods of a Service.
 func isServiceCommand(word string) bool {
 	return slices.Contains([]string{"logs", "exec", "attach"}, word)
-}
-
-// WithWords returns the command line with other words in place of those from index i to j, in quotation marks.
-func (a *Line) WithWords(i, j int, words ...string) string {
-	line := slices.Replace(slices.Clone(a.Typed), i, j, words...)
-	if n := len(line); n > 0 && line[n-1] == "--" { // added by imageWithDash
-		line = line[:n-1]
-	}
-	return "'podrun " + shellword.Join(line) + "'"
 }
 
 // likelyContainer returns the hint for a container that the pod does not have. It returns "" if the

@@ -245,7 +245,7 @@ func (f *LogsFlags) names(given []string) (pod lookup.Ref, container string, err
 	case 1:
 		return refs[0], rest[0], nil
 	}
-	return lookup.Ref{}, "", grammar.NamesError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
+	return lookup.Ref{}, "", problem.UsageError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
 }
 
 func (f *LogsFlags) options(now time.Time) (podlog.Options, error) {

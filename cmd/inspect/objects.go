@@ -59,7 +59,7 @@ func parseSelection(given []string) (s Selection, ok bool, err error) {
 	}
 	for _, name := range given[1:] {
 		if strings.Contains(name, "/") {
-			return Selection{}, false, grammar.NamesError(fmt.Errorf("%q already has a type", name), "omit "+shellword.Quote(given[0])+", or the type in "+shellword.Quote(name))
+			return Selection{}, false, problem.UsageError(fmt.Errorf("%q already has a type", name), "omit "+shellword.Quote(given[0])+", or the type in "+shellword.Quote(name))
 		}
 		for _, kind := range s.Kinds {
 			s.refs = append(s.refs, lookup.Ref{Kind: kind, Name: name})

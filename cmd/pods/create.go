@@ -116,12 +116,27 @@ func (f *applyFlags) create(c *cobra.Command, a *cli.App, object any, kind, name
 
 // printingYAML returns the command line of a generator that prints its object as YAML.
 func printingYAML(a *cli.App) string {
-	words := grammar.WithoutDryRun(a.Line.Typed)
+	words := withoutDryRun(a.Line.Typed)
 	dash := slices.Index(words, "--")
 	if dash < 0 {
 		dash = len(words)
 	}
 	return "podrun " + shellword.Join(slices.Insert(words, dash, "--dry-run=client", "-o", "yaml"))
+}
+
+// withoutDryRun returns a command line without --dry-run and -o.
+func withoutDryRun(words []string) []string {
+	var out []string
+	for i := 0; i < len(words); i++ {
+		switch {
+		case words[i] == "-o" || words[i] == "--output":
+			i++
+		case strings.HasPrefix(words[i], "--dry-run"), strings.HasPrefix(words[i], "-o"), strings.HasPrefix(words[i], "--output="):
+		default:
+			out = append(out, words[i])
+		}
+	}
+	return out
 }
 
 // printGenerated validates the generated object and prints it unchanged.

@@ -113,7 +113,7 @@ func (f *runFlags) checkDefinition(c *cobra.Command, a *cli.App) error {
 		}
 		if ok && err == nil {
 			err = problem.UsageError(fmt.Errorf("--%s is for images, but a manifest defines this pod", flag.Name),
-				a.Line.FlagHint(c, grammar.ForeignFlag{Hint: hint, Value: flag.NoOptDefVal == ""}, typedName(a.Line.Typed, flag)))
+				a.Line.FlagHint(c, hint, flag))
 		}
 	})
 	return err
@@ -139,14 +139,6 @@ func volumeFields(volumes []string) string {
 		return ""
 	}
 	return fmt.Sprintf("add 'volumes: %s' to spec in the manifest, and 'volumeMounts: %s' to the container", sources, mounts)
-}
-
-// typedName returns a flag as the user typed it: its shorthand or its long name.
-func typedName(typed []string, flag *pflag.Flag) string {
-	if flag.Shorthand != "" && !slices.ContainsFunc(typed, func(arg string) bool { return strings.HasPrefix(arg, "--"+flag.Name) }) {
-		return flag.Shorthand
-	}
-	return flag.Name
 }
 
 // define creates the pod of an image, and makes it the input of the command. If --image is set,

@@ -4,19 +4,16 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/podrun/podrun/cmd/exit"
+	"github.com/podrun/podrun/cmd/grammar"
 	"github.com/podrun/podrun/test/ring"
 )
 
@@ -39,48 +36,33 @@ func usersLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// tableLines returns a command line for each row of the tables of hints in cmd/grammar, which it reads from the source. A
-// row for a command becomes that command with the name of a pod, and a row for a flag becomes the flag with the usual
-// arguments of its command.
+// tableLines returns a command line for each row of cmd/grammar/words.txt that refuses a command or a flag. A row for a
+// command becomes that command with the name of a pod, and a row for a flag becomes the flag with the usual arguments of
+// its command.
 func tableLines(t *testing.T) (lines [][]string) {
-	for _, name := range []string{"foreign_commands.go", "foreign_flags.go", "foreign_run_flags.go"} {
-		file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/grammar/"+name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
+	for _, key := range grammar.Words() {
+		switch command, flag := cutFlag(key); {
+		case !grammar.IsRefused(key) || strings.HasSuffix(key, "/"):
+		case flag == "":
+			line := append(words(key), "web")
+			if strings.HasSuffix(key, "exec") {
+				line = append(line, "ls")
+			}
+			lines = append(lines, line)
+		default:
+			lines = append(lines, flagLine(cmp.Or(command, "get"), flag))
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !slices.Contains([]string{"UseInstead", "ForeignFlags", "foreignRunFlags"}, spec.Names[0].Name) {
-				return !ok
-			}
-			for _, row := range spec.Values[0].(*ast.CompositeLit).Elts {
-				pair := row.(*ast.KeyValueExpr)
-				key, err := strconv.Unquote(pair.Key.(*ast.BasicLit).Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				switch spec.Names[0].Name {
-				case "UseInstead":
-					line := append(words(key), "web")
-					if strings.HasSuffix(key, "exec") {
-						line = append(line, "ls")
-					}
-					lines = append(lines, line)
-				case "foreignRunFlags":
-					lines = append(lines, flagLine("run", key, false))
-				default:
-					takesValue := pair.Value.(*ast.CompositeLit).Elts[1].(*ast.Ident).Name == "true"
-					command, flag := "get", key
-					if last := strings.LastIndex(key, " "); last >= 0 {
-						command, flag = key[:last], key[last+1:]
-					}
-					lines = append(lines, flagLine(command, flag, takesValue))
-				}
-			}
-			return false
-		})
 	}
 	return lines
+}
+
+// cutFlag returns the command and the flag of a key of words.txt.
+func cutFlag(key string) (command, flag string) {
+	i := strings.Index(" "+key, " -")
+	if i < 0 {
+		return key, ""
+	}
+	return strings.TrimSpace(key[:i]), key[i:]
 }
 
 // valuesInHints are the values of flags in tableLines whose hints are valid only with a value of some form.
@@ -91,14 +73,11 @@ var valuesInHints = map[string]string{
 }
 
 // flagLine returns a command line with a flag of another tool.
-func flagLine(command, flag string, takesValue bool) []string {
-	dashed := "--" + flag
-	if len(flag) == 1 && flag != "v" { // -v is --verbose
-		dashed = "-" + flag
-	}
-	line := append(words(command), dashed)
+func flagLine(command, flag string) []string {
+	name, value, takesValue := strings.Cut(flag, " ")
+	line := append(words(command), name)
 	if takesValue {
-		line = append(line, cmp.Or(valuesInHints[flag], "x"))
+		line = append(line, strings.ReplaceAll(value, "VALUE", cmp.Or(valuesInHints[strings.TrimLeft(name, "-")], "x")))
 	}
 	for _, word := range forms["podrun "+command][0].args {
 		line = append(line, strings.TrimPrefix(word, "@/")) // the test runs in the directory of the files
@@ -154,8 +133,8 @@ func suggestions(hint string) (out [][]string) {
 	return out
 }
 
-// TestHints runs each command that a hint suggests for a command or a flag of another tool: those of the tables in package
-// cmd, and those of testdata/kubectl-users.txt. The command must not lead to another refusal of the command line.
+// TestHints runs each command that a hint suggests for a command or a flag of another tool: those of
+// cmd/grammar/words.txt, and those of testdata/kubectl-users.txt. The command must not lead to another refusal of the command line.
 func TestHints(t *testing.T) {
 	ring.Require(t, 2)
 	ring.RequireRoot(t)
