@@ -1,12 +1,11 @@
 package change
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,11 +137,7 @@ func printHistories(a *cli.App, node *run.Node, pods []run.Target, revision int6
 				shown = append(shown, *manifest.Editable(r.Made.Pod))
 			}
 		case revision > 0:
-			text, err := describeTemplate(one.Made.Pod)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Streams.Out, "%s with revision #%d\n%s\n", shownRef(k.Ref), revision, text)
+			fmt.Fprintf(a.Streams.Out, "%s with revision #%d\n%s\n", shownRef(k.Ref), revision, describeTemplate(one.Made.Pod))
 		default:
 			fmt.Fprintf(a.Streams.Out, "%s \n%s\n", shownRef(k.Ref), historyTable(revisions))
 		}
@@ -152,21 +147,18 @@ func printHistories(a *cli.App, node *run.Node, pods []run.Target, revision int6
 
 // historyTable returns the table of kubectl rollout history.
 func historyTable(revisions []run.Revision) string {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprint(w, "REVISION\tCHANGE-CAUSE\n")
+	var d view.Aligned
+	d.Row("REVISION", "CHANGE-CAUSE")
 	for _, r := range revisions {
-		fmt.Fprintf(w, "%d\t%s\n", r.Number, view.OrNone(view.Escape(r.Made.Pod.Annotations[manifest.ChangeCause])))
+		d.Row(strconv.FormatInt(int64(r.Number), 10), view.OrNone(r.Made.Pod.Annotations[manifest.ChangeCause]))
 	}
-	_ = w.Flush() // to memory
-	return b.String()
+	return d.String()
 }
 
 // describeTemplate describes a definition as kubectl describes a pod template.
-func describeTemplate(pod *corev1.Pod) (string, error) {
+func describeTemplate(pod *corev1.Pod) string {
 	pod = manifest.Editable(pod)
-	var text bytes.Buffer
-	d := &view.Description{Out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)}
+	d := view.NewDescription(time.Time{})
 	d.List("Labels", view.Pairs(pod.Labels))
 	if len(pod.Annotations) > 0 {
 		d.List("Annotations", view.AnnotationLines(pod.Annotations))
@@ -176,14 +168,11 @@ func describeTemplate(pod *corev1.Pod) (string, error) {
 	}
 	d.Containers("Containers", pod, pod.Spec.Containers, nil)
 	d.Volumes(pod.Spec.Volumes)
-	if err := d.Out.Flush(); err != nil {
-		return "", err
-	}
 	out := "Pod Template:\n"
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(d.Text.String()) {
 		out += "  " + line
 	}
-	return out, nil
+	return out
 }
 
 func newRolloutStatus(a *cli.App) *cobra.Command {

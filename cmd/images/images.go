@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,8 +125,8 @@ func printImages(a *cli.App, images []imagestore.Image, f *imageListFlags) error
 	if len(images) == 0 {
 		return nil
 	}
-	tw := tabwriter.NewWriter(a.Streams.Out, 6, 4, 3, ' ', 0)
-	fmt.Fprintln(tw, "IMAGE\tID\tSIZE\tIN USE")
+	var table view.Table
+	table.Head("IMAGE", "ID", "SIZE", "IN USE")
 	for _, i := range images {
 		names := i.Names
 		if f.digests || len(names) == 0 {
@@ -136,13 +136,10 @@ func printImages(a *cli.App, images []imagestore.Image, f *imageListFlags) error
 			names = []string{view.NoName}
 		}
 		for _, name := range names {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%t\n", view.OneLine(name), view.OneLine(view.ShownID(i.ID, f.noTrunc)), megabytes(i.Size), i.InUse)
+			table.Row("", name, view.ShownID(i.ID, f.noTrunc), megabytes(i.Size), strconv.FormatBool(i.InUse))
 		}
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print images: %w", err)
-	}
-	return nil
+	return table.Print(a.Streams.Out)
 }
 
 // megabytes formats a size as registries do.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -92,16 +91,8 @@ func printClaims(a *cli.App, claims []lookup.Claim, f *getFlags, single bool) er
 		fmt.Fprintln(a.Streams.Err, "no claims found")
 		return nil
 	}
-	w := tabwriter.NewWriter(a.Streams.Out, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(namespace string, cells ...string) {
-		if f.allNamespaces {
-			cells = append([]string{namespace}, cells...)
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	if !f.noHeaders {
-		row("NAMESPACE", "NAME", "STATUS", "VOLUME", "CAPACITY", "ACCESS MODES", "USED BY", "PATH")
-	}
+	table := view.Table{Namespaces: f.allNamespaces, NoHeaders: f.noHeaders}
+	table.Head("NAME", "STATUS", "VOLUME", "CAPACITY", "ACCESS MODES", "USED BY", "PATH")
 	for _, c := range claims {
 		size, modes := "", []string{}
 		if q, ok := c.Object.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
@@ -110,10 +101,10 @@ func printClaims(a *cli.App, claims []lookup.Claim, f *getFlags, single bool) er
 		for _, m := range c.Object.Spec.AccessModes {
 			modes = append(modes, accessModes[m])
 		}
-		row(c.Object.Namespace, c.Object.Name, string(c.Object.Status.Phase), c.Object.Spec.VolumeName, view.OrNone(size), view.OrNone(strings.Join(modes, ",")),
+		table.Row(c.Object.Namespace, c.Object.Name, string(c.Object.Status.Phase), c.Object.Spec.VolumeName, view.OrNone(size), view.OrNone(strings.Join(modes, ",")),
 			view.OrNone(strings.Join(c.Pods, ",")), c.Path)
 	}
-	return w.Flush()
+	return table.Print(a.Streams.Out)
 }
 
 // accessModes are kubectl's abbreviations of access modes.

@@ -1,11 +1,9 @@
 package inspect
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,14 +64,9 @@ func describeObjects(a *cli.App, c *cobra.Command, f *describeFlags, s Selection
 
 // describe prints the output of write, after it has escaped the text and fitted it to the screen.
 func describe(w io.Writer, s view.Screen, now time.Time, write func(*view.Description)) error {
-	var text bytes.Buffer
-	d := &view.Description{Out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), Now: now} // kubectl's widths
+	d := view.NewDescription(now)
 	write(d)
-	if err := d.Out.Flush(); err != nil {
-		return fmt.Errorf("describe: %w", err)
-	}
-	_, err := io.WriteString(w, view.FitDescription(s, text.String()))
-	return err
+	return d.Text.Print(w, s)
 }
 
 // eventsOfService returns the events of a Service. If they are not wanted, it returns nil.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,23 +56,12 @@ func eventTable(a *cli.App, list []event.Event, f *eventsFlags, first bool) erro
 	if len(list) == 0 {
 		return nil
 	}
-	tw := tabwriter.NewWriter(a.Streams.Out, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(cells ...string) {
-		if !f.allNamespaces {
-			cells = cells[1:]
-		}
-		for i := range cells {
-			cells[i] = view.OneLine(cells[i])
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
+	table := view.Table{Namespaces: f.allNamespaces, NoHeaders: !first || f.noHeaders}
 	wide := a.Output == "wide"
-	switch {
-	case !first || f.noHeaders:
-	case wide:
-		row("NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "SUBOBJECT", "SOURCE", "MESSAGE", "FIRST SEEN", "COUNT", "NAME")
-	default:
-		row("NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+	if wide {
+		table.Head("LAST SEEN", "TYPE", "REASON", "OBJECT", "SUBOBJECT", "SOURCE", "MESSAGE", "FIRST SEEN", "COUNT", "NAME")
+	} else {
+		table.Head("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 	}
 	now := time.Now()
 	for _, e := range list {
@@ -82,16 +70,16 @@ func eventTable(a *cli.App, list []event.Event, f *eventsFlags, first bool) erro
 		object, message := kind+"/"+name, strings.TrimSpace(e.Message)
 		if wide {
 			c := coreEvent(e)
-			row(e.Namespace, seen, e.Type, e.Reason, object, e.FieldPath, c.Source.Component, message,
+			table.Row(e.Namespace, seen, e.Type, e.Reason, object, e.FieldPath, c.Source.Component, message,
 				duration.HumanDuration(now.Sub(c.FirstTimestamp.Time)), strconv.Itoa(int(c.Count)), c.Name)
 			continue
 		}
 		if e.Count > 1 {
 			seen = fmt.Sprintf("%s (x%d over %s)", seen, e.Count, duration.HumanDuration(now.Sub(e.First)))
 		}
-		row(e.Namespace, seen, e.Type, e.Reason, object, message)
+		table.Row(e.Namespace, seen, e.Type, e.Reason, object, message)
 	}
-	return tw.Flush()
+	return table.Print(a.Streams.Out)
 }
 
 // eventList returns events as kubectl get events -o json prints them.

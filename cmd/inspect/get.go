@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -265,20 +264,18 @@ func printPods(a *cli.App, pods []corev1.Pod, f *getFlags, single bool) error {
 		fmt.Fprintln(a.Streams.Err, "no pods found"+rootsPods())
 		return nil
 	}
-	return view.PodTable(a.Raw.Out, a.ScreenOf(a.OutTerminal), pods, view.TableOptions{
-		Wide: a.Output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.ObservedAt, Notes: notes(a, f, true),
-		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
-	})
+	return view.PodTable(a.Raw.Out, a.ScreenOf(a.OutTerminal), pods, tableOptions(a, f, true))
 }
 
-// notes returns the writer for the footnote of a table, or nil if no footnote is printed. With
-// --watch, podrun prints it only once. A table without headings has none, because scripts read
-// such tables.
-func notes(a *cli.App, f *getFlags, first bool) io.Writer {
-	if f.noHeaders || !first {
-		return nil
+// tableOptions returns the options of a table. With --watch, only the first table has headings and footnotes. A table
+// without headings has no footnotes, because scripts read such tables.
+func tableOptions(a *cli.App, f *getFlags, first bool) view.TableOptions {
+	o := view.TableOptions{Wide: a.Output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.ObservedAt,
+		NoHeaders: f.noHeaders || !first, LabelColumns: f.labels, ShowLabels: f.showLabels}
+	if !o.NoHeaders {
+		o.Notes = a.Streams.Err
 	}
-	return a.Streams.Err
+	return o
 }
 
 // rootsPods returns a remark for a list without pods.

@@ -111,7 +111,7 @@ func (v *podsView) table(order string, now time.Time, s view.Screen) [][]view.Ce
 		return byName
 	})
 	o := v.options
-	o.Now, o.NoHeaders = now, false
+	o.Now = now
 	rows := view.PodRows(pods, o, view.AsOf)
 	if !s.Fits(rows) {
 		rows = view.PodRows(pods, o, view.AsOfMark)
@@ -132,14 +132,13 @@ func lastEventCell(last map[types.UID]event.Event, uid types.UID, now time.Time)
 	return view.Cell{Text: view.OneLine(e.Reason + " " + duration.HumanDuration(now.Sub(e.Time)) + " ago: " + e.Message), Hue: view.HueOf(e.Type)}
 }
 
-// viewOfUsage shows the usage of pods, or of their containers, as `top` does, with their restarts
+// usageView shows the usage of pods, or of their containers, as `top` does, with their restarts
 // and the last event of each pod.
 type usageView struct {
-	usage      []serve.PodUsage
-	pods       map[types.UID]*corev1.Pod
-	last       map[types.UID]event.Event
-	namespaces bool // NAMESPACE, for -A
-	containers bool // a row for each container
+	usage []serve.PodUsage
+	pods  map[types.UID]*corev1.Pod
+	last  map[types.UID]event.Event
+	flags *topFlags
 }
 
 func (v *usageView) sorts() []viewSort {
@@ -147,10 +146,7 @@ func (v *usageView) sorts() []viewSort {
 }
 
 func (v *usageView) title() string {
-	var total serve.Usage
-	for _, p := range v.usage {
-		view.Add(&total, p.Usage)
-	}
+	total := totalUsage(v.usage)
 	title := counted(len(v.usage), "pod")
 	if len(v.usage) > 0 {
 		title += " with " + view.CpuCell(total.NanoCores) + " CPU and " + view.MemoryCell(total.WorkingSetBytes) + " memory"
@@ -158,43 +154,25 @@ func (v *usageView) title() string {
 	return title
 }
 
-// usageRow is a row of viewOfUsage.
-type usageRow struct {
-	pod       serve.PodUsage
-	container string
-	usage     serve.Usage
-	restarts  int
-}
-
-// rows returns the rows by name.
-func (v *usageView) rows() (out []usageRow) {
-	for _, p := range v.usage {
-		pod := v.pods[types.UID(p.ID.UID)]
-		if !v.containers {
-			row := usageRow{pod: p, usage: p.Usage}
-			if pod != nil {
-				row.restarts = view.Summarize(pod).Restarts
-			}
-			out = append(out, row)
-			continue
-		}
-		for _, c := range p.Containers {
-			row := usageRow{pod: p, container: c.Name, usage: c.Usage}
-			if pod != nil {
-				for _, s := range view.ContainerStatuses(pod) {
-					if s.Name == c.Name {
-						row.restarts = int(s.RestartCount)
-					}
-				}
-			}
-			out = append(out, row)
+// restarts returns the restarts of a pod or a container.
+func (v *usageView) restarts(r usageRow) int {
+	pod := v.pods[types.UID(r.pod.UID)]
+	if pod == nil {
+		return 0
+	}
+	if !v.flags.containers {
+		return view.Summarize(pod).Restarts
+	}
+	for _, s := range view.ContainerStatuses(pod) {
+		if s.Name == r.container {
+			return int(s.RestartCount)
 		}
 	}
-	return out
+	return 0
 }
 
 func (v *usageView) table(order string, now time.Time, _ view.Screen) [][]view.Cell {
-	rows := v.rows()
+	rows := usageRows(v.usage, v.flags)
 	slices.SortStableFunc(rows, func(a, b usageRow) int {
 		switch order {
 		case "cpu":
@@ -202,37 +180,15 @@ func (v *usageView) table(order string, now time.Time, _ view.Screen) [][]view.C
 		case "memory":
 			return view.CompareUsage(a.usage.WorkingSetBytes, b.usage.WorkingSetBytes)
 		case "restarts":
-			return cmp.Compare(b.restarts, a.restarts)
+			return cmp.Compare(v.restarts(b), v.restarts(a))
 		}
 		return 0
 	})
-	headings := v.cells("NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMORY(bytes)", "RESTARTS", "LAST EVENT")
-	if !v.containers {
-		headings = v.cells("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)", "RESTARTS", "LAST EVENT")
+	t := usageTable(rows, v.flags, []string{"RESTARTS", "LAST EVENT"}, func(r usageRow) []string { return []string{fmt.Sprint(v.restarts(r))} })
+	for i, r := range rows {
+		t.Rows[i+1] = append(t.Rows[i+1], lastEventCell(v.last, types.UID(r.pod.UID), now))
 	}
-	out := [][]view.Cell{headings}
-	for _, r := range rows {
-		cells := v.cells(r.pod.ID.Namespace, r.pod.ID.Name, r.container, view.CpuCell(r.usage.NanoCores), view.MemoryCell(r.usage.WorkingSetBytes), fmt.Sprint(r.restarts), "")
-		cells[len(cells)-1] = lastEventCell(v.last, types.UID(r.pod.ID.UID), now)
-		out = append(out, cells)
-	}
-	return out
-}
-
-// cells returns the cells of a row, without the namespace and the container if they are not shown.
-func (v *usageView) cells(namespace, pod, container string, rest ...string) []view.Cell {
-	texts := []string{pod}
-	if v.namespaces {
-		texts = []string{namespace, pod}
-	}
-	if v.containers {
-		texts = append(texts, container)
-	}
-	var out []view.Cell
-	for _, text := range append(texts, rest...) {
-		out = append(out, view.Cell{Text: view.OneLine(text), Hue: view.Plain})
-	}
-	return out
+	return t.Rows
 }
 
 // counted returns "1 pod" or "2 pods".

@@ -61,7 +61,7 @@ func TestViewOfPods(t *testing.T) {
 
 func TestViewOfUsage(t *testing.T) {
 	pods := viewPods("web", "app", "db")
-	v := &usageView{last: pods.last, pods: map[types.UID]*corev1.Pod{}}
+	v := &usageView{last: pods.last, pods: map[types.UID]*corev1.Pod{}, flags: &topFlags{}}
 	for i := range pods.pods {
 		p := &pods.pods[i]
 		v.pods[p.UID] = p
@@ -74,7 +74,7 @@ func TestViewOfUsage(t *testing.T) {
 			t.Errorf("by %s: %s, want %s", order, got, want)
 		}
 	}
-	v.containers = true
+	v.flags.containers = true
 	lines := viewLines(v, "cpu", viewNow, "", view.Screen{Width: 120}, 10)
 	if want := "3 pods with 6m CPU and 27Mi memory, sorted by cpu"; !strings.HasPrefix(lines[0], want) {
 		t.Errorf("title %q, want %q", lines[0], want)

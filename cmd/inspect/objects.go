@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -320,8 +319,7 @@ func printObjectTables(a *cli.App, objects []Object, f *getFlags, s Selection) e
 
 // printObjectTable prints the table of objects of one kind.
 func printObjectTable(a *cli.App, objects []Object, f *getFlags, prefixed bool) error {
-	o := view.TableOptions{Wide: a.Output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.ObservedAt, Notes: notes(a, f, true),
-		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels}
+	o := tableOptions(a, f, true)
 	if prefixed {
 		o.Prefix = cli.ResourceOf(objects[0].Kind) + "/"
 	}
@@ -333,33 +331,17 @@ func printObjectTable(a *cli.App, objects []Object, f *getFlags, prefixed bool) 
 		}
 		return view.PodTable(a.Raw.Out, s, pods, o)
 	}
-	rows := objectRows(apikind.Of(objects[0].Kind), objects, o)
-	if s.Hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
-		// The user requested the last columns, so podrun lets the terminal wrap the lines.
-		s.Width = 0
-	}
-	return s.Table(a.Raw.Out, rows)
+	return o.Print(a.Raw.Out, s, objectRows(apikind.Of(objects[0].Kind), objects, o))
 }
 
 // objectRows returns the rows of a table of objects of one type.
-func objectRows(t *apikind.Type, objects []Object, o view.TableOptions) (rows [][]view.Cell) {
-	row := func(namespace string, texts ...string) {
-		if o.Namespaces {
-			texts = slices.Insert(texts, 0, namespace)
-		}
-		cells := make([]view.Cell, len(texts))
-		for i, text := range texts {
-			cells[i].Text = view.OneLine(text)
-		}
-		rows = append(rows, cells)
+func objectRows(t *apikind.Type, objects []Object, o view.TableOptions) [][]view.Cell {
+	table := view.Table{Namespaces: o.Namespaces, NoHeaders: o.NoHeaders}
+	headings := slices.Concat([]string{"NAME"}, t.Headings, []string{"AGE"})
+	if o.Wide {
+		headings = append(headings, t.Wide...)
 	}
-	if !o.NoHeaders {
-		headings := append(append([]string{"NAME"}, t.Headings...), "AGE")
-		if o.Wide {
-			headings = append(headings, t.Wide...)
-		}
-		row("NAMESPACE", append(headings, view.LabelHeadings(o)...)...)
-	}
+	table.Head(append(headings, o.LabelHeadings()...)...)
 	for _, object := range objects {
 		cells := append([]string{o.Prefix + object.Meta.GetName()}, t.Cells(object.Object, o)...)
 		if object.lost != nil {
@@ -373,13 +355,7 @@ func objectRows(t *apikind.Type, objects []Object, o view.TableOptions) (rows []
 			spec, selector := t.Template(object.Object)
 			cells = append(cells, []string{apikind.ContainerNames(spec), apikind.ContainerImages(spec), view.OrNone(selector)}[:len(t.Wide)]...)
 		}
-		for _, key := range o.LabelColumns {
-			cells = append(cells, object.Meta.GetLabels()[key])
-		}
-		if o.ShowLabels {
-			cells = append(cells, view.OrNone(labels.FormatLabels(object.Meta.GetLabels())))
-		}
-		row(object.Meta.GetNamespace(), cells...)
+		table.Row(object.Meta.GetNamespace(), append(cells, o.LabelCells(object.Meta.GetLabels())...)...)
 	}
-	return rows
+	return table.Rows
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -155,54 +153,72 @@ func printUsage(a *cli.App, pods []serve.PodUsage, limits usageLimits, f *topFla
 		fmt.Fprintln(a.Streams.Err, "no running pods found")
 		return nil
 	}
-	return usageTable(a.Streams.Out, pods, limits, f)
+	return limitsTable(pods, limits, f).Print(a.Streams.Out)
 }
 
-// limitHeadings are the headings after the columns of kubectl top.
-var limitHeadings = []string{"CPU(limit)", "CPU%", "MEMORY(limit)", "MEMORY%"}
+// usageRow is the usage of a pod, or of one of its containers.
+type usageRow struct {
+	pod       identity.Pod
+	container string
+	usage     serve.Usage
+}
 
-// usageTable writes the table of the usage.
-func usageTable(to io.Writer, pods []serve.PodUsage, limits usageLimits, f *topFlags) error {
-	w := tabwriter.NewWriter(to, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(namespace, pod, container, cpu, memory string, more ...string) {
-		var cells []string
-		if f.allNamespaces {
-			cells = append(cells, namespace)
+// usageRows returns a row for each pod or, with --containers, for each container.
+func usageRows(pods []serve.PodUsage, f *topFlags) (out []usageRow) {
+	for _, p := range pods {
+		if !f.containers {
+			out = append(out, usageRow{p.ID, "", p.Usage})
+			continue
 		}
-		cells = append(cells, pod)
-		if f.containers {
-			cells = append(cells, container)
+		for _, c := range p.Containers {
+			out = append(out, usageRow{p.ID, c.Name, c.Usage})
 		}
-		fmt.Fprintln(w, strings.Join(append(append(cells, cpu, memory), more...), "\t"))
 	}
-	switch {
-	case f.noHeaders:
-	case f.containers:
-		row("NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMORY(bytes)", limitHeadings...)
-	default:
-		row("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)", limitHeadings...)
+	return out
+}
+
+// usageTable returns the table of the rows, with other columns after those of kubectl top.
+func usageTable(rows []usageRow, f *topFlags, headings []string, more func(usageRow) []string) *view.Table {
+	t := &view.Table{Namespaces: f.allNamespaces, NoHeaders: f.noHeaders}
+	if f.containers {
+		t.Head(append([]string{"POD", "NAME", "CPU(cores)", "MEMORY(bytes)"}, headings...)...)
+	} else {
+		t.Head(append([]string{"NAME", "CPU(cores)", "MEMORY(bytes)"}, headings...)...)
 	}
-	usage := func(id identity.Pod, container string, u serve.Usage) {
-		key := usageKey{id.Namespace, id.Name, container}
-		cpuLimit, cpuPercent := limits.cpuLimitCells(key, u.NanoCores)
-		memoryLimit, memoryPercent := limits.memoryLimitCells(key, u.WorkingSetBytes)
-		row(id.Namespace, id.Name, container, view.CpuCell(u.NanoCores), view.MemoryCell(u.WorkingSetBytes), cpuLimit, cpuPercent, memoryLimit, memoryPercent)
+	for _, r := range rows {
+		f.row(t, r.pod, r.container, append([]string{view.CpuCell(r.usage.NanoCores), view.MemoryCell(r.usage.WorkingSetBytes)}, more(r)...)...)
 	}
-	var total serve.Usage
+	return t
+}
+
+// row adds a row, with the cell for the container if the table has it.
+func (f *topFlags) row(t *view.Table, pod identity.Pod, container string, cells ...string) {
+	names := []string{pod.Name}
+	if f.containers {
+		names = append(names, container)
+	}
+	t.Row(pod.Namespace, append(names, cells...)...)
+}
+
+// limitsTable returns the table of the usage with limits and percentages.
+func limitsTable(pods []serve.PodUsage, limits usageLimits, f *topFlags) *view.Table {
+	t := usageTable(usageRows(pods, f), f, []string{"CPU(limit)", "CPU%", "MEMORY(limit)", "MEMORY%"}, func(r usageRow) []string {
+		key := usageKey{r.pod.Namespace, r.pod.Name, r.container}
+		cpuLimit, cpuPercent := limits.cpuLimitCells(key, r.usage.NanoCores)
+		memoryLimit, memoryPercent := limits.memoryLimitCells(key, r.usage.WorkingSetBytes)
+		return []string{cpuLimit, cpuPercent, memoryLimit, memoryPercent}
+	})
+	if f.sum {
+		total := totalUsage(pods)
+		f.row(t, identity.Pod{Name: "________"}, "", "________", "________")
+		f.row(t, identity.Pod{}, "", view.CpuCell(total.NanoCores), view.MemoryCell(total.WorkingSetBytes))
+	}
+	return t
+}
+
+func totalUsage(pods []serve.PodUsage) (total serve.Usage) {
 	for _, p := range pods {
 		view.Add(&total, p.Usage)
-		if !f.containers {
-			usage(p.ID, "", p.Usage)
-		}
-		for _, k := range p.Containers {
-			if f.containers {
-				usage(p.ID, k.Name, k.Usage)
-			}
-		}
 	}
-	if f.sum {
-		row("", "________", "", "________", "________")
-		row("", "", "", view.CpuCell(total.NanoCores), view.MemoryCell(total.WorkingSetBytes))
-	}
-	return w.Flush()
+	return total
 }

@@ -62,7 +62,7 @@ func watchUsage(ctx context.Context, a *cli.App, f *topFlags, node *run.Node, me
 		if err != nil {
 			return err
 		}
-		if err := usageTable(&table, usage, limits, f); err != nil {
+		if err := limitsTable(usage, limits, f).Print(&table); err != nil {
 			return err
 		}
 		text := table.String()
@@ -82,7 +82,7 @@ func viewOfUsage(ctx context.Context, a *cli.App, f *topFlags, node *run.Node, s
 		return nil, err
 	}
 	var pods []corev1.Pod
-	v := &usageView{usage: usage, pods: map[types.UID]*corev1.Pod{}, namespaces: f.allNamespaces, containers: f.containers}
+	v := &usageView{usage: usage, pods: map[types.UID]*corev1.Pod{}, flags: f}
 	for _, view := range views {
 		pods = append(pods, *view.Object)
 		v.pods[view.Object.UID] = view.Object

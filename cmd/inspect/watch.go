@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,12 +123,12 @@ func getSources(ctx context.Context, a *cli.App) error {
 	if a.Output == "json" || a.Output == "yaml" {
 		return view.PrintData(a.Raw.Out, a.Output, sources)
 	}
-	w := tabwriter.NewWriter(a.Streams.Out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "SOURCE\tSTATE\tFILES\tPODS\tREASON")
+	var table view.Table
+	table.Head("SOURCE", "STATE", "FILES", "PODS", "REASON")
 	for _, s := range sources {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Files, s.Pods, s.Reason())
+		table.Row("", s.Name, string(s.State), strconv.Itoa(s.Files), strconv.Itoa(s.Pods), s.Reason())
 	}
-	return w.Flush()
+	return table.Print(a.Streams.Out)
 }
 
 // watch prints pods, and then their changes until a signal arrives. On a terminal, it shows them
@@ -158,8 +158,7 @@ func watch(a *cli.App, c *cobra.Command, f *getFlags, node *run.Node, messages *
 			readAndShow := func(ctx context.Context) ([]corev1.Pod, error) {
 				pods, err := read(ctx)
 				if err == nil {
-					show(&podsView{pods: pods, last: lastEvents(node, pods), options: view.TableOptions{Wide: a.Output == "wide", Namespaces: f.allNamespaces,
-						KnownAt: a.ObservedAt, LabelColumns: f.labels, ShowLabels: f.showLabels}})
+					show(&podsView{pods: pods, last: lastEvents(node, pods), options: tableOptions(a, f, true)})
 				}
 				return pods, err
 			}
@@ -188,6 +187,5 @@ func printWatched(a *cli.App, pods []corev1.Pod, f *getFlags, first bool) error 
 	case "name":
 		return printPods(a, pods, f, false)
 	}
-	return view.PodTable(a.Raw.Out, a.ScreenOf(a.OutTerminal), pods, view.TableOptions{Wide: a.Output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.ObservedAt, Notes: notes(a, f, first),
-		NoHeaders: f.noHeaders || !first, LabelColumns: f.labels, ShowLabels: f.showLabels})
+	return view.PodTable(a.Raw.Out, a.ScreenOf(a.OutTerminal), pods, tableOptions(a, f, first))
 }

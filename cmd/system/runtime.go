@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,19 +83,16 @@ func printRuntime(a *cli.App, s ownruntime.Status) error {
 	if s.Upgradable() {
 		digest += " (run 'podrun runtime upgrade' to change to " + s.Archive + ")"
 	}
-	tw := tabwriter.NewWriter(a.Streams.Out, 6, 4, 2, ' ', 0)
+	var d view.Aligned
 	for _, line := range []struct{ name, value string }{{"Runtime", kind}, {"Endpoint", s.Endpoint}, {"State", state}, {"Unit", s.Unit},
 		{"Problem", s.Problem},
 		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}, {"Replaced", replacedText(s.Replaced)},
 		{"Rootless", rootlessText(s.Rootless)}} {
 		if line.value != "" {
-			fmt.Fprintf(tw, "%s:\t%s\n", line.name, view.OneLine(line.value))
+			d.Row(line.name+":", view.OneLine(line.value))
 		}
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print the status: %w", err)
-	}
-	return nil
+	return d.Print(a.Raw.Out, view.Screen{})
 }
 
 // rootlessText describes podrun-rootless in one line; "" if it does not run.

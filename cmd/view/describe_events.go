@@ -14,9 +14,7 @@ func (d *Description) events(events []event.Event, prefix func(event.Event) stri
 		d.row(0, "Events:", "<none>")
 		return
 	}
-	// Flush the rows above, so that they do not affect the column widths of the table. A write
-	// error is sticky: the last Flush returns it again.
-	_ = d.Out.Flush()
+	d.Text.endBlock() // the rows above do not affect the widths of the table
 	d.row(0, "Events:")
 	d.row(1, "Type", "Reason", "Age", "From", "Message")
 	d.row(1, "----", "------", "----", "----", "-------")

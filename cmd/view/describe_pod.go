@@ -1,13 +1,11 @@
 package view
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +21,8 @@ import (
 // zone of now. The text is escaped and fitted to the screen. Known is the time at which the
 // state was observed; the zero time means now.
 func DescribePod(w io.Writer, s Screen, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
-	var text bytes.Buffer
-	d := &Description{Out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), Now: now, known: known} // kubectl's widths
+	d := NewDescription(now)
+	d.known = known
 	d.identity(pod)
 	d.state(pod)
 	if len(pod.Spec.InitContainers) > 0 {
@@ -43,38 +41,21 @@ func DescribePod(w io.Writer, s Screen, pod *corev1.Pod, events []event.Event, k
 	if events != nil {
 		d.events(events, func(event.Event) string { return "" })
 	}
-	if err := d.Out.Flush(); err != nil {
-		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
-	}
-	if _, err := io.WriteString(w, FitDescription(s, text.String())); err != nil {
-		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
-	}
-	return nil
+	return d.Text.Print(w, s)
 }
 
-// FitDescription wraps a description and colors the pod's status.
-func FitDescription(s Screen, text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		line = s.Wrap(strings.TrimRight(line, "\n"))
-		if value, ok := strings.CutPrefix(line, "Status:"); ok {
-			word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
-			line = strings.Replace(line, word, s.Paint(word, HueOf(word)), 1)
-		}
-		b.WriteString(line + "\n")
-	}
-	return b.String()
-}
-
-// Description is a text in rows whose cells are aligned with those of adjacent rows.
+// Description is the text of describe.
 type Description struct {
-	Out *tabwriter.Writer
-	Now time.Time
+	Text Aligned
+	now  time.Time
 	// known is the time at which the pod's state was observed; the zero time means now.
 	known time.Time
 	// inTemplate is true while a pod template is written, which is indented.
 	inTemplate bool
 }
+
+// NewDescription returns an empty description, with the current time for ages.
+func NewDescription(now time.Time) *Description { return &Description{now: now} }
 
 // titleIndent returns the indentation of the titles of a pod's sections.
 func (d *Description) titleIndent() string {
@@ -87,11 +68,9 @@ func (d *Description) titleIndent() string {
 // nameIndent returns the indentation of the names of containers and volumes, after that of their depth.
 func (d *Description) nameIndent() string { return d.titleIndent()[:len(d.titleIndent())/2] }
 
-// row writes one row, indented by two spaces per level of depth. It escapes the cells
-// before the tabwriter measures them, as kubectl does.
+// row writes one row, indented by two spaces per level of depth.
 func (d *Description) row(depth int, cells ...string) {
-	// The writer buffers in memory; Flush returns the error, if there is one.
-	_, _ = io.WriteString(d.Out, Escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
+	d.Text.Row(strings.Repeat("  ", depth) + strings.Join(cells, "\t"))
 }
 
 // List writes a title, and the values next to it, one per line.
@@ -133,14 +112,14 @@ func (d *Description) time(t metav1.Time) string {
 		// kubectl prints the zero time in UTC, regardless of the time zone.
 		return t.Time.Format(time.RFC1123Z)
 	}
-	return t.Time.In(d.Now.Location()).Format(time.RFC1123Z)
+	return t.Time.In(d.now.Location()).Format(time.RFC1123Z)
 }
 
 func (d *Description) since(t time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
-	return duration.HumanDuration(d.Now.Sub(t))
+	return duration.HumanDuration(d.now.Sub(t))
 }
 
 // identity writes the rows that identify the pod, such as its name, namespace and node.
@@ -218,11 +197,11 @@ func (d *Description) state(pod *corev1.Pod) {
 			d.row(0, "Termination Grace Period:", fmt.Sprintf("%ds", *grace))
 		}
 	} else {
-		d.row(0, "Status:", string(pod.Status.Phase)+AsOf(d.known, d.Now))
+		d.row(0, "Status:", string(pod.Status.Phase)+AsOf(d.known, d.now))
 	}
 	d.optionalRow(0, "Reason", pod.Status.Reason)
 	d.optionalRow(0, "Message", pod.Status.Message)
-	d.optionalRow(0, "Update Pending", pendingNote(pod, d.Now))
+	d.optionalRow(0, "Update Pending", pendingNote(pod, d.now))
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		d.seccomp(0, 0, sc.SeccompProfile)
 	}

@@ -73,7 +73,7 @@ const (
 
 // Table writes rows of cells in columns with kubectl's widths. If the terminal is too
 // narrow, it first shortens the widest columns, down to columnFloor, and then truncates
-// lines. All rows have the same number of cells, which are escaped.
+// lines. The cells are escaped. The last cell of a row is not padded.
 func (s Screen) Table(w io.Writer, rows [][]Cell) error {
 	widths := columnWidths(rows)
 	s.fitWidths(widths)
@@ -89,8 +89,10 @@ func (s Screen) Table(w io.Writer, rows [][]Cell) error {
 		}
 		b.WriteString(s.Line(line) + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("print a table: %w", err)
+	}
+	return nil
 }
 
 // columnWidths returns the widths of the columns, with the space after them.

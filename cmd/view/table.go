@@ -53,38 +53,28 @@ func PodTable(w io.Writer, s Screen, pods []corev1.Pod, o TableOptions) error {
 			}
 		}
 	}
+	return o.Print(w, s, rows)
+}
+
+// Print writes a table. If the terminal is too narrow for columns that the user requested, the terminal wraps the lines
+// and podrun does not truncate them.
+func (o TableOptions) Print(w io.Writer, s Screen, rows [][]Cell) error {
 	if s.Hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
-		// The user requested the last columns, so the terminal wraps the lines and podrun does not truncate
-		// them.
 		s.Width = 0
 	}
-	if err := s.Table(w, rows); err != nil {
-		return fmt.Errorf("print pods: %w", err)
-	}
-	return nil
+	return s.Table(w, rows)
 }
 
 // PodRows returns the rows of a table of pods. Age formats the time since which a state may
 // have changed (KnownAt).
-func PodRows(pods []corev1.Pod, o TableOptions, age func(known, now time.Time) string) (rows [][]Cell) {
-	row := func(h Hue, status string, texts ...string) {
-		cells := make([]Cell, len(texts))
-		for i, text := range texts {
-			if cells[i].Text = OneLine(text); status != "" && text == status {
-				cells[i].Hue = h
-			}
-		}
-		rows = append(rows, cells)
-	}
-	if !o.NoHeaders {
-		row(Plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES", "IMAGES", "PORTS"), LabelHeadings(o)...)...)
-	}
+func PodRows(pods []corev1.Pod, o TableOptions, age func(known, now time.Time) string) [][]Cell {
+	t := Table{Namespaces: o.Namespaces, NoHeaders: o.NoHeaders}
+	t.Head(o.columns(nil, "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES", "IMAGES", "PORTS")...)
 	for i := range pods {
 		pod := &pods[i]
 		sum := Summarize(pod)
 		status := sum.Status + age(o.KnownAt[pod.UID], o.Now)
-		row(HueOf(strings.TrimSuffix(strings.SplitN(sum.Status, " ", 2)[0], ",")), status, append(podColumns(o,
-			pod.Namespace,
+		t.Row(pod.Namespace, o.columns(pod,
 			o.Prefix+pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
 			status,
@@ -96,9 +86,10 @@ func PodRows(pods []corev1.Pod, o TableOptions, age func(known, now time.Time) s
 			gatesCell(pod),
 			imagesCell(pod),
 			portsCell(pod),
-		), labelCells(o, pod)...)...)
+		)...)
+		t.Color(status, HueOf(strings.TrimSuffix(strings.SplitN(sum.Status, " ", 2)[0], ",")))
 	}
-	return rows
+	return t.Rows
 }
 
 // gatesCell counts the readiness gates whose condition is true.
@@ -154,21 +145,21 @@ func portCell(p corev1.ContainerPort) string {
 // wideColumns is the number of columns that -o wide adds.
 const wideColumns = 6
 
-// podColumns selects the cells that the options request. The first cell is the namespace; the
-// last ones are for -o wide.
-func podColumns(o TableOptions, cells ...string) []string {
+// columns returns the cells of a pod that the options request, with its labels. The last cells are for -o wide. Without a
+// pod, it returns the headings.
+func (o TableOptions) columns(pod *corev1.Pod, cells ...string) []string {
 	if !o.Wide {
 		cells = cells[:len(cells)-wideColumns]
 	}
-	if !o.Namespaces {
-		cells = cells[1:]
+	if pod == nil {
+		return append(cells, o.LabelHeadings()...)
 	}
-	return cells
+	return append(cells, o.LabelCells(pod.Labels)...)
 }
 
 // LabelHeadings returns kubectl's headings: the last part of each label key, in upper
 // case.
-func LabelHeadings(o TableOptions) []string {
+func (o TableOptions) LabelHeadings() []string {
 	var out []string
 	for _, key := range o.LabelColumns {
 		out = append(out, strings.ToUpper(key[strings.LastIndex(key, "/")+1:]))
@@ -179,13 +170,14 @@ func LabelHeadings(o TableOptions) []string {
 	return out
 }
 
-func labelCells(o TableOptions, pod *corev1.Pod) []string {
+// LabelCells returns the cells below LabelHeadings.
+func (o TableOptions) LabelCells(have map[string]string) []string {
 	var out []string
 	for _, key := range o.LabelColumns {
-		out = append(out, pod.Labels[key])
+		out = append(out, have[key])
 	}
 	if o.ShowLabels {
-		out = append(out, OrNone(labels.FormatLabels(pod.Labels)))
+		out = append(out, OrNone(labels.FormatLabels(have)))
 	}
 	return out
 }
