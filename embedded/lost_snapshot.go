@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	"golang.org/x/sys/unix"
@@ -22,7 +23,9 @@ import (
 // that a snapshot is removed. containerd's service has no call for this (Cleanup is not implemented for its metadata).
 
 // lostSnapshot matches the error of the rename. The submatch is the number of the lost snapshot.
-var lostSnapshot = regexp.MustCompile(`/snapshots/new-[0-9]+ \S*/snapshots/([0-9]+): file exists$`)
+var lostSnapshot = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`/snapshots/new-[0-9]+ \S*/snapshots/([0-9]+): file exists$`)
+})
 
 // trialSnapshot is the key of the snapshot that removeLostSnapshot creates.
 const trialSnapshot = "podrun.dev/trial"
@@ -45,7 +48,7 @@ func removeLostSnapshot(ctx context.Context, l Layout, snapshotter string) error
 		_, err = snapshots.Remove(ctx, remove)
 		return err
 	}
-	lost := lostSnapshot.FindStringSubmatch(status.Convert(err).Message())
+	lost := lostSnapshot().FindStringSubmatch(status.Convert(err).Message())
 	if lost == nil {
 		_, _ = snapshots.Remove(ctx, remove) // of a command that was killed here
 		return nil                           // the problem concerns whoever needs a snapshot
