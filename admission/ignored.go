@@ -8,29 +8,6 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkClaims refuses dynamic resources. Their drivers register with a kubelet, and a scheduler
-// allocates claims; podrun has neither. podrun must not start a container without the device
-// that it claims.
-func checkClaims(q question) problem.List {
-	refuse := func(field string) problem.Problem {
-		return problem.Problem{
-			Field: field, Reason: "UnsupportedResourceClaim",
-			Message: "dynamic resources are not supported: podrun does not allocate claims or prepare devices",
-			Hint:    "remove the claims; use a hostPath or block volume for a device file of the host",
-		}
-	}
-	var out problem.List
-	for i := range q.pod.Spec.ResourceClaims {
-		out = append(out, refuse(fmt.Sprintf("spec.resourceClaims[%d]", i)))
-	}
-	eachContainer(q.pod, func(field string, c *corev1.Container) {
-		for i := range c.Resources.Claims {
-			out = append(out, refuse(fmt.Sprintf("%s.resources.claims[%d]", field, i)))
-		}
-	})
-	return out
-}
-
 // checkIgnored warns about fields that have an effect in a cluster but none with podrun, so that
 // podrun ignores no field silently. It does not warn about fields that a kubelet does not read
 // either, or that have no effect on a single host. docs/pod-fields.md lists them.

@@ -183,7 +183,7 @@ func (o TableOptions) LabelCells(have map[string]string) []string {
 }
 
 // AsOf returns a suffix for a state that was observed at a given time, "known", and may have
-// changed since then. If known is zero, the state is current, and asOf returns "".
+// changed since then. If known is zero, the state is current, and AsOf returns "".
 func AsOf(known, now time.Time) string {
 	if known.IsZero() {
 		return ""
@@ -191,7 +191,7 @@ func AsOf(known, now time.Time) string {
 	return " (as of " + duration.HumanDuration(now.Sub(known)) + " ago)"
 }
 
-// AsOfMark is asOf for a narrow screen.
+// AsOfMark is AsOf for a narrow screen.
 func AsOfMark(known, _ time.Time) string {
 	if known.IsZero() {
 		return ""

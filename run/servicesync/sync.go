@@ -27,7 +27,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// SyncServices updates the names in the pods' hosts files and the network's rules to match the
+// Sync updates the names in the pods' hosts files and the network's rules to match the
 // Services and the pods. It is idempotent. On a host without Services, it does nothing. The problems are
 // those of Services that this host cannot provide, which do not affect the others.
 func Sync(ctx context.Context, n *node.Node) (problem.List, error) {
@@ -42,7 +42,7 @@ func Sync(ctx context.Context, n *node.Node) (problem.List, error) {
 	return syncServices(ctx, n)
 }
 
-// SyncAndWarn is syncServices for a command: it warns about the Services that this host cannot provide.
+// SyncAndWarn is Sync for a command that holds the lock of lockServices: it warns about the Services that this host cannot provide.
 func SyncAndWarn(ctx context.Context, n *node.Node) error {
 	problems, err := syncServices(ctx, n)
 	for _, p := range problems {
@@ -51,7 +51,7 @@ func SyncAndWarn(ctx context.Context, n *node.Node) error {
 	return err
 }
 
-// syncServices implements SyncServices. The lock of lockServices must be held. It reads its input
+// syncServices implements Sync. The lock of lockServices must be held. It reads its input
 // under the lock, so that an older synchronization cannot overwrite a newer one.
 func syncServices(ctx context.Context, n *node.Node) (problem.List, error) {
 	records, faults, err := readServices(n)
