@@ -203,12 +203,15 @@ func (a *App) printAbandoned() {
 		Hint: "run 'podrun get' to show them, or 'podrun delete NAME' to remove them"})
 }
 
+// brokenPipes receives SIGPIPE, and nothing reads it. It is one for all commands of a process.
+var brokenPipes = make(chan os.Signal, 1)
+
 // SurviveBrokenPipes is for a command that changes pods. If the reader of its output exits
 // (podrun restart web | head -3), the command finishes its work, and podrun discards the later
 // output. By default, the Go runtime ends a process that writes to a broken pipe on standard
 // output or error.
 func (a *App) SurviveBrokenPipes() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // from now on, a write to a broken pipe returns EPIPE
+	signal.Notify(brokenPipes, syscall.SIGPIPE) // from now on, a write to a broken pipe returns EPIPE
 	for w, broken := range map[*io.Writer]func(){&a.Raw.Out: a.Work.readerGone, &a.Raw.Err: func() {}} {
 		if TerminalOf(*w) == nil {
 			*w = pipe{*w, broken}
