@@ -9,19 +9,22 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lookWatched and lookUnwatched are the intervals at which podrun checks a log, with and without
 // notifications of changes. askAlive is the interval of calls to Alive. settle is how long podrun
 // continues to read a rotated file, because the runtime may write buffered data to it after it has
 // created the new file. linger is how long podrun continues to read the log of an exited container if Source.Last
-// is set but not closed.
+// is set but not closed. longestWrite is how long podrun waits after that for a process that has the log open for writing.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
 	askAlive      = 250 * time.Millisecond
 	settle        = 50 * time.Millisecond
 	linger        = time.Second
+	longestWrite  = 10 * time.Second
 )
 
 // open opens the log. If the log is followed, open waits for it, because it may not exist yet, or may be
@@ -91,7 +94,9 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 	}
 }
 
-// awaitLast waits, after the container has exited, until its log changes or is complete.
+// awaitLast waits, after the container has exited, until its log changes or is complete: Source.Last is closed, or the time
+// for the last line has passed, and no process has the log open for writing. On a host that is overloaded, the runtime
+// writes the last line later than that.
 func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	if s.lingers.IsZero() {
 		left := linger
@@ -100,18 +105,36 @@ func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 		}
 		s.lingers = time.Now().Add(left)
 	}
-	timer := time.NewTimer(time.Until(s.lingers))
+	last, left := s.src.Last, time.Until(s.lingers)
+	if s.held {
+		last, left = nil, lookUnwatched
+	}
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-changed:
-	case <-s.src.Last:
-		s.last = true
+		return nil
+	case <-last:
 	case <-timer.C:
-		s.last = true
 	}
+	s.held = s.hasWriter() && time.Since(s.lingers) < longestWrite
+	s.last = !s.held
 	return nil
+}
+
+// hasWriter reports whether a process has the log open for writing: the kernel then refuses a read lease (fcntl(2),
+// F_SETLEASE). It returns false if the file system has no leases.
+func (s *stream) hasWriter() bool {
+	if s.f == nil {
+		return false
+	}
+	if _, err := unix.FcntlInt(s.f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); err != nil {
+		return err == unix.EAGAIN
+	}
+	_, _ = unix.FcntlInt(s.f.Fd(), unix.F_SETLEASE, unix.F_UNLCK) // closing the file also releases the lease
+	return false
 }
 
 // catchUp reads to the end of the file and writes the data.

@@ -86,6 +86,9 @@ func (l *logFile) reopen() {
 	l.f = f
 }
 
+// end closes the log, as a runtime does when it has written the last line.
+func (l *logFile) end() { l.f.Close() }
+
 func (l *logFile) raw(text string) {
 	l.t.Helper()
 	if _, err := l.f.WriteString(text); err != nil {
@@ -127,6 +130,7 @@ func TestFollow(t *testing.T) {
 	l.raw("ut F o\n")
 	out.await(t, "last\none\ntwo\n")
 	l.line("stdout P end")
+	l.end()
 	close(exited)
 	if err := wait(); err != nil {
 		t.Fatal(err)
@@ -142,12 +146,15 @@ func TestFollowReadsLastLine(t *testing.T) {
 	wait := start(t.Context(), Source{Path: l.path, Exited: exited, Last: last}, Output{out, out}, Options{})
 	l.line("stdout F late")
 	out.await(t, "late\n") // this line is written before Last is closed
-	l.line("stdout F later")
 	close(last)
+	l.line("stdout F later")
+	out.await(t, "late\nlater\n") // the runtime still has the log open
+	l.line("stdout F last")
+	l.end()
 	if err := wait(); err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, "late\nlater\n")
+	out.await(t, "late\nlater\nlast\n")
 }
 
 // TestFollowLingersNoLonger covers a container that restarts for days, and must not leave a reader
@@ -155,6 +162,7 @@ func TestFollowReadsLastLine(t *testing.T) {
 func TestFollowLingersNoLonger(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F one")
+	l.end()
 	close(exited)
 	wait := start(t.Context(), Source{Path: l.path, Exited: exited, Last: make(chan struct{})}, Output{out, out}, Options{})
 	if err := wait(); err != nil {
@@ -172,6 +180,7 @@ func TestFollowEndsWithContainer(t *testing.T) {
 	wait := start(t.Context(), src, Output{out, out}, Options{})
 	out.await(t, "one\n")
 	l.line("stdout F two")
+	l.end()
 	running.Store(false)
 	if err := wait(); err != nil {
 		t.Fatal(err)
@@ -207,6 +216,7 @@ func TestFollowRotation(t *testing.T) {
 		fmt.Fprintf(&want, "a%d\nb%d\nc%d\n", i, i, i)
 		out.await(t, want.String())
 	}
+	l.end()
 	close(exited)
 	if err := wait(); err != nil {
 		t.Fatal(err)
@@ -262,6 +272,7 @@ func TestFollowTruncated(t *testing.T) {
 	}
 	l.line("stdout F after")
 	out.await(t, "a long line before\nafter\n")
+	l.end()
 	close(exited)
 	if err := wait(); err != nil {
 		t.Fatal(err)
@@ -372,6 +383,7 @@ func TestMuxFollowsWholeLines(t *testing.T) {
 				l.line("stdout P " + strings.Repeat(name, 100))
 				l.line(fmt.Sprint("stdout F ", i))
 			}
+			l.end()
 		})
 	}
 	go func() {

@@ -126,6 +126,7 @@ func TestFollowRotator(t *testing.T) {
 		}
 		out.await(t, want)
 	}
+	l.end()
 	close(exited)
 	if err := wait(); err != nil {
 		t.Error(err)
@@ -181,6 +182,7 @@ func TestFollowRotates(t *testing.T) {
 		t.Errorf("%d files after %d rotations, want at most 2 files and a rotation for each %d bytes", len(files), rotations, size)
 	}
 	mu.Unlock()
+	l.end()
 	close(exited)
 	if err := wait(); err != nil {
 		t.Error(err)

@@ -159,6 +159,7 @@ type stream struct {
 	// true if the container is known to have exited
 	over bool
 	last bool // true if the log of that container is complete
+	held bool // true if only a process that has it open for writing may write more
 	// time at which podrun stops waiting for more of the log
 	lingers time.Time
 }

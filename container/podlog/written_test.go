@@ -1,6 +1,7 @@
 package podlog
 
 import (
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,41 @@ func TestFollowAwaitsLastLine(t *testing.T) {
 				}
 				if err := s.awaitLast(t.Context(), changed); err != nil || !s.last || time.Since(begun) != tc.want {
 					t.Errorf("complete %v after %v, %v", s.last, time.Since(begun), err)
+				}
+			})
+		})
+	}
+}
+
+// TestFollowAwaitsWriter checks that the log of a container that has exited counts as complete when the runtime has closed
+// it, or a long time after the exit.
+func TestFollowAwaitsWriter(t *testing.T) {
+	for name, tc := range map[string]struct{ closed, want time.Duration }{
+		"closed before":  {-1, linger},
+		"closed later":   {3 * time.Second, 3 * time.Second},
+		"remains opened": {time.Hour, linger + longestWrite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLogFile(t)
+				f, err := os.Open(l.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if tc.closed < 0 {
+					l.end()
+				} else {
+					defer time.AfterFunc(tc.closed, l.end).Stop()
+				}
+				s, begun := &stream{f: f, src: Source{Last: make(chan struct{})}}, time.Now()
+				for !s.last {
+					if err := s.awaitLast(t.Context(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if took := time.Since(begun); took < tc.want || took > tc.want+lookUnwatched {
+					t.Errorf("complete after %v, want %v", took, tc.want)
 				}
 			})
 		})
