@@ -11,6 +11,7 @@ import (
 
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -45,7 +46,9 @@ func removeLostSnapshot(ctx context.Context, l Layout, snapshotter string) error
 	remove := &snapshotsapi.RemoveSnapshotRequest{Snapshotter: snapshotter, Key: trialSnapshot}
 	_, err = snapshots.Prepare(ctx, &snapshotsapi.PrepareSnapshotRequest{Snapshotter: snapshotter, Key: trialSnapshot})
 	if err == nil {
-		_, err = snapshots.Remove(ctx, remove)
+		if _, err = snapshots.Remove(ctx, remove); status.Code(err) == codes.NotFound {
+			return nil // containerd has collected it as garbage, because nothing refers to it
+		}
 		return err
 	}
 	lost := lostSnapshot().FindStringSubmatch(status.Convert(err).Message())

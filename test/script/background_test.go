@@ -112,17 +112,17 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	checkCode(ts, args[1], err)
 }
 
-// until PATTERN COMMAND [ARG...] repeats a command until its output matches. The intervals
+// until PATTERN COMMAND [ARG...] repeats a command until its output matches, with '!' until it does not. The intervals
 // increase, because each run takes CPU time from the process for which it waits.
 func until(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
+	want(ts, false, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	var out string
 	var failed error
 	err = of(ts).until(func() bool {
 		out, failed = output(ts, args[1], args[2:])
-		return pattern.MatchString(out)
+		return pattern.MatchString(out) != neg
 	})
 	if err != nil {
 		ts.Fatalf("no %q: %v:\n%s(%v)", args[0], err, out, failed)
