@@ -238,9 +238,8 @@ func isReady(s corev1.PodStatus) bool {
 	return false
 }
 
-// beginUpdate records an update before it takes effect. If podrun did not watch the previous definition and the pod is ready,
-// it first records that definition as the last good one. A failure is only a warning, like that of keepRevision: the worker
-// then begins to watch the update later.
+// beginUpdate records an update before podrun makes it. If it has no record of the previous definition and the pod is ready, it first records
+// that definition as the last good one. A failure is only a warning, like that of keepRevision.
 func (a *applying) beginUpdate(ctx context.Context, t prepare.Target, o ApplyOptions) {
 	if o.RollsBack {
 		return // the record has the state RollingBack
