@@ -65,6 +65,7 @@ type fault struct {
 	matching sync.Mutex // held while Match runs, instead of the runtime's lock
 	method   string
 	hit      int
+	cleared  bool
 	skipped  int
 	stops    []context.CancelFunc // functions that cancel late effects
 	stale    *records             // state for Stale
@@ -89,7 +90,7 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	return func() {
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
-		set.Times, set.hit = 1, 1
+		set.cleared = true
 	}
 }
 
@@ -103,14 +104,14 @@ func (f *fault) matches(req proto.Message) bool {
 	return f.Match(req)
 }
 
-// spent reports whether the fault no longer affects calls. The caller must hold the runtime's lock.
+// spent reports whether the fault has affected as many calls as it may. The caller must hold the runtime's lock.
 func (f *fault) spent() bool { return f.Times > 0 && f.hit >= f.Times }
 
 // strike returns the fault that applies to a call, or nil. It calls Match without the lock, because Match may use
-// the runtime.
+// the runtime. A fault that is cleared after it has matched still applies: Match may end the process that clears it.
 func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	rt.mu.Lock()
-	matching := slices.DeleteFunc(slices.Clone(rt.faults), func(f *fault) bool { return f.method != method || f.spent() })
+	matching := slices.DeleteFunc(slices.Clone(rt.faults), func(f *fault) bool { return f.method != method || f.cleared || f.spent() })
 	rt.mu.Unlock()
 	matching = slices.DeleteFunc(matching, func(f *fault) bool { return !f.matches(req) })
 	rt.mu.Lock()
