@@ -95,6 +95,23 @@ func TestFaultHitsSome(t *testing.T) {
 	})
 }
 
+// TestFaultIsClearedAfterItMatched checks that a fault applies to a call that it has matched, even if it is cleared
+// meanwhile, and to no later call.
+func TestFaultIsClearedAfterItMatched(t *testing.T) {
+	inBox(t, func(b *box) {
+		var clear func()
+		clear = b.rt.Fault("ListContainers", critest.Fault{When: critest.Before, Match: func(proto.Message) bool {
+			clear()
+			return true
+		}})
+		for _, want := range []codes.Code{codes.Unavailable, codes.OK} {
+			if _, err := b.c.ListContainers(b.Context(), nil); status.Code(err) != want {
+				b.Errorf("got %v, want %s", err, want)
+			}
+		}
+	})
+}
+
 // TestFaultMatchUsesTheRuntime checks that Match can use the runtime, and that it is not called for a fault that no
 // longer affects calls.
 func TestFaultMatchUsesTheRuntime(t *testing.T) {
