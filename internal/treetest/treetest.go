@@ -1,4 +1,4 @@
-// Package treetest creates, binds and removes file trees for the tests of volume and
+// Package treetest creates, binds and removes file trees for tests of the engine, volume and
 // internal/safepath. Some are deeper than the maximum length of a path. It also records which
 // files a function syncs (Syncs).
 package treetest

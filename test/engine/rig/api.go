@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lookup"
@@ -59,7 +58,7 @@ func API(t testing.TB, r *Host, o serve.Options) func(path string) (int, string)
 	case err := <-done:
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	client := patience.Client(t, transport)
 	return func(path string) (int, string) {
 		t.Helper()
 		resp, err := client.Get("http://podrun" + path)

@@ -27,6 +27,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/treetest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
@@ -54,29 +55,13 @@ type Host struct {
 func New(t testing.TB, opts ...critest.Option) *Host {
 	t.Helper()
 	ring.RequireRoot(t) // it creates cgroups and mounts
-	h := &Host{T: t, Runtime: critest.ForTest(t, opts...), Settings: settingsBelow(memoryDir(t))}
+	h := &Host{T: t, Runtime: critest.ForTest(t, opts...), Settings: settingsBelow(treetest.MemoryDir(t))}
 	for _, name := range []string{"app", "web", "db", "setup"} {
 		h.Runtime.AddImage(critest.Image{Name: "registry.example/" + name + ":1", Entrypoint: []string{"/server"}})
 		h.Runtime.AddImage(critest.Image{Name: "registry.example/" + name + ":2", Entrypoint: []string{"/server"}})
 	}
 	t.Cleanup(func() { RemoveCgroupRoot(t, h.Settings.CgroupRoot) })
 	return h
-}
-
-// memoryDir creates a directory in memory if possible. podrun syncs the files that it writes, and
-// these tests make it write thousands of files.
-func memoryDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // settingsBelow returns the settings of a host below a directory.
