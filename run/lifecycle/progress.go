@@ -55,8 +55,8 @@ type Progress struct {
 
 // Resume returns the progress for a new process.
 func (p Progress) Resume() Progress {
-	p.last, p.ready, p.counts = time.Time{}, time.Time{}, false
-	return p
+	p.last = time.Time{}
+	return p.Pause()
 }
 
 // Verdict is the result of Progress.Judge.
@@ -84,8 +84,7 @@ const (
 func (p Progress) Judge(pod *corev1.Pod, w World, status corev1.PodStatus, ready bool, limits ProgressLimits) (Progress, Verdict) {
 	p = p.advance(w.Now).inSandbox(w.Observed.Sandbox())
 	if k := w.Observed.Kept; k.Evicted != nil || !k.ShutDown.IsZero() {
-		p.ready, p.counts = time.Time{}, false
-		return p, Verdict{} // this does not depend on the definition
+		return p.Pause(), Verdict{} // this does not depend on the definition
 	}
 	if v := p.failure(pod, w, status); v.Bad() {
 		return p, v

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
@@ -85,7 +86,7 @@ func (w *updateWatch) judgeAt(ctx context.Context, now time.Time, d *lifecycle.D
 	status := w.pod.Status()
 	// A container whose liveness probe fails is ready until podrun kills it.
 	alive, known := w.pod.Prober.Alive()
-	ready := isReady(status) && w.probing.confirmed(true) && alive
+	ready := podutil.IsPodReadyConditionTrue(status) && w.probing.confirmed(true) && alive
 	var v lifecycle.Verdict
 	w.record.Progress, v = w.record.Progress.Judge(w.pod.Spec(), w.pod.World(), status, ready, w.plan.Progress)
 	switch {
@@ -111,14 +112,14 @@ func (w *updateWatch) judgeAt(ctx context.Context, now time.Time, d *lifecycle.D
 	return w.write()
 }
 
-// pauseUpdate excludes a time in which the state of the pod is unknown.
+// pause excludes a time in which the state of the pod is unknown.
 func (w *updateWatch) pause() {
 	if w != nil && w.record != nil {
 		w.record.Progress = w.record.Progress.Pause()
 	}
 }
 
-// readUpdate reads the record of the update to the pod's definition. If there is none, because the pod is new or because the
+// read reads the record of the update to the pod's definition. If there is none, because the pod is new or because the
 // update was not watched, it begins one.
 func (w *updateWatch) read() error {
 	layout, id := w.pod.Plan.Layout, w.pod.Plan.ID
@@ -228,18 +229,8 @@ func (w *updateWatch) reject(v lifecycle.Verdict, now time.Time) error {
 	return nil
 }
 
-// isReady reports whether the pod has the condition Ready.
-func isReady(s corev1.PodStatus) bool {
-	for _, c := range s.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// beginUpdate records an update before podrun makes it. If it has no record of the previous definition and the pod is ready, it first records
-// that definition as the last good one. A failure is only a warning, like that of keepRevision.
+// beginUpdate records an update before podrun makes it. If it has no record of the previous definition and the pod is ready,
+// it first records that definition as the last good one. A failure is only a warning, like that of keepRevision.
 func (a *applying) beginUpdate(ctx context.Context, t prepare.Target, o ApplyOptions) {
 	if o.RollsBack {
 		return // the record has the state RollingBack
@@ -270,8 +261,8 @@ func (a *applying) recordUpdate(ctx context.Context, t prepare.Target, o ApplyOp
 	if watches {
 		next.State = store.UpdateProgressing
 		// If another update is recorded as progressing, it was interrupted before it took effect.
-		unwatched := before == nil || before.State == store.UpdateNone || before.Definition != hadHash && before.State != store.UpdateProgressing
-		if unwatched && hadHash != "" && was.Observed != nil && !was.Ended && !was.Ending && was.Observed.Kept.IsReady() {
+		unrecorded := before == nil || before.State == store.UpdateNone || before.Definition != hadHash && before.State != store.UpdateProgressing
+		if unrecorded && hadHash != "" && was.Observed != nil && !was.Ended && !was.Ending && was.Observed.Kept.IsReady() {
 			if next.Images, err = goodOf(ctx, a.pod.Node, &store.LastGood{Made: was.Made, Hash: hadHash}, was.ID, was.Observed); err != nil {
 				return err
 			}
