@@ -2,6 +2,9 @@ package ownruntime
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
@@ -18,7 +21,7 @@ import (
 // the root directory. It does not call containerd. It returns one result for each pod, unless it could not stop the
 // runtime. The layout's lock must be held.
 func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) {
-	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: store.RandomHex(8)}
+	n := r.node()
 	stored, err := store.StoredPods(n.Layout())
 	if err != nil || len(stored) == 0 {
 		return nil, err
@@ -40,6 +43,19 @@ func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) 
 		out = append(out, result)
 	}
 	return out, nil
+}
+
+// sweep removes the locks and records of pods that a killed podrun left before it wrote a checkpoint.
+func (r *Runtime) sweep(ctx context.Context) error {
+	n := r.node()
+	if _, err := os.Lstat(n.Layout().Locks()); errors.Is(err, fs.ErrNotExist) {
+		return nil // no command has changed this root directory yet
+	}
+	return n.RemoveUnderNodeLock(ctx, func() error { return store.SweepAll(n.Layout()) })
+}
+
+func (r *Runtime) node() *node.Node {
+	return &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: store.RandomHex(8)}
 }
 
 func removeStoredPod(ctx context.Context, n *node.Node, id identity.Pod, facts host.Facts) error {

@@ -277,6 +277,11 @@ func Sweep(layout identity.Layout) error {
 	return SweepDirs(layout, dirs)
 }
 
+// SweepAll is Sweep without a tolerance: no lock and no record of a pod that no longer exists remains for a later Sweep.
+func SweepAll(layout identity.Layout) error {
+	return errors.Join(Sweep(layout), sweepLocks(layout, 0))
+}
+
 // SweepDirs is Sweep with the pod directories in the host's facts. The caller must have read these facts
 // after it acquired the node's lock. Reading thousands of directories again would take a tenth of the
 // CPU time of an apply.
@@ -285,7 +290,8 @@ func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	if err != nil {
 		return err
 	}
-	if err := sweepLocks(layout, count); err != nil {
+	// There are the node's lock and one lock for each pod on this host.
+	if err := sweepLocks(layout, count+1+count/sweepShare); err != nil {
 		return err
 	}
 	// podrun creates these files under the node's lock.
@@ -340,16 +346,16 @@ const sweepShare = 50
 
 // sweepLocks removes the locks, owner records and histories of pods that are no longer on this host. Otherwise
 // every run with a generated name would leave a lock behind. It keeps a lock if a process holds it. The caller
-// must hold the node's lock, because podrun creates every pod's directory under that lock.
-func sweepLocks(layout identity.Layout, count int) error {
+// must hold the node's lock, because podrun creates every pod's directory under that lock. It does nothing if there are
+// at most tolerated names.
+func sweepLocks(layout identity.Layout, tolerated int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners(), layout.Histories(), layout.Updates()} {
 		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
 			return err
 		}
 	}
-	if len(names) <= count+1+count/sweepShare {
-		// There are only the node's lock and one lock for each pod on this host.
+	if len(names) <= tolerated {
 		return nil
 	}
 	pods, err := StoredPods(layout)

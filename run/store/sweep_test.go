@@ -113,6 +113,33 @@ func lockFiles(t *testing.T, layout identity.Layout) []string {
 	return names
 }
 
+// TestSweepAllLeavesNoRecord checks that no record of a pod remains, although Sweep keeps a single one. Before a killed
+// podrun writes the pod's checkpoint, only its lock and its owner record exist.
+func TestSweepAllLeavesNoRecord(t *testing.T) {
+	layout := testLayout(t)
+	killed, err := testLocks(layout).LockPod(t.Context(), identity.Pod{Namespace: "default", Name: "killed"}, PurposeRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.Release()
+	owner := identity.Pod{Namespace: "default", Name: "owned"}
+	if err := os.MkdirAll(layout.Owners(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(layout.Owner(owner), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := SweepAll(layout); err != nil {
+		t.Fatal(err)
+	}
+	if got := lockFiles(t, layout); len(got) > 0 {
+		t.Errorf("locks: %q", got)
+	}
+	if left, err := os.ReadDir(layout.Owners()); err != nil || len(left) > 0 {
+		t.Errorf("owner records: %v, %v", left, err)
+	}
+}
+
 // TestSweepReadsAllPodsForManyLocksOnly covers an apply, which holds the lock of a new pod that has no
 // directory yet. It must not read the names of all pods because of this one lock.
 func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
