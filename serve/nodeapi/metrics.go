@@ -184,17 +184,13 @@ func (m *Metrics) PodBegun(id identity.Pod, at time.Time) {
 	id.UID = ""
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, begun := m.pending[id]; !begun && len(m.pending) < maxPending {
-		m.pending[id] = at
+	if _, begun := m.pending[id]; begun {
+		return
 	}
-}
-
-// PodEnded discards the measurement of a pod that podrun is no longer starting.
-func (m *Metrics) PodEnded(id identity.Pod) {
-	id.UID = ""
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.pending, id)
+	if len(m.pending) == maxPending {
+		clear(m.pending) // most of them are pods that never started and have been deleted
+	}
+	m.pending[id] = at
 }
 
 // Event is an event.Sink that counts started containers and pods.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,9 @@ func TestMetrics(t *testing.T) {
 	m.RolledBack("CrashLoopBackOff")
 	m.RolledBack("CrashLoopBackOff")
 	begun := time.Now()
+	for n := range maxPending {
+		m.PodBegun(identity.Pod{Name: strconv.Itoa(n)}, begun) // never starts
+	}
 	m.PodBegun(identity.Pod{Namespace: "default", Name: "pod0", UID: "u"}, begun)
 	for i, path := range []string{"spec.initContainers{a}", "spec.containers{b}", "spec.containers{c}"} {
 		m.Event(event.Event{Type: event.Normal, Reason: event.StartedContainer, Namespace: "default", Pod: "pod0", FieldPath: path, Time: begun.Add(time.Duration(i+1) * time.Second)})
