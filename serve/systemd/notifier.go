@@ -58,15 +58,6 @@ func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 // Watchdog reports that the process makes progress; see WatchdogInterval.
 func (n *Notifier) Watchdog() error { return n.send("WATCHDOG=1") }
 
-// ExtendTimeout requests that systemd wait at least this long for the next message while the
-// service starts, reloads or stops. It does nothing if more is not positive.
-func (n *Notifier) ExtendTimeout(more time.Duration) error {
-	if more <= 0 {
-		return nil
-	}
-	return n.send(extendMessage(more))
-}
-
 // send sends a message. It connects for each message, because the name may belong to another socket
 // after `systemctl daemon-reexec`.
 func (n *Notifier) send(message string) error {

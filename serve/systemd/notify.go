@@ -38,16 +38,6 @@ func reloadingMessage(monotonic time.Duration) string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic.Microseconds())
 }
 
-// extendMessage returns the message that requests more time. It rounds the duration up to a
-// microsecond.
-func extendMessage(more time.Duration) string {
-	usec := more / time.Microsecond
-	if more%time.Microsecond > 0 {
-		usec++
-	}
-	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", usec)
-}
-
 // WatchdogInterval returns how long systemd waits for Notifier.Watchdog before it terminates the
 // service. It also reports whether systemd watches the process pid at all. Like
 // sd_watchdog_enabled(3), it reads WATCHDOG_USEC and WATCHDOG_PID. Watchdog should be called at
