@@ -56,9 +56,9 @@ const imageName = "localhost/busybox:1"
 // rig is a root directory.
 type rig struct {
 	*testing.T
-	dir    string
-	layout embed.Layout
-	port   int
+	dir            string
+	layout         embed.Layout
+	port, nodePort int
 }
 
 func newRig(t *testing.T) *rig {
@@ -81,6 +81,9 @@ func newRigAt(t *testing.T, root string) *rig {
 	r.layout = embed.Layout{RootDir: root}
 	var err error
 	if r.port, err = hostport.Reserve(); err != nil {
+		t.Fatal(err)
+	}
+	if r.nodePort, err = hostport.ReserveNodePort(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(r.layout.Images(), 0o755); err != nil {

@@ -22,7 +22,7 @@ import (
 func TestDamagedServiceRanges(t *testing.T) {
 	ring.Require(t, 2)
 	r := newRig(t)
-	r.write("shop.yaml", fmt.Sprintf(shopText, imageName, 30000+os.Getpid()%2700))
+	r.write("shop.yaml", fmt.Sprintf(shopText, imageName, r.nodePort))
 	r.must("apply", "shop.yaml")
 	ip := r.must("get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
 	record := filepath.Join(r.layout.RootDir, "services", "ranges.json")

@@ -61,8 +61,7 @@ func TestServices(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(r.dir, "manifests"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	nodePort := 30000 + os.Getpid()%2700
-	r.write("shop.yaml", fmt.Sprintf(shopText, imageName, nodePort))
+	r.write("shop.yaml", fmt.Sprintf(shopText, imageName, r.nodePort))
 	s := r.serve(bundle)
 	r.until("serve is ready", func() bool {
 		_, sent := s.texts()
@@ -71,7 +70,7 @@ func TestServices(t *testing.T) {
 	r.must("apply", "shop.yaml")
 	r.isReady("True")
 	ip := r.must("get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
-	virtual, node := net.JoinHostPort(ip, "80"), fmt.Sprintf("127.0.0.1:%d", nodePort)
+	virtual, node := net.JoinHostPort(ip, "80"), fmt.Sprintf("127.0.0.1:%d", r.nodePort)
 	r.serves(virtual)
 	r.serves(node)
 	hosts := r.must("exec", "client", "--", "busybox", "cat", "/etc/hosts")
@@ -83,13 +82,13 @@ func TestServices(t *testing.T) {
 		t.Errorf("the client pod received %q", out)
 	}
 
-	r.write("taken.yaml", strings.Replace(fmt.Sprintf(podText, imageName, nodePort), "{name: web}", "{name: taken}", 1))
+	r.write("taken.yaml", strings.Replace(fmt.Sprintf(podText, imageName, r.nodePort), "{name: web}", "{name: taken}", 1))
 	r.fails(122, "is taken by the node port of Service default/web", "apply", "taken.yaml")
 
 	// A node port on which a process listens.
 	used, listener := 0, net.Listener(nil)
 	for port := 30000; listener == nil && port <= 32767; port++ {
-		if port == nodePort {
+		if port == r.nodePort {
 			continue
 		}
 		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
@@ -131,7 +130,7 @@ func TestJobsWithServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	const client = `{spec: {restartPolicy: Never, containers: [{name: c, image: %[1]s, command: [sh, -c, "printf 'GET / HTTP/1.0\r\n\r\n' | busybox nc web 80 | busybox tail -n 1 | busybox grep hello"]}]}}`
-	r.write("manifests/shop.yaml", fmt.Sprintf(shopText, imageName, 30000+os.Getpid()%2700)+fmt.Sprintf(`---
+	r.write("manifests/shop.yaml", fmt.Sprintf(shopText, imageName, r.nodePort)+fmt.Sprintf(`---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: three}

@@ -13,26 +13,36 @@ import (
 // The ports are below the kernel's range of ephemeral ports (ip_local_port_range) and below the node
 // ports of Services. They are also below the ports of the recipes in the documents (from 18080), and
 // hack/crio configures CRI-O for registries on them.
-const first, last = 10000, 17999
+var reserved = ports{first: 10000, last: 17999}
 
-var reserved struct {
+// nodePorts are the node ports that podrun assigns to Services (--service-node-port-range).
+var nodePorts = ports{first: 30000, last: 32767}
+
+// ports is a range of ports.
+type ports struct {
+	first, last int
 	sync.Mutex
-	next  int
+	next  int            // 0 before the first reservation
 	marks []net.Listener // never closed: the kernel releases them when the process ends
 }
 
 // Reserve returns a port on which no process listens, and which no other call of Reserve returns, in
 // any process of this network namespace, until this process ends.
-func Reserve() (int, error) {
-	reserved.Lock()
-	defer reserved.Unlock()
-	if reserved.next == 0 {
-		reserved.next = first + rand.IntN(last-first+1)
+func Reserve() (int, error) { return reserved.reserve() }
+
+// ReserveNodePort is Reserve for the node port of a Service.
+func ReserveNodePort() (int, error) { return nodePorts.reserve() }
+
+func (p *ports) reserve() (int, error) {
+	p.Lock()
+	defer p.Unlock()
+	if p.next == 0 {
+		p.next = p.first + rand.IntN(p.last-p.first+1)
 	}
-	for range last - first + 1 {
-		port := reserved.next
-		if reserved.next++; reserved.next > last {
-			reserved.next = first
+	for range p.last - p.first + 1 {
+		port := p.next
+		if p.next++; p.next > p.last {
+			p.next = p.first
 		}
 		// An abstract socket is a mark that only one process can have.
 		mark, err := net.Listen("unix", fmt.Sprintf("@podrun-test-port-%d", port))
@@ -43,7 +53,7 @@ func Reserve() (int, error) {
 			mark.Close()
 			continue
 		}
-		reserved.marks = append(reserved.marks, mark)
+		p.marks = append(p.marks, mark)
 		return port, nil
 	}
 	return 0, errors.New("no free port")
