@@ -104,6 +104,7 @@ func (s *simulation) run(length time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.T.Cleanup(cancel)
 	go s.model.watch(ctx, s.Runtime)
+	synctest.Wait() // the model sees the starts of the first action, too
 	goroutines := runtime.NumGoroutine()
 	s.Start()
 	end := time.Now().Add(length)
