@@ -179,6 +179,7 @@ var cases = []struct {
 	{"a network that is not ready", []func(*Input){refuse("NetworkNotReady", "network is not ready")}, "network-ready", Fail, "not ready", "the hint"},
 	{"no network wanted", []func(*Input){noPlugins, func(in *Input) { in.HostNetworkOnly = true }}, "network-ready", Pass, "hostNetwork", ""},
 	{"plugins are missing", []func(*Input){withCNI(func(c *host.CNI) { c.Missing = []string{"bridge"} })}, "cni", Fail, "requires plugins that are not in /opt/cni/bin: bridge", "containernetworking-plugins"},
+	{"the embedded runtime was not used yet", []func(*Input){down("not used yet"), noPlugins, func(in *Input) { in.Startable, in.Embedded = true, "is stopped" }}, "cni", Pass, "when it starts", ""},
 	{"plugins are missing, hostNetwork", []func(*Input){withCNI(func(c *host.CNI) { c.Missing = []string{"bridge"} }), func(in *Input) { in.HostNetworkOnly = true }}, "cni", Warn, "not in /opt/cni/bin: bridge", ""},
 	{"a broken file", []func(*Input){withCNI(func(c *host.CNI) { c.Problem = "unexpected end" })}, "cni", Fail, "10-x.conflist: unexpected end", "correct it"},
 	{"no address", []func(*Input){func(in *Input) { in.Facts.NodeIPs = []string{"127.0.0.1"} }}, "addresses", Warn, "loopback", "--node-ip"},

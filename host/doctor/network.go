@@ -52,6 +52,8 @@ func cni(in Input) Finding {
 		bad = Warn
 	}
 	switch {
+	case in.down() && in.Startable && in.Embedded != "":
+		return pass("cni", "the embedded runtime configures its network when it starts")
 	case c.Config == "" && in.Facts.Runtime.IsCRIO() && in.Facts.Runtime.CNIConfDir == "":
 		return Finding{Check: "cni", Status: Skip, Summary: "the runtime does not report the directory of its network configuration"}
 	case c.Config == "":
