@@ -129,7 +129,7 @@ func Config(l Layout, o StartOptions, t Traits) []byte {
 	line("use_internal_loopback = true")
 	program := "runc"
 	if t.Rootless {
-		program = "podrun-oci" // it executes runc
+		program = "podrun-oci" // it executes runc, or podrun-oci-create, which executes runc
 	}
 	for _, h := range append([]Handler{{Name: "runc", Program: filepath.Join(at, "bin", program)}}, t.Handlers...) {
 		configureHandler(line, l, o.Digest, handlersSection, h, t.SystemdCgroup)

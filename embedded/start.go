@@ -211,7 +211,7 @@ func spawn(ctx context.Context, l Layout, o StartOptions, traits Traits, from in
 	}
 	env := Environment(l, o.Digest, record, o.Environment)
 	if rootless.User() {
-		env = append(env, "PODRUN_OCI_CGROUPS="+traits.ociCgroups()) // for podrun-oci, which the shims execute
+		env = append(env, "PODRUN_OCI_CGROUPS="+traits.ociCgroups()) // for podrun-oci-create
 	}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	pid, unit := 0, ""

@@ -22,7 +22,7 @@ import (
 func stage() map[string][]byte {
 	files := map[string][]byte{
 		"bin/containerd": []byte("daemon"), "bin/containerd-shim-runc-v2": []byte("shim"), "bin/runc": []byte("runc"),
-		"cni/bridge": []byte("plugin"), "bin/podrun-oci": []byte("plugin"), "images/pause.tar": []byte("image"), "share/versions.json": []byte("{}"),
+		"cni/bridge": []byte("plugin"), "bin/podrun-oci-create": []byte("plugin"), "images/pause.tar": []byte("image"), "share/versions.json": []byte("{}"),
 	}
 	files["SHA256SUMS"] = sums(files)
 	return files
@@ -63,7 +63,7 @@ func TestCompress(t *testing.T) {
 			t.Errorf("%s is of %v, %d:%d %s:%s", h.Name, h.ModTime, h.Uid, h.Gid, h.Uname, h.Gname)
 		}
 	}
-	want := []string{"644 SHA256SUMS", "644 share/versions.json", "644 images/pause.tar", "755 cni/bridge", "755 bin/podrun-oci",
+	want := []string{"644 SHA256SUMS", "644 share/versions.json", "644 images/pause.tar", "755 cni/bridge", "755 bin/podrun-oci-create",
 		"755 bin/runc", "755 bin/containerd-shim-runc-v2", "755 bin/containerd"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

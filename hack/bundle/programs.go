@@ -14,8 +14,8 @@ import (
 )
 
 // undescribed are the files that describe omits: the image, the copies of podrun-net under other names,
-// and a program without modules (hack/make-bundle).
-var undescribed = []string{archive.Pause, "cni/bridge", "bin/podrun-oci", "bin/podrun-enter"}
+// and the programs without modules (hack/make-bundle).
+var undescribed = []string{archive.Pause, "cni/bridge", "bin/podrun-oci-create", "bin/podrun-oci", "bin/podrun-enter"}
 
 // describe returns the Go programs, sorted by name, with the modules from which they were built. Only
 // runc is linked with C libraries.

@@ -18,90 +18,20 @@
  * for these. Without libc: see pause.c.
  */
 
+#define NAME "podrun-enter"
+#define FAILURE 126
+#include "../system.h"
+
 #if defined(__x86_64__)
-enum {
-	SYS_read = 0, SYS_write = 1, SYS_close = 3, SYS_execve = 59, SYS_getcwd = 79, SYS_chdir = 80,
-	SYS_exit_group = 231, SYS_openat = 257, SYS_ppoll = 271, SYS_setns = 308
-};
+enum { SYS_read = 0, SYS_getcwd = 79, SYS_chdir = 80, SYS_openat = 257, SYS_ppoll = 271, SYS_setns = 308 };
 enum { O_DIRECTORY = 0200000 };
-__asm__(".globl _start\n_start:\n\tmov %rsp, %rdi\n\txor %ebp, %ebp\n\tand $-16, %rsp\n\tcall enter\n");
-#elif defined(__aarch64__)
-enum {
-	SYS_getcwd = 17, SYS_chdir = 49, SYS_openat = 56, SYS_close = 57, SYS_read = 63, SYS_write = 64,
-	SYS_ppoll = 73, SYS_exit_group = 94, SYS_execve = 221, SYS_setns = 268
-};
+#else
+enum { SYS_getcwd = 17, SYS_chdir = 49, SYS_openat = 56, SYS_read = 63, SYS_ppoll = 73, SYS_setns = 268 };
 enum { O_DIRECTORY = 040000 };
-__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x0, sp\n\tbl enter\n");
-#else
-#error "enter: not written for this architecture"
 #endif
 
-enum { O_RDONLY = 0, O_CLOEXEC = 02000000, AT_FDCWD = -100, ENOENT = 2, ESRCH = 3 };
+enum { O_RDONLY = 0, O_CLOEXEC = 02000000, ENOENT = 2, ESRCH = 3 };
 enum { CLONE_NEWNS = 0x20000, CLONE_NEWUSER = 0x10000000 };
-enum { NUMBER = 20, PATH = 4096 };
-
-static long call(long number, long a, const void *b, const void *c, long d)
-{
-#if defined(__x86_64__)
-	long result;
-	register long r10 __asm__("r10") = d;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-			 : "rcx", "r11", "memory");
-	return result;
-#else
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register const void *x1 __asm__("x1") = b;
-	register const void *x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
-	return x0;
-#endif
-}
-
-static unsigned long length(const char *s)
-{
-	unsigned long n = 0;
-
-	while (s[n])
-		n++;
-	return n;
-}
-
-static int is_equal(const char *a, const char *b)
-{
-	while (*a && *a == *b)
-		a++, b++;
-	return *a == *b;
-}
-
-static void print(const char *s)
-{
-	call(SYS_write, 2, s, (void *)length(s), 0);
-}
-
-__attribute__((noreturn)) static void fail(const char *what, const char *object, long error)
-{
-	char number[NUMBER + 1] = {0};
-	int at = NUMBER;
-
-	for (error = -error; error > 0 && at > 0; error /= 10)
-		number[--at] = (char)('0' + error % 10);
-	print("podrun-enter: ");
-	print(what);
-	print(object);
-	if (at < NUMBER) {
-		print(": errno ");
-		print(number + at);
-	}
-	print("\n");
-	for (;;)
-		call(SYS_exit_group, 126, 0, 0, 0);
-}
 
 static int is_number(const char *s)
 {
@@ -181,11 +111,11 @@ static int enter_namespaces(const char *pid, const char *start_time)
 	return 1;
 }
 
-__attribute__((noreturn, used)) void enter(long *stack)
+__attribute__((noreturn, used)) void start(long *stack)
 {
 	static char directory[PATH];
-	long count = stack[0], error;
-	char **arguments = (char **)(stack + 1), **environment = arguments + count + 1;
+	long count = stack[0];
+	char **arguments = (char **)(stack + 1);
 
 	if (count == 2 && is_equal(arguments[1], "--wait"))
 		for (;;)
@@ -197,6 +127,5 @@ __attribute__((noreturn, used)) void enter(long *stack)
 		directory[0] = 0;
 	if (enter_namespaces(arguments[1], arguments[2]) && directory[0])
 		call(SYS_chdir, (long)directory, 0, 0, 0); /* or "/" */
-	error = call(SYS_execve, (long)arguments[4], arguments + 4, environment, 0);
-	fail("execute ", arguments[4], error);
+	execute(arguments + 4, arguments + count + 1);
 }

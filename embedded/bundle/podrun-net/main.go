@@ -2,7 +2,7 @@
 // host ports and masquerading. It uses netlink: a host requires neither iptables nor nft, and the
 // plugin executes no programs. Without the setting ipam, it is chained after upstream's bridge and
 // creates only rules. With the argument services, it sets the forwarding of Services. With the name
-// podrun-oci, it is an OCI runtime for a user namespace (package oci).
+// podrun-oci-create, it creates containers in a user namespace (package oci).
 //
 // README.md describes the state on the host, the order of changes, and the leftovers of a killed call.
 package main

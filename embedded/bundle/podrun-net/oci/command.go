@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is the name of the runtime.
-const Name = "podrun-oci"
+// Name is the name of the program. podrun-oci (embedded/bundle/oci) starts it for the commands that may create a
+// container, and runc for all others.
+const Name = "podrun-oci-create"
 
 // cgroupsVariable lists the controllers of the user's cgroups, separated by commas; with the value none, containers have
 // no cgroups. containerd's shims inherit it.

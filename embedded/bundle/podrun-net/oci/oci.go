@@ -1,4 +1,4 @@
-// Package oci makes an OCI runtime for a user namespace: it changes the configuration of a container
+// Package oci creates the containers of an OCI runtime for a user namespace: it changes the configuration of a container
 // before runc reads it. containerd writes configurations for the initial user namespace, and cannot be
 // configured otherwise.
 package oci
