@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,9 +25,8 @@ type rootless struct {
 	Ports string `json:"ports"`
 }
 
-// enterNode reads the input, and continues in the namespace that it names. It executes this program
-// again there, because setns changes only one thread. The input is in a file in memory, from which the
-// program reads it then.
+// enterNode reads the input, and enters the namespace that it names. The plugin then reads the input again, from a file
+// in memory.
 func enterNode() error {
 	data, err := io.ReadAll(os.Stdin)
 	if err != nil {
@@ -54,11 +52,14 @@ func enterNode() error {
 		return nil
 	}
 	lockDir = filepath.Join(filepath.Dir(c.Rootless.Netns), "podrun-net")
-	return c.Rootless.enter(fd)
+	return c.Rootless.enter()
 }
 
-// enter returns nil in the namespace. Elsewhere, it executes the program there.
-func (r *rootless) enter(input int) error {
+// enter enters the namespace with the main thread only: all work that depends on the namespace is done by the main
+// goroutine, which stays on this thread (init of package main), or in a sandbox's namespace. Go starts other threads in
+// the host's namespace, even those that the main goroutine needs. To execute this program again in the namespace, as
+// releases before did, would double the time of its start.
+func (r *rootless) enter() error {
 	if r.Netns == "" || r.Ports == "" {
 		return errors.New("the setting rootless requires netns and ports")
 	}
@@ -67,22 +68,10 @@ func (r *rootless) enter(input int) error {
 		return fmt.Errorf("open the node's network namespace %s: %w", r.Netns, err)
 	}
 	defer unix.Close(node)
-	var own, wanted unix.Stat_t
-	if err := errors.Join(unix.Stat("/proc/self/ns/net", &own), unix.Fstat(node, &wanted)); err != nil {
-		return err
-	}
-	if own.Dev == wanted.Dev && own.Ino == wanted.Ino {
-		return nil
-	}
-	// The main goroutine is on the main thread (init of package main), and execve continues with the
-	// namespaces of the calling thread.
 	if err := unix.Setns(node, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the node's network namespace %s: %w: run a podrun command, which creates it", r.Netns, err)
 	}
-	if err := unix.Dup3(input, 0, 0); err != nil {
-		return err
-	}
-	return fmt.Errorf("execute podrun-net in the node's network namespace: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	return nil
 }
 
 // forwardedPort is a port of podrun-rootless.
