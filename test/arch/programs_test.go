@@ -29,7 +29,6 @@ var programs = map[string]string{
 	"sandbox/cni.OwnNetwork.callServices":         "podrun-net of the bundle",
 
 	"embedded/bundle/podrun-net/oci.Run":              "runc of the bundle",
-	"embedded/bundle/podrun-net.rootless.enter":       "itself",
 	"embedded/bundle/podrun-rootless.awaitMaps":       "itself",
 	"embedded/bundle/podrun-rootless.runMap":          "newuidmap and newgidmap of the host",
 	"embedded/bundle/podrun-rootless.startNamespaces": "itself",
