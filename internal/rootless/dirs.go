@@ -2,7 +2,7 @@ package rootless
 
 import (
 	"os"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -17,19 +17,19 @@ func ConfigDir() string { return userDir("XDG_CONFIG_HOME", ".config") }
 // The specification ignores relative paths.
 func userDir(variable, otherwise string) string {
 	dir := os.Getenv(variable)
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(Home(), otherwise)
+	if !path.IsAbs(dir) {
+		dir = path.Join(Home(), otherwise)
 	}
-	return filepath.Join(dir, "podrun")
+	return path.Join(dir, "podrun")
 }
 
 // Home returns the user's home directory: $HOME, or the one in /etc/passwd.
 func Home() string {
-	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+	if home := os.Getenv("HOME"); path.IsAbs(home) {
 		return home
 	}
 	data, _ := os.ReadFile("/etc/passwd") // without the file, no user has an entry
-	if f := passwdEntry(string(data), UID()); len(f) > 5 && filepath.IsAbs(f[5]) {
+	if f := passwdEntry(string(data), UID()); len(f) > 5 && path.IsAbs(f[5]) {
 		return f[5]
 	}
 	return "/"
@@ -46,7 +46,7 @@ func UserName() string {
 
 // Lingers reports whether the user's systemd starts at boot and survives the last session (loginctl enable-linger).
 func Lingers() bool {
-	_, err := os.Lstat(filepath.Join("/var/lib/systemd/linger", UserName()))
+	_, err := os.Lstat(path.Join("/var/lib/systemd/linger", UserName()))
 	return err == nil
 }
 
@@ -65,9 +65,9 @@ func passwdEntry(text string, uid int) []string {
 // to accept requests there.
 func ManagerSocket() string {
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(UID())} {
-		path := filepath.Join(dir, "systemd/private")
-		if info, err := os.Lstat(path); filepath.IsAbs(dir) && err == nil && info.Mode().Type() == os.ModeSocket {
-			return path
+		socket := path.Join(dir, "systemd/private")
+		if info, err := os.Lstat(socket); path.IsAbs(dir) && err == nil && info.Mode().Type() == os.ModeSocket {
+			return socket
 		}
 	}
 	return ""

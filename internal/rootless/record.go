@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,7 +42,7 @@ type Record struct {
 const maxRecord = 64 << 10
 
 // RecordFile returns the path of the record of a run directory.
-func RecordFile(runDir string) string { return filepath.Join(runDir, "rootless.json") }
+func RecordFile(runDir string) string { return path.Join(runDir, "rootless.json") }
 
 // ReadRecord returns the record of the run directory of this process's user; nil if there is none, or if another
 // user could have written it.

@@ -2,12 +2,13 @@
 // is in the user namespace of podrun-rootless (U), the user's directories, and the record of podrun-rootless.
 //
 // The package imports only small packages of the standard library. Package entry, which executes podrun-enter before
-// Go initializes the large packages, uses it.
+// Go initializes the large packages, uses it. It does not import path/filepath: Go initializes packages that are ready in
+// the order of their import paths, and that package only after those of "google.golang.org", "k8s.io" and others.
 package rootless
 
 import (
 	"os"
-	"path/filepath"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,8 +98,8 @@ func runDirs(uid int, runtimeDir string) []string {
 	id := strconv.Itoa(uid)
 	var out []string
 	for _, dir := range []string{runtimeDir, "/run/user/" + id} {
-		dir = filepath.Clean(dir)
-		if run := filepath.Join(dir, "podrun"); filepath.IsAbs(dir) && len(run) <= maxRunDir && (len(out) == 0 || out[0] != run) {
+		dir = path.Clean(dir)
+		if run := path.Join(dir, "podrun"); path.IsAbs(dir) && len(run) <= maxRunDir && (len(out) == 0 || out[0] != run) {
 			out = append(out, run)
 		}
 	}
@@ -127,7 +128,7 @@ func pickRunDir(uid, owner int, runtimeDir string) string {
 		return recorded
 	}
 	for _, dir := range dirs[:len(dirs)-1] {
-		if owns(filepath.Dir(dir), owner) {
+		if owns(path.Dir(dir), owner) {
 			return dir
 		}
 	}
