@@ -96,7 +96,7 @@ func TestFaultHitsSome(t *testing.T) {
 }
 
 // TestFaultIsClearedAfterItMatched checks that a fault applies to a call that it has matched, even if it is cleared
-// meanwhile, and to no later call.
+// during the call, and to no later call.
 func TestFaultIsClearedAfterItMatched(t *testing.T) {
 	inBox(t, func(b *box) {
 		var clear func()
