@@ -7,9 +7,10 @@
  * configuration. Such an argument may also be an ID or the value of an option:
  * podrun-oci-create then changes nothing.
  *
- * containerd's shim starts an OCI runtime 14 times for the start and the delete
- * of a pod, and 2 of them create a container. For the others, a start of a Go
- * program would only take time. Without libc: see pause.c.
+ * containerd's shim starts an OCI runtime 12 times for the start and the delete
+ * of a pod with one container, and 2 of these calls create a container. For the
+ * others, the start of a Go program would only take time. Without libc: see
+ * pause.c.
  */
 
 #define NAME "podrun-oci"
