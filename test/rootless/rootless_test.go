@@ -415,6 +415,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("pods after refusals: %s", out)
 	}
 	u.shows("warning: ", "apply", "limited.yaml")
+	u.write("resized.yaml", fmt.Sprintf(pod, "hostname: h", ", resources: {limits: {memory: 96Mi}}"))
+	u.fails(122, []string{"in-place resize is not available", "podrun apply --force"}, "apply", "resized.yaml")
 	u.fails(125, []string{"must run as root", "sudo"}, "apply", "--runtime=unix:///run/x.sock", "limited.yaml")
 }
 
