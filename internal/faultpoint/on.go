@@ -50,6 +50,7 @@ func At(step string) {
 	}
 	if !delayed {
 		kill()
+		return
 	}
 	d, err := time.ParseDuration(delay)
 	if err != nil {
