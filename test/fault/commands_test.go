@@ -14,22 +14,40 @@ import (
 // command is a podrun command into whose calls the test injects faults.
 type command struct {
 	name string
-	args []string
+	line string // the arguments
 	// required state of the pod: "" if it must not exist; running, exited or stopped
 	before string
 	// unbounded means that the command has no --timeout: only the time limits of its calls end it.
 	unbounded bool
-	// holds checks the state after the command has succeeded.
+	// code is the exit code of the command if no call fails.
+	code int
+	// holds checks the state after the command has exited with code.
 	holds func(h *host, r result) error
-	then  string // the manifest that the next apply uses
+	then  string // the manifest that the next apply uses; "" is one.yaml
 	// streams are the methods whose streams fail, in addition to the methods in calls (names as in
 	// critest).
 	streams []string
+	// rollsBack means that the command restores the earlier definition if its update fails.
+	rollsBack bool
+	// late means that calls fail only when the update has failed, while podrun restores the earlier definition.
+	late bool
+	// life is what happens while serve runs; nil for other commands.
+	life func(*served) error
 }
 
 func runs(h *host, _ result) error    { return h.runs() }
 func gone(h *host, _ result) error    { return h.gone() }
 func stopped(h *host, _ result) error { return h.stopped() }
+
+func updated(h *host, _ result) error { return h.runsImage("far:2") }
+
+// restored checks that the earlier definition of the pod runs, unless the command has reported that it could not restore it.
+func restored(h *host, r result) error {
+	if strings.Contains(r.err, "restore its earlier definition") {
+		return nil
+	}
+	return h.runsImage("far:1")
+}
 
 // hello checks the output of a command.
 func hello(_ *host, r result) error {
@@ -48,27 +66,36 @@ func ended(h *host, _ result) error {
 }
 
 var commands = []command{
-	{"apply", []string{"apply", "one.yaml"}, "", false, runs, "one.yaml", nil},
-	{"re-apply", []string{"apply", "one.yaml"}, "exited", false, runs, "one.yaml", nil},
-	{"run", []string{"run", "job.yaml"}, "", false, func(h *host, r result) error { return errors.Join(hello(h, r), h.gone()) }, "one.yaml", nil},
-	{"restart", []string{"restart", "web"}, "running", false, runs, "one.yaml", nil},
-	{"replace", []string{"apply", "two.yaml"}, "running", false, runs, "two.yaml", nil},
-	{"delete", []string{"delete", "web"}, "running", false, gone, "one.yaml", nil},
-	{"stop", []string{"stop", "web"}, "running", false, stopped, "one.yaml", nil},
-	{"start", []string{"start", "web"}, "stopped", false, runs, "one.yaml", nil},
-	{"exec", []string{"exec", "web", "-c", "app", "--", "echo", "hello"}, "running", true, hello, "one.yaml", []string{"ExecStream"}},
-	{"logs -f", []string{"logs", "-f", "web", "-c", "app"}, "running", true, hello, "one.yaml", nil},
-	{"attach", []string{"attach", "web", "-c", "app"}, "running", true, ended, "one.yaml", []string{"AttachStream"}},
-	{"serve", []string{"serve"}, "", true, gone, "one.yaml", []string{"GetContainerEvents"}},
+	{name: "apply", line: "apply one.yaml", holds: runs},
+	{name: "re-apply", line: "apply one.yaml", before: "exited", holds: runs},
+	{name: "run", line: "run job.yaml", holds: func(h *host, r result) error { return errors.Join(hello(h, r), h.gone()) }},
+	{name: "restart", line: "restart web", before: "running", holds: runs},
+	{name: "replace", line: "apply two.yaml", before: "running", holds: runs, then: "two.yaml"},
+	{name: "update", line: "apply --wait=ready --rollback two.yaml", before: "running", holds: updated, rollsBack: true},
+	{name: "rollback", line: "apply --wait=ready --rollback bad.yaml", before: "running", code: 1, holds: restored, rollsBack: true, late: true},
+	{name: "delete", line: "delete web", before: "running", holds: gone},
+	{name: "stop", line: "stop web", before: "running", holds: stopped},
+	{name: "start", line: "start web", before: "stopped", holds: runs},
+	{name: "exec", line: "exec web -c app -- echo hello", before: "running", unbounded: true, holds: hello, streams: []string{"ExecStream"}},
+	{name: "logs -f", line: "logs -f web -c app", before: "running", unbounded: true, holds: hello},
+	{name: "attach", line: "attach web -c app", before: "running", unbounded: true, holds: ended, streams: []string{"AttachStream"}},
+	{name: "serve", line: "serve manifests", unbounded: true, holds: gone, streams: []string{"GetContainerEvents"}, life: startAndRemove},
+	{name: "serve rollback", line: "serve manifests", unbounded: true, holds: gone, late: true, life: rollBack},
+	{name: "serve signed", line: "serve manifests --source-verify allowed_signers", unbounded: true, holds: gone, life: updateSigned},
 }
 
 // do runs the command. If the command follows a container's log or attaches to the container,
-// the container exits after a while. The function clear ends the fault.
-func (c command) do(ctx context.Context, h *host, limit time.Duration, clear func()) result {
-	if c.name == "serve" {
-		return h.serve(ctx, limit, clear)
+// the container exits after a while.
+func (c command) do(ctx context.Context, h *host, limit time.Duration, f *outage) result {
+	if c.life != nil {
+		return h.serve(ctx, c, limit, f)
 	}
-	defer clear()
+	defer f.end()
+	if c.late {
+		h.onBadHook = f.begin
+	} else {
+		f.begin()
+	}
 	if c.unbounded {
 		switch c.name {
 		case "logs -f":
@@ -79,9 +106,9 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 			defer cancel()
 			go h.exitAttached(ctx)
 		}
-		return h.podrun(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String()}, slices.Clone(c.args)...)
+		return h.podrun(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String()}, strings.Fields(c.line)...)
 	}
-	return h.podrun(ctx, nil, append(slices.Clone(c.args), "--timeout", limit.String())...)
+	return h.podrun(ctx, nil, append(strings.Fields(c.line), "--timeout", limit.String())...)
 }
 
 // exitAttached makes the container exit some time after the call of Attach, because the client

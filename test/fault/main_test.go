@@ -62,6 +62,8 @@ var profiles = []profile{
 type host struct {
 	dir string
 	rt  *critest.Runtime
+	// onBadHook is called when the hook of bad.yaml runs.
+	onBadHook func()
 }
 
 // forPod is a pod that requires all kinds of calls to the runtime. It has init containers, hooks,
@@ -82,10 +84,11 @@ spec:
 // podrun may create the container app.
 const earlyContainer = `{name: early, image: "registry.example/setup:1"}, `
 
-// manifests are the pod, another definition of it, and a pod that terminates.
+// manifests are the pod, another definition of it, one whose hook fails, and a pod that terminates.
 var manifests = map[string]string{
 	"one.yaml":    fmt.Sprintf(forPod, "Always", earlyContainer, "app", "far:1"),
 	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", earlyContainer, "app", "far:2"),
+	"bad.yaml":    fmt.Sprintf(strings.Replace(forPod, "postStart: {exec: {command: [x]}}", "postStart: {exec: {command: [bad]}}", 1), "Always", earlyContainer, "app", "far:2"),
 	"job.yaml":    strings.Replace(fmt.Sprintf(forPod, "Never", "", "job", "far:1"), "default-container: app", "default-container: job", 1),
 	"config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {}\nimageGCHighThresholdPercent: 100\n",
 }
@@ -112,7 +115,7 @@ func newHost(p profile) (*host, func(), error) {
 	h.rt.Script("app", critest.Behavior{Lines: []critest.Line{{Text: "hello"}}, Forever: true, CleanTERM: true})
 	h.rt.Script("job", critest.Behavior{Lines: []critest.Line{{Text: "hello"}}, After: 200 * time.Millisecond})
 	for _, name := range []string{"app", "job"} {
-		h.rt.ScriptExec(name, func([]string) *critest.Exec { return &critest.Exec{Stdout: "hello\n"} })
+		h.rt.ScriptExec(name, h.exec)
 	}
 	stop, err := h.rt.Serve(filepath.Join(dir, "cri.sock"))
 	for name, text := range manifests {
@@ -130,6 +133,15 @@ func newHost(p profile) (*host, func(), error) {
 		return nil, nil, err
 	}
 	return h, end, nil
+}
+
+// exec returns the result of a command in a container. It is called with the lock of the runtime held.
+func (h *host) exec(cmd []string) *critest.Exec {
+	if slices.Equal(cmd, []string{"bad"}) {
+		go h.onBadHook()
+		return &critest.Exec{ExitCode: 3, After: 100 * time.Millisecond}
+	}
+	return &critest.Exec{Stdout: "hello\n"}
 }
 
 // result is the result of a podrun command.
@@ -206,6 +218,19 @@ func (h *host) runs() error {
 	return nil
 }
 
+// runsImage checks that the pod runs in exactly one sandbox, and that its container app has an image.
+func (h *host) runsImage(name string) error {
+	if err := h.runs(); err != nil {
+		return err
+	}
+	for _, c := range h.running() {
+		if image := c.Config.GetImage().GetUserSpecifiedImage(); c.Name == "app" && image != "registry.example/"+name {
+			return fmt.Errorf("the image %s runs, want %s", image, name)
+		}
+	}
+	return nil
+}
+
 // runsContainer reports whether a container with the given name is running.
 func (h *host) runsContainer(name string) bool {
 	return slices.ContainsFunc(h.running(), func(c critest.Container) bool { return c.Name == name })
@@ -227,7 +252,7 @@ func (h *host) stopped() error {
 // image back-off of a pod that was rolled back, because podrun keeps it intentionally.
 func (h *host) gone() error {
 	left := h.rt.Leaked()
-	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "logs", "links"} {
+	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "root/history", "root/updates", "logs", "links"} {
 		// The list is empty if the directory was never created.
 		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {

@@ -3,6 +3,7 @@ package fault
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -72,14 +73,75 @@ func (c cell) String() string {
 // exits long before the timeout, so limit returns a long one: a short timeout would expire only
 // because the machine is overloaded.
 func (c cell) limit() time.Duration {
-	if !c.all && !c.mishap.silent {
+	switch {
+	case c.late && c.life == nil:
+		return restores
+	case !c.all && !c.mishap.silent:
 		return slowLimit
 	}
 	return c.mishap.limit
 }
 
-// methodsOf lists the methods that a command calls if no call fails, in the order of their
-// first calls.
+// restores is how long a command may take to restore the earlier definition of a pod: 2 minutes, the grace period, and 5 s for
+// the last call. This is in addition to its --timeout, which must not expire before the update has failed.
+const restores = 2*time.Minute + time.Second + 5*time.Second
+
+// outage is the fault of a cell while it affects calls.
+type outage struct {
+	rt     *critest.Runtime
+	method string // "" if no call fails
+	fault  critest.Fault
+
+	mu          sync.Mutex
+	clear       func()
+	begun, over bool
+}
+
+// begin begins the fault, unless it has begun or ended already.
+func (o *outage) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.begun || o.over {
+		return
+	}
+	o.begun = true
+	o.rt.ForgetCalls()
+	o.clear = o.rt.Fault(o.method, o.fault)
+}
+
+// end ends the fault.
+func (o *outage) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over = true; o.clear != nil {
+		o.clear()
+	}
+}
+
+// hasBegun returns an error if the fault has not begun.
+func (o *outage) hasBegun() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.begun {
+		return errors.New("the fault has not begun")
+	}
+	return nil
+}
+
+// calls returns the methods that podrun has called since the fault began, in the order of their first calls.
+func (o *outage) calls() (methods []string) {
+	if o.hasBegun() != nil {
+		return nil
+	}
+	for _, call := range o.rt.Calls() {
+		if !slices.Contains(methods, call.Method) {
+			methods = append(methods, call.Method)
+		}
+	}
+	return methods
+}
+
+// methodsOf lists the methods that a command calls, after the fault would begin, if no call fails.
 func methodsOf(ctx context.Context, p profile, c command) ([]string, error) {
 	h, end, err := newHost(p)
 	if err != nil {
@@ -89,18 +151,12 @@ func methodsOf(ctx context.Context, p profile, c command) ([]string, error) {
 	if err := c.prepare(ctx, h); err != nil {
 		return nil, err
 	}
-	h.rt.ForgetCalls()
-	r := c.do(ctx, h, slowLimit, func() {})
-	methods := slices.Clone(c.streams)
-	for _, call := range h.rt.Calls() {
-		if !slices.Contains(methods, call.Method) {
-			methods = append(methods, call.Method)
-		}
-	}
-	if err := c.holds(h, r); r.code != 0 || err != nil {
+	none := &outage{rt: h.rt}
+	r := c.do(ctx, h, slowLimit, none)
+	if err := c.holds(h, r); r.code != c.code || err != nil {
 		return nil, fmt.Errorf("%s alone: code %d, %v: %s", c.name, r.code, err, r.err)
 	}
-	return methods, nil
+	return append(slices.Clone(c.streams), slices.DeleteFunc(none.calls(), func(m string) bool { return slices.Contains(c.streams, m) })...), nil
 }
 
 // plan lists all cells of a profile.
@@ -133,7 +189,7 @@ type verdict struct {
 	first result
 	// a late exit, an incorrect code, or a message that does not name an object
 	wrong     string
-	lie       string // the failed check, although the command exited with 0
+	lie       string // the failed check, although the exit code says that the command has succeeded
 	diverged  string // the failure of the next command, or its failed check
 	trouble   string // a problem of the test itself
 	exercised bool
@@ -237,25 +293,28 @@ func try(ctx context.Context, c cell) verdict {
 		v.trouble = err.Error()
 		return v
 	}
-	h.rt.ForgetCalls()
-	fault := c.mishap.fault
+	f := &outage{rt: h.rt, method: c.method, fault: c.mishap.fault}
 	if !c.all {
-		fault.Times = 1
-	} else if fault.When == critest.Slow {
-		fault.Delay /= 10
+		f.fault.Times = 1
+	} else if f.fault.When == critest.Slow {
+		f.fault.Delay /= 10
 	}
-	clear := h.rt.Fault(c.method, fault)
-	v.first = c.do(ctx, h, c.limit(), clear)
-	v.exercised = slices.ContainsFunc(h.rt.Calls(), func(call critest.Call) bool { return call.Method == c.method })
+	v.first = c.do(ctx, h, c.limit(), f)
+	v.exercised = slices.Contains(f.calls(), c.method)
 	if !v.exercised && strings.Contains(v.first.err, "the input did not end within --timeout") {
 		v.trouble = tooEarly
 		return v
 	}
 	v.wrong = c.wrong(v.first)
-	if v.first.code == 0 {
-		if err := c.holds(h, v.first); err != nil {
-			v.lie = err.Error()
-		}
+	holds := func(*host, result) error { return nil }
+	switch {
+	case v.first.code == c.code:
+		holds = c.holds
+	case c.rollsBack:
+		holds = restored
+	}
+	if err := holds(h, v.first); err != nil {
+		v.lie = err.Error()
 	}
 	v.diverged = c.converge(ctx, h)
 	return v
@@ -266,7 +325,7 @@ func try(ctx context.Context, c cell) verdict {
 // behind.
 func (c cell) converge(ctx context.Context, h *host) string {
 	if c.next == "apply" {
-		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", slowLimit.String()); r.code != 0 {
+		if r := h.podrun(ctx, nil, "apply", cmp.Or(c.then, "one.yaml"), "--timeout", slowLimit.String()); r.code != 0 {
 			return fmt.Sprintf("apply: code %d after %v: %s", r.code, r.took, last(r.err))
 		}
 		if err := h.runs(); err != nil {
@@ -287,7 +346,7 @@ func (c cell) wrong(r result) string {
 	most := c.limit() + afterwards
 	switch {
 	// serve has a time limit for each of its actions
-	case c.command.name == "serve":
+	case c.life != nil:
 		if r.code != 0 {
 			return fmt.Sprintf("code %d", r.code)
 		}
@@ -311,10 +370,12 @@ const afterwards = 45 * time.Second
 // codes returns the codes with which the command may exit.
 func (c cell) codes() []int {
 	if c.mishap.fault.When == critest.Slow {
-		return []int{0}
+		return []int{c.command.code}
 	}
-	codes := []int{0, 125}
+	codes := []int{c.command.code, 125}
 	switch {
+	case c.late:
+		codes = append(codes, 124)
 	case c.mishap.silent && !c.unbounded:
 		codes = []int{0, 124}
 	case c.all:
