@@ -91,9 +91,10 @@ func (r *restoration) group(i int) string {
 	return p.Definition.Kind + " " + identity.Pod{Namespace: id.Namespace, Name: p.Definition.WorkloadName(id.Name)}.String()
 }
 
-// restore restores the definition that a pod had before the command.
+// restore restores the definition that a pod had before the command. It repeats the attempt if the runtime or the host fails,
+// because the command cannot leave this to a supervisor.
 func (r *restoration) restore(ctx context.Context, t prepare.Target, why error) error {
-	was, n := t.Was, r.node
+	was := t.Was
 	if was.Pod == nil || was.Made.Pod == nil || was.Made.SecretsLost || was.Ending {
 		return errors.New("it is not known")
 	}
@@ -103,40 +104,75 @@ func (r *restoration) restore(ctx context.Context, t prepare.Target, why error) 
 	}
 	ctx, cancel := wait.CleanupContext(ctx, limit)
 	defer cancel()
-	if was.Observed != nil {
-		var err error
-		if was.Made.Images, err = reconcile.ImagesOf(ctx, n, was.Made.Pod, was.Observed); err != nil {
+	a := restoring{restoration: r, target: t, made: was.Made}
+	for delay := firstRestore; ; delay = wait.Next(delay, firstRestore, lastRestore) {
+		err := a.try(ctx)
+		if err == nil {
+			break
+		}
+		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind != problem.Runtime || wait.Sleep(ctx, delay) != nil {
 			return err
 		}
 	}
+	if !a.acted {
+		return nil
+	}
 	id := t.Plan.ID
+	message := "podrun has restored the earlier definition, because the update failed: " + event.Cut(why.Error())
+	j := store.Journal{Pod: id, Next: r.node.Emit}
+	err := j.Open(r.node.Layout())
+	j.Emit(event.Event{Type: event.Warning, Reason: event.RolledBack, Message: message})
+	r.node.SendWarnings(problem.List{{Object: "pod " + id.String(), Reason: event.RolledBack, Warning: true, Message: "podrun has restored its earlier definition"}})
+	return errors.Join(err, j.Close())
+}
+
+// The delays between attempts to restore a pod.
+const (
+	firstRestore = time.Second
+	lastRestore  = 10 * time.Second
+)
+
+// restoring is the restoration of one pod.
+type restoring struct {
+	*restoration
+	target prepare.Target
+	made   manifest.Checkpoint // the earlier definition
+	// acted is true if the update had taken effect, or if the pod was repaired.
+	acted bool
+}
+
+// try makes one attempt. An error that is not of kind Runtime is permanent.
+func (a *restoring) try(ctx context.Context) (err error) {
+	n, id := a.node, a.target.Plan.ID
+	if a.target.Was.Observed != nil && a.made.Images == nil {
+		if a.made.Images, err = reconcile.ImagesOf(ctx, n, a.made.Pod, a.target.Was.Observed); err != nil {
+			return err
+		}
+	}
 	lock, err := n.Locks().LockPod(ctx, id, store.PurposeRun)
 	defer lock.Release()
 	if err != nil {
 		return err
 	}
 	now, err := store.ReadCheckpoint(n.Layout(), id.UID)
-	if err != nil || now == nil {
-		return errors.Join(err, errors.New("the pod was deleted"))
-	}
-	changed := now.Hash() != was.Made.Hash()
-	if changed && now.Hash() != t.Plan.Checkpoint.Hash() {
-		return errors.New("another command has changed the pod")
-	}
-	objects := was.Made.Objects()
-	locks := store.PodLocks{id.String(): lock}
-	o := ApplyOptions{AllowKubelet: r.options.AllowKubelet, KeepOnFailure: true, Force: changed, KeepUID: true, Origin: r.origins[id.String()]}
-	restored, err := applyLocked(ctx, n, objects, locks, o)
 	if err != nil {
-		return err
+		return permanent(err)
 	}
-	if restored[0].Err != nil || !changed && restored[0].Outcome == OutcomeUnchanged {
-		return restored[0].Err
+	if now == nil {
+		return permanent(errors.New("the pod was deleted"))
 	}
-	message := "podrun has restored the earlier definition, because the update failed: " + event.Cut(why.Error())
-	j := store.Journal{Pod: id, Next: n.Emit}
-	err = j.Open(n.Layout())
-	j.Emit(event.Event{Type: event.Warning, Reason: event.RolledBack, Message: message})
-	n.SendWarnings(problem.List{{Object: "pod " + id.String(), Reason: event.RolledBack, Warning: true, Message: "podrun has restored its earlier definition"}})
-	return errors.Join(err, j.Close())
+	changed := now.Hash() != a.made.Hash()
+	if changed && now.Hash() != a.target.Plan.Checkpoint.Hash() {
+		return permanent(errors.New("another command has changed the pod"))
+	}
+	a.acted = a.acted || changed
+	o := ApplyOptions{AllowKubelet: a.options.AllowKubelet, KeepOnFailure: true, Force: changed, KeepUID: true, Origin: a.origins[id.String()]}
+	restored, err := applyLocked(ctx, n, a.made.Objects(), store.PodLocks{id.String(): lock}, o)
+	if err == nil {
+		err = restored[0].Err
+	}
+	a.acted = a.acted || err == nil && restored[0].Outcome != OutcomeUnchanged
+	return err
 }
+
+func permanent(err error) error { return &problem.Error{Kind: problem.Failed, Err: err} }

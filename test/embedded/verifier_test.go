@@ -166,24 +166,36 @@ func (v *verified) pulls() {
 	v.must(v.with("image", "pull", ref.String())...)
 }
 
-// loads checks archives.
+// loads checks archives: those of image load, and those in the directory of images.
 func (v *verified) loads() {
 	v.Helper()
-	ref, err := name.NewTag("localhost/loaded:1")
-	if err != nil {
-		v.Fatal(err)
-	}
-	path := filepath.Join(v.dir, "loaded.tar")
-	if err := tarball.WriteToFile(path, ref, v.image("two")); err != nil {
-		v.Fatal(err)
-	}
-	out, _ := v.run(bundle, v.with("image", "load", path)...)
-	v.fails(123, "is not allowed", v.with("image", "load", path)...)
-	_, digest, _ := strings.Cut(out, "sha256:")
-	v.allow("sha256:" + digest[:64])
-	v.must(v.with("image", "load", path)...)
-	if got := v.digest("localhost/loaded:1"); got != "sha256:"+digest[:64] {
-		v.Errorf("loaded %s, verified %s", got, digest[:64])
+	for file, load := range map[string][]string{
+		"loaded.tar":              {"image", "load", "loaded.tar"},
+		"root/images/dropped.tar": {"runtime", "up"},
+	} {
+		ref, err := name.NewTag("localhost/" + strings.TrimSuffix(filepath.Base(file), ".tar") + ":1")
+		if err != nil {
+			v.Fatal(err)
+		}
+		if err := tarball.WriteToFile(filepath.Join(v.dir, file), ref, v.image(file)); err != nil {
+			v.Fatal(err)
+		}
+		out, err := v.run(bundle, v.with(load...)...)
+		_, digest, found := strings.Cut(out, "sha256:")
+		if !found || !strings.Contains(out, "is not allowed") {
+			v.Fatalf("%v: %v: %s", load, err, out)
+		}
+		if target, err := archive.TargetOf(v.Context(), v.client().ImageConn(), ref.String()); err != nil || target != nil {
+			v.Errorf("%v: the image is in the store: %v, %v", load, target, err)
+		}
+		if load[0] == "image" {
+			v.fails(123, "is not allowed", v.with(load...)...)
+		}
+		v.allow("sha256:" + digest[:64])
+		v.must(v.with(load...)...)
+		if got := v.digest(ref.String()); got != "sha256:"+digest[:64] {
+			v.Errorf("loaded %s, verified %s", got, digest[:64])
+		}
 	}
 }
 

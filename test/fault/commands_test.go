@@ -29,7 +29,8 @@ type command struct {
 	streams []string
 	// rollsBack means that the command restores the earlier definition if its update fails.
 	rollsBack bool
-	// late means that calls fail only when the update has failed, while podrun restores the earlier definition.
+	// late means that calls fail only when the update has failed, while podrun restores the earlier definition. They fail
+	// for less time than podrun tries this, so that it must succeed.
 	late bool
 	// life is what happens while serve runs; nil for other commands.
 	life func(*served) error
@@ -93,9 +94,9 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, f *outage
 	defer f.end()
 	if c.late {
 		h.onBadHook = f.begin
-	} else {
-		f.begin()
+		return h.podrun(ctx, requestTimeout(limit), append(strings.Fields(c.line), "--timeout", slowLimit.String())...)
 	}
+	f.begin()
 	if c.unbounded {
 		switch c.name {
 		case "logs -f":
@@ -106,9 +107,13 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, f *outage
 			defer cancel()
 			go h.exitAttached(ctx)
 		}
-		return h.podrun(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String()}, strings.Fields(c.line)...)
+		return h.podrun(ctx, requestTimeout(limit), strings.Fields(c.line)...)
 	}
 	return h.podrun(ctx, nil, append(strings.Fields(c.line), "--timeout", limit.String())...)
+}
+
+func requestTimeout(limit time.Duration) []string {
+	return []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String()}
 }
 
 // exitAttached makes the container exit some time after the call of Attach, because the client

@@ -73,24 +73,18 @@ func (c cell) String() string {
 // exits long before the timeout, so limit returns a long one: a short timeout would expire only
 // because the machine is overloaded.
 func (c cell) limit() time.Duration {
-	switch {
-	case c.late && c.life == nil:
-		return restores
-	case !c.all && !c.mishap.silent:
+	if !c.all && !c.mishap.silent {
 		return slowLimit
 	}
 	return c.mishap.limit
 }
-
-// restores is how long a command may take to restore the earlier definition of a pod: 2 minutes, the grace period, and 5 s for
-// the last call. This is in addition to its --timeout, which must not expire before the update has failed.
-const restores = 2*time.Minute + time.Second + 5*time.Second
 
 // outage is the fault of a cell while it affects calls.
 type outage struct {
 	rt     *critest.Runtime
 	method string // "" if no call fails
 	fault  critest.Fault
+	lasts  time.Duration // 0: until end is called
 
 	mu          sync.Mutex
 	clear       func()
@@ -107,6 +101,9 @@ func (o *outage) begin() {
 	o.begun = true
 	o.rt.ForgetCalls()
 	o.clear = o.rt.Fault(o.method, o.fault)
+	if o.lasts > 0 {
+		time.AfterFunc(o.lasts, o.end)
+	}
 }
 
 // end ends the fault.
@@ -161,13 +158,11 @@ func methodsOf(ctx context.Context, p profile, c command) ([]string, error) {
 
 // plan lists all cells of a profile.
 func plan(ctx context.Context, p profile) ([]cell, error) {
+	methods, errs := make([][]string, len(commands)), make([]error, len(commands))
+	inLanes(len(commands), func(i int) { methods[i], errs[i] = methodsOf(ctx, p, commands[i]) })
 	var out []cell
-	for _, c := range commands {
-		methods, err := methodsOf(ctx, p, c)
-		if err != nil {
-			return nil, err
-		}
-		for _, method := range methods {
+	for i, c := range commands {
+		for _, method := range methods[i] {
 			for _, m := range mishaps {
 				if !m.hits(method) {
 					continue
@@ -180,7 +175,7 @@ func plan(ctx context.Context, p profile) ([]cell, error) {
 			}
 		}
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 // verdict is the result of a cell.
@@ -294,6 +289,9 @@ func try(ctx context.Context, c cell) verdict {
 		return v
 	}
 	f := &outage{rt: h.rt, method: c.method, fault: c.mishap.fault}
+	if c.late {
+		f.lasts = c.limit()
+	}
 	if !c.all {
 		f.fault.Times = 1
 	} else if f.fault.When == critest.Slow {
@@ -344,6 +342,9 @@ func (c cell) converge(ctx context.Context, h *host) string {
 // wrong describes the problem with the command's exit, or returns "" if there is none.
 func (c cell) wrong(r result) string {
 	most := c.limit() + afterwards
+	if c.late {
+		most += slowLimit
+	}
 	switch {
 	// serve has a time limit for each of its actions
 	case c.life != nil:
@@ -372,10 +373,10 @@ func (c cell) codes() []int {
 	if c.mishap.fault.When == critest.Slow {
 		return []int{c.command.code}
 	}
-	codes := []int{c.command.code, 125}
+	codes := []int{0, 125}
 	switch {
-	case c.late:
-		codes = append(codes, 124)
+	case c.late && c.method != "ExecSync": // a failed hook is not repeated
+		codes = []int{c.command.code}
 	case c.mishap.silent && !c.unbounded:
 		codes = []int{0, 124}
 	case c.all:

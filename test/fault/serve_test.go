@@ -46,7 +46,7 @@ func (h *host) serve(ctx context.Context, c command, limit time.Duration, f *out
 	var out, stderr strings.Builder
 	// As in the kubelet, pulls have no time limit by default.
 	s := &served{host: h, ctx: ctx, limit: limit, fault: f, command: h.process(ctx,
-		[]string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String(), "PODRUN_PULL_TIMEOUT=" + limit.String()}, strings.Fields(c.line)...)}
+		append(requestTimeout(limit), "PODRUN_PULL_TIMEOUT="+limit.String()), strings.Fields(c.line)...)}
 	s.command.Dir, s.command.Stdout, s.command.Stderr = h.dir, &out, &stderr
 	h.onBadHook = f.begin
 	unmet := os.Mkdir(s.path(), 0o755)

@@ -23,7 +23,7 @@ var smokeOfRootless = slices.Concat([]string{"cronjobs", "jobs"}, slices.DeleteF
 // moreOfRootless are further scripts that run as an ordinary user, in ring 3. The others limit resources, connect to
 // the address of a pod from the host, read the host's mounts or processes, or create directories as root.
 var moreOfRootless = []string{
-	"debug", "describe", "downward", "life", "many", "projected", "prune", "replicas-serve", "restrict", "rollout", "subpath",
+	"apply-rollback", "debug", "describe", "downward", "life", "many", "projected", "prune", "replicas-serve", "restrict", "rollout", "subpath",
 }
 
 // TestScriptsAsUser runs the scripts as an ordinary user, with the runtime of the podrun-bundle in PODRUN_TEST_BUNDLE.

@@ -2,12 +2,14 @@ package update
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -66,6 +68,64 @@ func TestApplyRollback(t *testing.T) {
 				r.NothingLeft()
 			})
 		})
+	}
+}
+
+// TestApplyRollbackDuringFailures makes calls fail from the failure of the update on: podrun repeats the attempts to restore
+// the earlier definition for two minutes, and then says what to do.
+func TestApplyRollbackDuringFailures(t *testing.T) {
+	for _, method := range []string{"ImageStatus", "ListPodSandbox", "StopPodSandbox", "RunPodSandbox", "StartContainer"} {
+		for name, test := range map[string]struct {
+			outage   time.Duration
+			restored bool
+		}{"ends": {45 * time.Second, true}, "stays": {time.Hour, false}} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r := rig.New(t)
+					r.Settings.CgroupsPerQOS = false
+					apply := func(container string) run.Result {
+						results, err := run.ApplyPods(t.Context(), r.Engine(), rig.Load(t, rig.PodText("web", "Always", "terminationGracePeriodSeconds: 5", "containers:", "- {name: web, "+container+"}")),
+							run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true, Wait: lifecycle.GoalReady, Rollback: true})
+						if err != nil {
+							t.Fatal(err)
+						}
+						return results[0]
+					}
+					if got := apply("image: registry.example/app:1"); got.Err != nil {
+						t.Fatal(got.Err)
+					}
+					failed := make(chan struct{})
+					r.Runtime.ScriptExec("web", func([]string) *critest.Exec {
+						close(failed)
+						return &critest.Exec{ExitCode: 3}
+					})
+					end := func() {}
+					go func() {
+						<-failed
+						end = r.Runtime.Fault(method, critest.Fault{When: critest.Before})
+						time.AfterFunc(test.outage, end)
+					}()
+					begun := time.Now()
+					got := apply("image: registry.example/app:2, lifecycle: {postStart: {exec: {command: [fail]}}}")
+					if rig.KindOf(got.Err) != problem.Failed || strings.Contains(got.Err.Error(), "restore its earlier definition") == test.restored {
+						t.Error(got.Err)
+					}
+					if took := time.Since(begun); took > 3*time.Minute || !test.restored && took < 2*time.Minute {
+						t.Errorf("it took %s", took)
+					}
+					end()
+					if got := slices.Contains(r.Reasons(), "RolledBack"); got != test.restored {
+						t.Errorf("events %q", r.Reasons())
+					}
+					if got := apply("image: registry.example/app:1"); got.Err != nil || test.restored && got.Outcome != run.OutcomeUnchanged {
+						t.Errorf("apply of the earlier definition: %s, %v", got.Outcome, got.Err)
+					}
+					r.MustDelete()
+					r.NothingLeft()
+				})
+			})
+		}
 	}
 }
 
