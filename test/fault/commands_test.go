@@ -27,10 +27,10 @@ type command struct {
 	// streams are the methods whose streams fail, in addition to the methods in calls (names as in
 	// critest).
 	streams []string
-	// rollsBack means that the command restores the earlier definition if its update fails.
+	// rollsBack means that the command restores the earlier definition if its update fails. Calls fail for less time than
+	// podrun tries this, so that it must succeed.
 	rollsBack bool
-	// late means that calls fail only when the update has failed, while podrun restores the earlier definition. They fail
-	// for less time than podrun tries this, so that it must succeed.
+	// late means that calls fail only when the update has failed, while podrun restores the earlier definition.
 	late bool
 	// life is what happens while serve runs; nil for other commands.
 	life func(*served) error
@@ -42,9 +42,9 @@ func stopped(h *host, _ result) error { return h.stopped() }
 
 func updated(h *host, _ result) error { return h.runsImage("far:2") }
 
-// restored checks that the earlier definition of the pod runs, unless the command has reported that it could not restore it.
+// restored checks that the earlier definition of the pod runs. A hook of it that fails is not repeated, and reported.
 func restored(h *host, r result) error {
-	if strings.Contains(r.err, "restore its earlier definition") {
+	if strings.Contains(r.err, "restore its earlier definition: ") && strings.Contains(r.err, "postStart hook") {
 		return nil
 	}
 	return h.runsImage("far:1")
@@ -94,10 +94,15 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, f *outage
 	defer f.end()
 	if c.late {
 		h.onBadHook = f.begin
-		return h.podrun(ctx, requestTimeout(limit), append(strings.Fields(c.line), "--timeout", slowLimit.String())...)
+	} else {
+		f.begin()
 	}
-	f.begin()
-	if c.unbounded {
+	switch {
+	case c.late:
+		return h.podrun(ctx, requestTimeout(limit), append(strings.Fields(c.line), "--timeout", slowLimit.String())...)
+	case c.rollsBack:
+		return h.podrun(ctx, requestTimeout(limit), append(strings.Fields(c.line), "--timeout", limit.String())...)
+	case c.unbounded:
 		switch c.name {
 		case "logs -f":
 			// the container may have already exited

@@ -289,7 +289,7 @@ func try(ctx context.Context, c cell) verdict {
 		return v
 	}
 	f := &outage{rt: h.rt, method: c.method, fault: c.mishap.fault}
-	if c.late {
+	if c.rollsBack || c.late {
 		f.lasts = c.limit()
 	}
 	if !c.all {
@@ -342,8 +342,8 @@ func (c cell) converge(ctx context.Context, h *host) string {
 // wrong describes the problem with the command's exit, or returns "" if there is none.
 func (c cell) wrong(r result) string {
 	most := c.limit() + afterwards
-	if c.late {
-		most += slowLimit
+	if c.rollsBack {
+		most += slowLimit // the time limit of the restoration
 	}
 	switch {
 	// serve has a time limit for each of its actions
@@ -375,8 +375,10 @@ func (c cell) codes() []int {
 	}
 	codes := []int{0, 125}
 	switch {
-	case c.late && c.method != "ExecSync": // a failed hook is not repeated
+	case c.late && c.method != "ExecSync":
 		codes = []int{c.command.code}
+	case c.rollsBack:
+		codes = append(codes, 124)
 	case c.mishap.silent && !c.unbounded:
 		codes = []int{0, 124}
 	case c.all:

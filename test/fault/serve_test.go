@@ -24,6 +24,10 @@ import (
 // that its file defines. Back-offs last 10 s, and each active call ends at its time limit.
 const converges = 60 * time.Second
 
+// leastLimit is the least time limit of a call of serve. With a shorter one, calls before the fault would exceed it because the
+// machine is overloaded.
+const leastLimit = 10 * time.Second
+
 // endsWithin is how long serve may take to exit after SIGTERM.
 const endsWithin = 10 * time.Second
 
@@ -45,8 +49,9 @@ func (h *host) serve(ctx context.Context, c command, limit time.Duration, f *out
 	defer cancel()
 	var out, stderr strings.Builder
 	// As in the kubelet, pulls have no time limit by default.
+	calls := max(limit, leastLimit)
 	s := &served{host: h, ctx: ctx, limit: limit, fault: f, command: h.process(ctx,
-		append(requestTimeout(limit), "PODRUN_PULL_TIMEOUT="+limit.String()), strings.Fields(c.line)...)}
+		append(requestTimeout(calls), "PODRUN_PULL_TIMEOUT="+calls.String()), strings.Fields(c.line)...)}
 	s.command.Dir, s.command.Stdout, s.command.Stderr = h.dir, &out, &stderr
 	h.onBadHook = f.begin
 	unmet := os.Mkdir(s.path(), 0o755)
