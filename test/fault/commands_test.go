@@ -99,9 +99,9 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, f *outage
 	}
 	switch {
 	case c.late:
-		return h.podrun(ctx, requestTimeout(limit), append(strings.Fields(c.line), "--timeout", slowLimit.String())...)
+		return h.podrun(ctx, requestTimeout(max(limit, leastLimit)), append(strings.Fields(c.line), "--timeout", slowLimit.String())...)
 	case c.rollsBack:
-		return h.podrun(ctx, requestTimeout(limit), append(strings.Fields(c.line), "--timeout", limit.String())...)
+		return h.podrun(ctx, requestTimeout(max(limit, leastLimit)), append(strings.Fields(c.line), "--timeout", limit.String())...)
 	case c.unbounded:
 		switch c.name {
 		case "logs -f":

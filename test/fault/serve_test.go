@@ -24,8 +24,8 @@ import (
 // that its file defines. Back-offs last 10 s, and each active call ends at its time limit.
 const converges = 60 * time.Second
 
-// leastLimit is the least time limit of a call of serve. With a shorter one, calls before the fault would exceed it because the
-// machine is overloaded.
+// leastLimit is the least time limit of a call of serve, or of a command that restores a pod. Calls before the fault would
+// exceed a shorter one because the machine is overloaded.
 const leastLimit = 10 * time.Second
 
 // endsWithin is how long serve may take to exit after SIGTERM.
