@@ -33,8 +33,13 @@ func TestUnserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	var emitted []string
+	var s *services
 	start := func() *services {
 		return newServices(&node.Node{Settings: settings, Emit: func(e event.Event) {
+			if !s.mu.TryLock() {
+				t.Fatal("/readyz waits while podrun writes an event")
+			}
+			s.mu.Unlock()
 			kind, name := e.Object()
 			emitted = append(emitted, e.Type+" "+e.Reason+" "+kind+" "+e.Namespace+"/"+name+": "+e.Message)
 		}, Warn: func(l problem.List) { t.Error(l) }}, func() {})
@@ -49,7 +54,7 @@ func TestUnserved(t *testing.T) {
 	const unready = "Warning NoEndpoints Service shop/web: no pod that it selects is ready, so connections to it fail; run 'podrun get pods -n shop -l app=web'"
 	const ready = "Normal EndpointsReady Service shop/web: a pod that it selects is ready"
 	without, begun := []*corev1.Service{object}, time.Now()
-	s := start()
+	s = start()
 	for _, at := range []time.Duration{0, unservedAfter - 1} {
 		s.noteUnserved(without, begun.Add(at))
 	}
