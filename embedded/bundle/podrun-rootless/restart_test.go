@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -261,6 +262,25 @@ func TestMounts(t *testing.T) {
 		if fields := strings.Fields(line); fields[4] == "/" && (!strings.Contains(line, " shared:") || !strings.Contains(line, " master:")) {
 			t.Errorf("the root is not shared and slave: %s", line)
 		}
+	}
+}
+
+// TestDirectoryRemovedByRoot checks that /var/lib/cni remains in M when root's podrun removes the directory of the host.
+func TestDirectoryRemovedByRoot(t *testing.T) {
+	i := newInstance(t)
+	if err := unix.Mount("tmpfs", filepath.Dir(cniDir), "tmpfs", 0, "mode=0755"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(filepath.Dir(cniDir), unix.MNT_DETACH) //nolint:errcheck // of the test
+	if err := os.Mkdir(cniDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := i.mustStart()
+	if err := os.Remove(cniDir); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := i.enter(r, "/bin/touch", cniDir+"/x").CombinedOutput(); err != nil {
+		t.Errorf("%s, %v", out, err)
 	}
 }
 
