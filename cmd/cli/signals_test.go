@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"syscall"
@@ -126,4 +129,20 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	patience.Receive(t, "a later signal abandons the work", abandoned)
 	// The goroutine remains blocked in restore.
 	stop()
+}
+
+// TestWithCause checks that an error names the signal that ended the command once.
+func TestWithCause(t *testing.T) {
+	signal := exit.SignalError{Signal: syscall.SIGINT}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(signal)
+	for err, want := range map[error]string{
+		context.Canceled: "context canceled\nended by SIGINT",
+		fmt.Errorf("read: %w: %w", signal, context.Canceled): "read: ended by SIGINT: context canceled",
+		fs.ErrNotExist: fs.ErrNotExist.Error(),
+	} {
+		if got := WithCause(ctx, err).Error(); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
 }
