@@ -139,7 +139,7 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 
 // short runs a command on a host with the shortage s.
 func (h *host) short(t *testing.T, s shortage, args ...string) result {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), killAfter)
 	defer cancel()
 	c := h.process(ctx, s.refuse.env(), args...)
 	dir := strings.NewReplacer("$DIR", h.dir)

@@ -151,8 +151,8 @@ type result struct {
 	took     time.Duration
 }
 
-// patience is the time after which the test kills a command that does not exit.
-const patience = 6 * time.Minute
+// killAfter is the time after which the test kills a command that does not exit.
+const killAfter = 6 * time.Minute
 
 // process returns a podrun process with a command.
 func (h *host) process(ctx context.Context, env []string, args ...string) *exec.Cmd {
@@ -166,7 +166,7 @@ func (h *host) process(ctx context.Context, env []string, args ...string) *exec.
 
 // podrun runs a command. Names of manifests in its arguments refer to those of the host.
 func (h *host) podrun(ctx context.Context, env []string, args ...string) result {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, killAfter)
 	defer cancel()
 	return output(h.process(ctx, env, h.paths(args)...))
 }

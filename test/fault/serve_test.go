@@ -18,11 +18,12 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/podrun/podrun/serve/source/signature"
+	"github.com/podrun/podrun/test/patience"
 )
 
 // converges is how long serve may take, after the fault has ended, to bring a pod into the state
-// that its file defines. Back-offs last 10 s, and each active call ends at its time limit.
-const converges = 60 * time.Second
+// that its file defines, in ticks. Back-offs last 10 s, and each active call ends at its time limit.
+const converges = patience.OnFake
 
 // leastLimit is the least time limit of a call of serve, or of a command that restores a pod. Calls before the fault would
 // exceed a shorter one because the machine is overloaded.
@@ -87,8 +88,11 @@ func (s *served) write(name, text string) error {
 
 // becomes waits until a check succeeds while no call fails.
 func (s *served) becomes(what string, check func() error) error {
-	if err := until(s.ctx, converges, check); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+	ctx, cancel := patience.Context(s.ctx, converges)
+	defer cancel()
+	var last error
+	if err := patience.Until(ctx, func() bool { last = check(); return last == nil }); err != nil {
+		return fmt.Errorf("%s: %w: %w", what, err, last)
 	}
 	return nil
 }
