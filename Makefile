@@ -133,14 +133,17 @@ bench-bundle: bundle ## podrun-bundle: its network against the standard CNI plug
 bench-rootless: bundle ## podrun-bundle as an ordinary user against root: apply, get, delete, network; and against rootless podman, if podman, slirp4netns and catatonit are installed
 	CGO_ENABLED=0 hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -rootless -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
-.PHONY: bench-kubelet
-bench-kubelet: bundle ## 50 pods at boot: podrun serve against a standalone kubelet, which it builds first, on the embedded runtime
+.PHONY: kubelet
+kubelet: # bin/kubelet, for the bench
 	cd test/bench/kubelet && CGO_ENABLED=0 go build -trimpath -o ../../../bin/kubelet k8s.io/kubernetes/cmd/kubelet
+
+.PHONY: bench-kubelet
+bench-kubelet: bundle kubelet ## 50 pods at boot: podrun serve against a standalone kubelet, which it builds first, on the embedded runtime
 	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -bundle -kubelet bin/kubelet -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-density
-bench-density: bundle ## podrun serve with 110, 250 and 500 pods with probes on the embedded runtime; RUN=500
-	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -density -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
+bench-density: bundle $(if $(KUBELET),kubelet) ## podrun serve with 110, 250 and 500 pods with probes on the embedded runtime; RUN=500; KUBELET=1: with a kubelet beside the 110, which it builds first
+	hack/with-runtime go run ./test/bench -results $(RESULTS) $(if $(RUN),-run '$(RUN)') -density $(if $(KUBELET),-kubelet bin/kubelet) -podrun "bin/podrun-bundle-linux-$$(go env GOARCH)"
 
 .PHONY: bench-serve
 bench-serve: build ## podrun serve: memory, CPU time, reactions

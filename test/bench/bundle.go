@@ -43,9 +43,9 @@ type bundleRig struct {
 	unpacked string // directory of the runtime's programs
 }
 
-// benchBundle measures podrun-bundle with its embedded runtime (make bench-bundle). If kubelet is set, it compares
+// benchBundle measures podrun-bundle with its embedded runtime (make bench-bundle). If o.kubelet is set, it compares
 // podrun serve with this kubelet.
-func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
+func benchBundle(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {
 		return err
@@ -74,9 +74,9 @@ func benchBundle(ctx context.Context, o options, kubelet string) (err error) {
 		}
 	}
 	all = append(all, section{"debian", false, func(ctx context.Context) ([]result.Row, error) { return b.measureDebian(ctx, o, debian) }})
-	if kubelet != "" {
+	if o.kubelet != "" {
 		all = []section{{"kubelet", false, func(ctx context.Context) ([]result.Row, error) {
-			return measureKubelet(ctx, b.own, o, b.layout.Socket(), kubelet)
+			return measureKubelet(ctx, b.own, o, b.layout.Socket())
 		}}}
 	}
 	return run(ctx, all, o, nil)

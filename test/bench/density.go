@@ -25,7 +25,8 @@ const densitySubnet = "10.214.128.0/21"
 // reactionRounds is the number of pods whose file changes, and of those whose container is killed.
 const reactionRounds = 5
 
-// benchDensity measures podrun serve with many pods with probes on the embedded runtime (make bench-density).
+// benchDensity measures podrun serve with many pods with probes on the embedded runtime (make bench-density), and the
+// least of them with a kubelet, too, if o.kubelet names one.
 func benchDensity(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {
@@ -46,16 +47,17 @@ func benchDensity(ctx context.Context, o options) (err error) {
 	return run(ctx, all, o, nil)
 }
 
-// crowd is a podrun serve with many pods on its own embedded runtime.
+// crowd is a podrun serve with many pods on its own embedded runtime, or a kubelet on the same runtime.
 type crowd struct {
 	*served
 	client *runtimeClient
 	image  string
-	port   int // of the server that the probes connect to
+	port   int    // of the server that the probes connect to
+	suffix string // which a kubelet appends to the names of the pods in files
 }
 
 // measureDensity starts serve with the files of n pods, as at boot, and measures the start, serve while it is idle, and
-// its reactions.
+// its reactions; then the same with a kubelet, if there is one.
 func measureDensity(ctx context.Context, p *podrun, o options, n int) (_ []result.Row, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,11 +69,24 @@ func measureDensity(ctx context.Context, p *podrun, o options, n int) (_ []resul
 	defer func() { err = errors.Join(err, server.Close()) }()
 
 	c := &crowd{served: &served{podrun: p, dir: filepath.Join(p.dir, fmt.Sprint(n))}, image: o.image, port: listener.Addr().(*net.TCPAddr).Port}
-	boot, err := c.boot(ctx, n)
 	defer func() { err = errors.Join(err, c.down(ctx)) }()
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, c.tail())
+	boot, err := c.boot(ctx, n)
+	var rows []result.Row
+	if err == nil {
+		rows, err = c.measure(ctx, o, n, boot, result.DensityName)
 	}
+	if c.cmd != nil {
+		err = errors.Join(err, c.remove(ctx))
+	}
+	if err != nil || o.kubelet == "" || n != result.Densities[0] {
+		return rows, err
+	}
+	beside, err := c.measureKubelet(ctx, o, n)
+	return append(rows, beside...), err
+}
+
+// measure returns the rows of a started crowd.
+func (c *crowd) measure(ctx context.Context, o options, n int, boot time.Duration, named func(string, int) string) ([]result.Row, error) {
 	idle, err := c.watchIdle(ctx, o.idle)
 	if err != nil {
 		return nil, err
@@ -85,7 +100,7 @@ func measureDensity(ctx context.Context, p *podrun, o options, n int) (_ []resul
 		return nil, fmt.Errorf("crash: %w\n%s", err, c.tail())
 	}
 	row := func(name, unit string, values ...float64) result.Row {
-		return result.NewRow(result.DensityName(name, n), unit, values, nil)
+		return result.NewRow(named(name, n), unit, values, nil)
 	}
 	return []result.Row{
 		row(result.DensityBoot, "ms", milliseconds(boot)/float64(n)),
@@ -96,17 +111,38 @@ func measureDensity(ctx context.Context, p *podrun, o options, n int) (_ []resul
 	}, nil
 }
 
+// measureKubelet measures a kubelet with the same pods on the same runtime.
+func (c *crowd) measureKubelet(ctx context.Context, o options, n int) (_ []result.Row, err error) {
+	restore, err := saveState()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, restore()) }()
+	dir := filepath.Join(c.dir, "beside")
+	k := &standaloneKubelet{socket: embedded.ReadLayout(c.root()).Socket(), dir: dir, group: "/" + filepath.Base(c.podrun.dir), ended: make(chan struct{})}
+	other := &crowd{served: &served{podrun: c.podrun, dir: dir, manifests: filepath.Join(dir, "manifests"), ended: k.ended},
+		client: c.client, image: c.image, port: c.port, suffix: "-" + kubeletNode}
+	if err := other.putAll(n); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := k.start(o.kubelet); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, k.remove(ctx)) }()
+	other.cmd, other.log = k.cmd, k.log
+	if err := other.await(ctx, c.client, n); err != nil {
+		return nil, err
+	}
+	return other.measure(ctx, o, n, time.Since(begin), result.KubeletDensityName)
+}
+
 // boot starts serve with the files of n pods, and returns the time from the response of its runtime until all
 // containers run: starting the runtime takes as long for one pod as for many.
 func (c *crowd) boot(ctx context.Context, n int) (time.Duration, error) {
 	c.manifests = filepath.Join(c.dir, "manifests")
-	if err := os.MkdirAll(c.manifests, 0o755); err != nil {
+	if err := c.putAll(n); err != nil {
 		return 0, err
-	}
-	for i := range n {
-		if _, err := c.put(c.pod(i, "first")); err != nil {
-			return 0, err
-		}
 	}
 	if err := c.start("", "--pod-cidr="+densitySubnet); err != nil {
 		return 0, err
@@ -134,6 +170,19 @@ func (c *crowd) boot(ctx context.Context, n int) (time.Duration, error) {
 		return running == n, err
 	})
 	return time.Since(begin), err
+}
+
+// putAll writes the files of n pods.
+func (c *crowd) putAll(n int) error {
+	if err := os.MkdirAll(c.manifests, 0o755); err != nil {
+		return err
+	}
+	for i := range n {
+		if _, err := c.put(c.pod(i, "first")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pod returns the definition of a pod. Another value replaces the pod.
@@ -188,7 +237,7 @@ func (c *crowd) kill(_ context.Context, _ int, _ *runtimeapi.ContainerStatus, pi
 func (c *crowd) container(ctx context.Context, i int) (*runtimeapi.ContainerStatus, int, error) {
 	list, err := c.client.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		LabelSelector: map[string]string{"io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.name": fmt.Sprintf("crowd-%d", i)}}})
+		LabelSelector: map[string]string{"io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.name": fmt.Sprintf("crowd-%d%s", i, c.suffix)}}})
 	if err != nil || len(list.Containers) == 0 {
 		return nil, 0, err
 	}
@@ -205,14 +254,13 @@ func (c *crowd) container(ctx context.Context, i int) (*runtimeapi.ContainerStat
 	return status.Status, info.Pid, nil
 }
 
-// down stops serve, and removes its pods and its runtime.
+// down stops the runtime of serve.
 func (c *crowd) down(ctx context.Context) error {
 	if c.cmd == nil {
 		return nil
 	}
-	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*startLimit)
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
-	err := c.remove(fresh)
 	if c.client != nil {
 		c.client.Close()
 	}
@@ -223,5 +271,5 @@ func (c *crowd) down(ctx context.Context) error {
 			break
 		}
 	}
-	return errors.Join(err, failed)
+	return failed
 }

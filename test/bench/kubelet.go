@@ -23,6 +23,8 @@ import (
 const (
 	kubeletPods   = 50
 	kubeletRounds = 5
+	// kubeletNode is the name of its node, which it appends to the names of the pods.
+	kubeletNode = "node"
 )
 
 // kubeletSettings are the settings of a standalone kubelet without an API server or HTTP server, and without
@@ -52,7 +54,7 @@ evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, imagefs.available: 
 type starter func(ctx context.Context, dir string) (end func() error, ended <-chan struct{}, err error)
 
 // benchKubelet measures podrun serve and a standalone kubelet on the runtime of the environment.
-func benchKubelet(ctx context.Context, o options, kubelet string) (err error) {
+func benchKubelet(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {
 		return err
@@ -63,13 +65,13 @@ func benchKubelet(ctx context.Context, o options, kubelet string) (err error) {
 		return err
 	}
 	return run(ctx, []section{{"kubelet", false, func(ctx context.Context) ([]result.Row, error) {
-		return measureKubelet(ctx, p, o, o.endpoint, kubelet)
+		return measureKubelet(ctx, p, o, o.endpoint)
 	}}}, o, nil)
 }
 
 // measureKubelet measures the time until all pods of a directory are running, alternately with podrun serve and
 // with a kubelet. Each of them starts as at boot: the files are present, and no pod is running.
-func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet string) (_ []result.Row, err error) {
+func measureKubelet(ctx context.Context, p *podrun, o options, socket string) (_ []result.Row, err error) {
 	client, err := dial(socket)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func measureKubelet(ctx context.Context, p *podrun, o options, socket, kubelet s
 	}
 	// The warm-up pulls the image.
 	all, err := o.interleave(ctx, min(o.pairs, kubeletRounds), booted("podrun serve", serveStarter(p, socket)),
-		booted("kubelet", kubeletStarter(kubelet, socket, "/"+filepath.Base(p.dir))))
+		booted("kubelet", kubeletStarter(o.kubelet, socket, "/"+filepath.Base(p.dir))))
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +155,7 @@ func kubeletStarter(program, socket, group string) starter {
 type standaloneKubelet struct {
 	socket, dir, group string
 	cmd                *exec.Cmd
+	log                *os.File // closed
 	ended              chan struct{}
 }
 
@@ -167,13 +170,13 @@ func (k *standaloneKubelet) start(program string) error {
 			return err
 		}
 	}
-	log, err := os.Create(filepath.Join(k.dir, "log"))
-	if err != nil {
+	var err error
+	if k.log, err = os.Create(filepath.Join(k.dir, "log")); err != nil {
 		return err
 	}
-	defer log.Close()
-	k.cmd = exec.Command(program, "--config="+settings, "--root-dir="+filepath.Join(k.dir, "kubelet"), "--hostname-override=node")
-	k.cmd.Stdout, k.cmd.Stderr = log, log
+	defer k.log.Close()
+	k.cmd = exec.Command(program, "--config="+settings, "--root-dir="+filepath.Join(k.dir, "kubelet"), "--hostname-override="+kubeletNode)
+	k.cmd.Stdout, k.cmd.Stderr = k.log, k.log
 	k.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := k.cmd.Start(); err != nil {
 		return err
@@ -194,7 +197,7 @@ func (k *standaloneKubelet) remove(ctx context.Context) error {
 	var errs []error
 	select {
 	case <-k.ended:
-		data, err := os.ReadFile(filepath.Join(k.dir, "log"))
+		data, err := os.ReadFile(k.log.Name())
 		errs = append(errs, fmt.Errorf("the kubelet has ended:\n%s", data[max(0, len(data)-4096):]), err)
 	default:
 		errs = append(errs, k.cmd.Process.Kill())

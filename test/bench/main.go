@@ -24,7 +24,8 @@
 // is installed (rootless.go).
 //
 // With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while idle, and its
-// reaction times; with -density, the same with up to 500 pods on the embedded runtime (density.go).
+// reaction times; with -density, the same with up to 500 pods on the embedded runtime (density.go), and
+// with -kubelet also a kubelet with 110 pods.
 //
 // The measurements:
 //
@@ -73,6 +74,7 @@ const namespace = "bench"
 type options struct {
 	podrun   string // path of the podrun binary
 	old      string // path of a second podrun binary; empty if there is none
+	kubelet  string // path of a kubelet; empty if there is none
 	target   string // target of make
 	results  string // directory for the file of the run; empty for none
 	pairs    int
@@ -101,7 +103,7 @@ func main() {
 	flag.BoolVar(&o.json, "json", false, "print the file of this run instead of the table")
 	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
 	bundle := flag.Bool("bundle", false, "measure podrun-bundle, which -podrun names, with its embedded runtime instead")
-	kubelet := flag.String("kubelet", "", "compare podrun serve with this standalone `kubelet` instead; with -bundle, on the embedded runtime")
+	flag.StringVar(&o.kubelet, "kubelet", "", "compare podrun serve with this standalone `kubelet` instead; with -bundle, on the embedded runtime; with -density, beside the least number of pods")
 	rootless := flag.Bool("rootless", false, "compare podrun-bundle, which -podrun names, as an ordinary user with podrun-bundle as root instead")
 	direction := flag.String("stream", "", "serve, send or receive a stream of -rootless; the argument is the `address`")
 	density := flag.Bool("density", false, "measure podrun serve with many pods on the embedded runtime of podrun-bundle, which -podrun names, instead")
@@ -126,12 +128,12 @@ func main() {
 		return
 	}
 	switch {
-	case *kubelet != "":
+	case *density:
+		o.target = "bench-density"
+	case o.kubelet != "":
 		o.target = "bench-kubelet"
 	case *rootless:
 		o.target = "bench-rootless"
-	case *density:
-		o.target = "bench-density"
 	case *bundle:
 		o.target = "bench-bundle"
 	case *serve:
@@ -139,7 +141,7 @@ func main() {
 	case o.all:
 		o.target = "bench-all"
 	}
-	if o.old != "" && (*bundle || *rootless || *serve || *density || *kubelet != "") {
+	if o.old != "" && (*bundle || *rootless || *serve || *density || o.kubelet != "") {
 		fmt.Fprintln(os.Stderr, "bench: -old is not supported with -bundle, -rootless, -density, -kubelet and -serve, which start a runtime or a supervisor of one version")
 		os.Exit(2)
 	}
@@ -152,9 +154,9 @@ func main() {
 	case *density:
 		err = benchDensity(ctx, o)
 	case *bundle:
-		err = benchBundle(ctx, o, *kubelet)
-	case *kubelet != "":
-		err = benchKubelet(ctx, o, *kubelet)
+		err = benchBundle(ctx, o)
+	case o.kubelet != "":
+		err = benchKubelet(ctx, o)
 	case *serve:
 		err = benchServe(ctx, o)
 	default:

@@ -121,10 +121,15 @@ func (s *served) await(ctx context.Context, c *runtimeClient, n int) error {
 func (s *served) alive() error {
 	select {
 	case <-s.ended:
-		return errors.New("podrun serve has ended:\n" + strings.TrimSpace(s.tail()))
+		return s.ends()
 	default:
 		return nil
 	}
+}
+
+// ends returns the error that serve has ended.
+func (s *served) ends() error {
+	return fmt.Errorf("%s has ended:\n%s", filepath.Base(s.cmd.Path), strings.TrimSpace(s.tail()))
 }
 
 // running counts the running containers.
@@ -229,11 +234,11 @@ func (s *served) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", s.
 func (s *served) memory() (float64, error) {
 	data, err := os.ReadFile(s.proc("status"))
 	if err != nil {
-		return 0, errors.New("podrun serve has ended:\n" + s.tail())
+		return 0, s.ends()
 	}
 	_, value, found := strings.Cut(string(data), "\nRssAnon:")
 	if !found {
-		return 0, errors.New("podrun serve has ended:\n" + s.tail()) // a zombie has no memory
+		return 0, s.ends() // a zombie has no memory
 	}
 	kilobytes, err := strconv.ParseFloat(strings.Fields(value)[0], 64) // in KiB (proc_pid_status(5))
 	return kilobytes * 1024 / 1e6, err
@@ -243,7 +248,7 @@ func (s *served) memory() (float64, error) {
 func (s *served) processor() (time.Time, time.Duration, error) {
 	data, err := os.ReadFile(s.proc("stat"))
 	if err != nil {
-		return time.Time{}, 0, errors.New("podrun serve has ended:\n" + s.tail())
+		return time.Time{}, 0, s.ends()
 	}
 	// The fields after the second one, which may contain spaces.
 	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))

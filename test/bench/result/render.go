@@ -207,19 +207,28 @@ var Densities = []int{110, 250, 500}
 // DensityName returns the name of the row of a figure.
 func DensityName(figure string, pods int) string { return fmt.Sprintf("%s, %d pods", figure, pods) }
 
-// DensityTable returns the figures for each number of pods.
+// KubeletDensityName returns the name of the row of the same figure of a kubelet.
+func KubeletDensityName(figure string, pods int) string {
+	return DensityName(figure, pods) + ", kubelet"
+}
+
+// DensityTable returns the figures for each number of pods, and those of a kubelet for the least of them.
 func DensityTable(all []Result) string {
 	var b strings.Builder
 	b.WriteString("| pods |")
 	for _, n := range Densities {
 		fmt.Fprintf(&b, " %d |", n)
 	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(Densities)) + "\n")
+	fmt.Fprintf(&b, " %d, kubelet |\n|---|%s\n", Densities[0], strings.Repeat("---|", len(Densities)+1))
 	for _, figure := range []string{DensityBoot, DensityCPU, DensityMemory, DensityChange, DensityCrash} {
 		b.WriteString("| " + figure + " |")
+		names := []string{}
 		for _, n := range Densities {
+			names = append(names, DensityName(figure, n))
+		}
+		for _, name := range append(names, KubeletDensityName(figure, Densities[0])) {
 			cell := "not measured yet"
-			if c, ok := CombineLast(all, DensityName(figure, n)); ok {
+			if c, ok := CombineLast(all, name); ok {
 				cell = Find(c.Name, c.Unit).figure(c, false)
 			}
 			b.WriteString(" " + cell + " |")
