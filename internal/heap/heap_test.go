@@ -1,11 +1,34 @@
 package heap
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 )
+
+// TestPercent checks the percentages after a collection and of a supervisor.
+func TestPercent(t *testing.T) {
+	if os.Getenv("GOGC") != "" {
+		t.Skip("GOGC is set")
+	}
+	for percentNow() != laterPercent { // the cleanup runs soon after a collection
+		runtime.GC()
+	}
+	Supervise()
+	runtime.GC()
+	if now := percentNow(); now != supervisorPercent {
+		t.Errorf("a supervisor has %d %%, not %d %%", now, supervisorPercent)
+	}
+}
+
+func percentNow() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
 
 // TestNoSampling checks that package heap disables the sampling. It allocates 64 MB. With Go's
 // default rate, about 128 of these allocations would be sampled. Without package heap, sampling is
