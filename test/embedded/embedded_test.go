@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -217,6 +218,32 @@ func TestTwoStartsAtOnce(t *testing.T) {
 	}
 	if n := len(r.processes()); n != 1 {
 		t.Errorf("%d processes run: %v", n, r.processes())
+	}
+}
+
+// TestProcessorsOfRunc checks that runc replaces the value of GOMAXPROCS that it inherits from containerd's shim
+// (embedded/bundle/runc). The trace of a collection ends with the number of Ps. Some runs end before a collection does.
+func TestProcessorsOfRunc(t *testing.T) {
+	ring.Require(t, 2)
+	r := newRig(t)
+	r.must("runtime", "up")
+	runc := filepath.Join(r.layout.Unpacked(r.daemon().Digest), "bin", "runc")
+	for value, want := range map[string]string{"4": "1", "3": "3"} {
+		var traced []string
+		for range 100 {
+			cmd := exec.Command(runc, "--version")
+			cmd.Env = []string{"GOMAXPROCS=" + value, "GOGC=1", "GODEBUG=gctrace=1"}
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if traced = regexp.MustCompile(`(?m)^gc .* (\d+) P$`).FindStringSubmatch(string(out)); traced != nil {
+				break
+			}
+		}
+		if traced == nil || traced[1] != want {
+			t.Errorf("GOMAXPROCS=%s: %q, want %s P", value, traced, want)
+		}
 	}
 }
 
