@@ -305,7 +305,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) (pods []reconcile.Result
 		return pods, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it",
 			Err: err, Hint: "run 'podrun runtime down' again"}
 	}
-	if err := errors.Join(r.sweep(ctx), leave(ctx, r.layout)); err != nil {
+	if err := errors.Join(sweep(ctx, r), leave(ctx, r.layout)); err != nil {
 		return pods, err
 	}
 	if record == nil || record.Kind == embedded.Own {

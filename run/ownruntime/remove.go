@@ -21,7 +21,7 @@ import (
 // the root directory. It does not call containerd. It returns one result for each pod, unless it could not stop the
 // runtime. The layout's lock must be held.
 func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) {
-	n := r.node()
+	n := nodeOf(r)
 	stored, err := store.StoredPods(n.Layout())
 	if err != nil || len(stored) == 0 {
 		return nil, err
@@ -46,15 +46,15 @@ func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) 
 }
 
 // sweep removes the locks and records of pods that a killed podrun left before it wrote a checkpoint.
-func (r *Runtime) sweep(ctx context.Context) error {
-	n := r.node()
+func sweep(ctx context.Context, r *Runtime) error {
+	n := nodeOf(r)
 	if _, err := os.Lstat(n.Layout().Locks()); errors.Is(err, fs.ErrNotExist) {
 		return nil // no command has changed this root directory yet
 	}
 	return n.RemoveUnderNodeLock(ctx, func() error { return store.SweepAll(n.Layout()) })
 }
 
-func (r *Runtime) node() *node.Node {
+func nodeOf(r *Runtime) *node.Node {
 	return &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: store.RandomHex(8)}
 }
 
