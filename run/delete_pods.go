@@ -30,7 +30,8 @@ type DeleteOptions struct {
 	Basics *Basics
 	// Found means that the user selected the pods by name, and that each of them was found complete, not as a
 	// leftover of an interrupted command. DeletePods then does not remove leftovers of other pods, so that its duration
-	// does not depend on the number of other pods; the next command that reads all pods removes them. If another
+	// does not depend on the number of other pods; the next command that reads all pods removes them. The exception is a
+	// reservation of a killed podrun, which can be that of the pod itself. If another
 	// command replaced a pod after the search found it, DeletePods deletes the replacement.
 	Found bool
 
@@ -79,7 +80,7 @@ func DeletePods(ctx context.Context, n *node.Node, pods []Known, o DeleteOptions
 	if err != nil {
 		return nil, reconcile.ReadHostError(ctx, err)
 	}
-	if !o.Found {
+	if !o.Found || store.HasStaleReservation(n.Layout()) {
 		if err := sweep(ctx, n); err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // LockedFile is a file whose content is valid only while the process that created
@@ -95,6 +96,16 @@ func sweepDir(dir string, each func(name string)) error {
 		}
 	}
 	return nil
+}
+
+// HasStaleReservation reports whether a process that has ended left a reservation.
+func HasStaleReservation(layout identity.Layout) bool {
+	stale := false
+	// A directory that cannot be read is reported by the next command that reads all reservations.
+	_ = sweepDir(layout.Reservations(), func(name string) {
+		stale = stale || !hostfile.IsLocked(filepath.Join(layout.Reservations(), name))
+	})
+	return stale
 }
 
 // sweepLockedFiles removes the files of processes that have ended.

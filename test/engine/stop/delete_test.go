@@ -1,7 +1,10 @@
 package stop
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +195,21 @@ func TestDeleteTwice(t *testing.T) {
 	}
 	if got := r.Delete(run.DeleteOptions{}, "web"); len(got) != 0 {
 		t.Errorf("a pod that does not exist: %v", got)
+	}
+}
+
+// TestDeleteByNameRemovesAStaleReservation covers a podrun that was killed while it replaced the pod.
+func TestDeleteByNameRemovesAStaleReservation(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.MustApply(rig.Web("Always"), run.OutcomeCreated)
+	stale := filepath.Join(r.Layout().Reservations(), "1234")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(stale), 0o700), os.WriteFile(stale, []byte("[]"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	r.Delete(run.DeleteOptions{Found: true}, "web")
+	if _, err := os.Lstat(stale); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the reservation remains: %v", err)
 	}
 }
 
