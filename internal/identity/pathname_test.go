@@ -1,55 +1,87 @@
 package identity
 
 import (
+	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/internal/rootless"
 )
 
 // hostile are names that an API server may send.
 var hostile = []string{"", ".", "..", "/", "../x", "../../../../etc/cron.d/x", "a/../../b", "/etc", "a/b", "a\x00b", "..\x00", "%2E%2E", "%", "a_b", "_", "...", strings.Repeat("../", 50)}
 
-// layoutPaths calls every method of Layout that takes names, each with the given name for all of them. The keys are the
-// methods' names.
-func layoutPaths(t *testing.T, l Layout, name string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	value := reflect.ValueOf(l)
-	for i := range value.NumMethod() {
-		method := value.Type().Method(i)
-		if method.Type.NumIn() == 1 || method.Type.NumOut() != 1 || method.Type.Out(0).Kind() != reflect.String {
+// layoutPaths calls every method of Layout that returns a path, and those of the directories that it returns. The function
+// name returns a name for each argument. The keys are the methods' names, such as Pod.Checkpoint.
+func layoutPaths(l Layout, name func(argument string) string) map[string]string {
+	out := map[string]string{"LogPath": "/base/" + LogPath(name("ARG1"), 0)}
+	addPaths(out, "", reflect.ValueOf(l), name)
+	return out
+}
+
+func addPaths(out map[string]string, prefix string, dir reflect.Value, name func(string) string) {
+	for i := range dir.NumMethod() {
+		method := dir.Type().Method(i)
+		if method.Type.NumOut() != 1 || method.Type.Out(0).Kind() != reflect.String {
 			continue
 		}
-		args := []reflect.Value{value}
+		args := []reflect.Value{dir}
 		for n := 1; n < method.Type.NumIn(); n++ {
 			switch in := method.Type.In(n); {
 			case in == reflect.TypeFor[Pod]():
-				args = append(args, reflect.ValueOf(Pod{Namespace: name, Name: name, UID: name}))
+				args = append(args, reflect.ValueOf(Pod{Namespace: name("NAMESPACE"), Name: name("NAME"), UID: name("UID")}))
 			case in.Kind() == reflect.String:
-				args = append(args, reflect.ValueOf(name))
+				args = append(args, reflect.ValueOf(name("ARG"+strconv.Itoa(n))))
 			default:
 				args = append(args, reflect.Zero(in))
 			}
 		}
-		out[method.Name] = method.Func.Call(args)[0].String()
+		path := method.Func.Call(args)[0]
+		out[prefix+method.Name] = path.String()
+		addPaths(out, prefix+method.Name+".", path, name)
 	}
-	out["LogPath"] = "/base/" + LogPath(name, 0)
-	return out
+}
+
+// TestLayout checks that no path changes: a path is state that another version of podrun has written.
+func TestLayout(t *testing.T) {
+	if rootless.User() {
+		t.Skip("the shared sockets of an ordinary user are in another directory")
+	}
+	const file = "testdata/layout"
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := layoutPaths(Layout{RootDir: "/root", PodLogsDir: "/logs", ContainerLogsDir: "/links"}, func(argument string) string { return argument })
+	var got strings.Builder
+	for _, method := range slices.Sorted(maps.Keys(paths)) {
+		fmt.Fprintln(&got, method, paths[method])
+	}
+	if got.String() != string(want) {
+		t.Errorf("got\n%s\nwant the paths of %s:\n%s", got.String(), file, want)
+	}
 }
 
 // TestHostileNames checks that no name leaves the directory that a path of Layout names, and that it does not add a
 // directory.
 func TestHostileNames(t *testing.T) {
 	l := Layout{RootDir: "/root", PodLogsDir: "/logs", ContainerLogsDir: "/links", RunDir: "/run/podrun"}
-	valid := layoutPaths(t, l, "valid")
+	valid := layoutPaths(l, func(string) string { return "valid" })
+	maps.DeleteFunc(valid, func(_, path string) bool { return !strings.Contains(path, "valid") })
 	if len(valid) < 30 {
 		t.Fatalf("only %d methods have names: the test would check almost nothing", len(valid))
 	}
 	seen := map[string]string{}
 	for _, name := range hostile {
-		for method, path := range layoutPaths(t, l, name) {
-			want := valid[method]
+		paths := layoutPaths(l, func(string) string { return name })
+		for method, want := range valid {
+			path := paths[method]
 			if strings.Contains(path, "\x00") || strings.Count(path, "/") != strings.Count(want, "/") || path != filepath.Clean(path) {
 				t.Errorf("%s of %q: %q, want the form of %q", method, name, path, want)
 			}
