@@ -29,7 +29,7 @@ func fillPaths(ctx context.Context, a *cli.App, root *cobra.Command, given []str
 	}
 	socket, dir := usualSocket, usualServeDir
 	if settings, err := commandSettings(ctx, a, root, given); err == nil {
-		dir = shellword.Quote(settings.Layout().Serve() + "/")
+		dir = shellword.Quote(string(settings.Layout().Serve()) + "/")
 		if strings.Contains(e.Hint, "SOCKET") {
 			socket = runtimeSocket(ctx, settings)
 		}

@@ -54,7 +54,7 @@ func (p Plan) confined() bool {
 // container cannot replace such a directory.
 func (p Plan) ownVolume(name string) bool {
 	source, ok := p.in.Mounts[name]
-	return ok && strings.HasPrefix(source.HostPath, p.in.Layout.Pod(p.in.ID.UID)+"/")
+	return ok && strings.HasPrefix(source.HostPath, string(p.in.Layout.Pod(p.in.ID.UID))+"/")
 }
 
 // fixed reports whether the container's request, and the files to which it refers, depend neither on the

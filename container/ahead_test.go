@@ -22,7 +22,7 @@ func TestCreatesAfter(t *testing.T) {
 	security := func(s corev1.SecurityContext) change {
 		return func(_ *Input, c *corev1.Container) { c.SecurityContext = &s }
 	}
-	own := input(corev1.Container{}).Layout.Pod("u") + "/volumes/kubernetes.io~empty-dir/data"
+	own := string(input(corev1.Container{}).Layout.Pod("u")) + "/volumes/kubernetes.io~empty-dir/data"
 	bidirectional, toContainer := corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer
 	for name, test := range map[string]struct {
 		previous, c change
@@ -35,7 +35,7 @@ func TestCreatesAfter(t *testing.T) {
 		"a subPathExpr":                  {none, mount(own, corev1.VolumeMount{SubPathExpr: "x"}), false},
 		"a path of the host":             {none, mount("/srv", corev1.VolumeMount{}), false},
 		"the previous has a path":        {mount("/srv", corev1.VolumeMount{}), none, false},
-		"a path that looks like the pod": {none, mount(input(corev1.Container{}).Layout.Pod("u")+"2/x", corev1.VolumeMount{}), false},
+		"a path that looks like the pod": {none, mount(string(input(corev1.Container{}).Layout.Pod("u"))+"2/x", corev1.VolumeMount{}), false},
 		"mount propagation":              {none, mount(own, corev1.VolumeMount{MountPropagation: &toContainer}), false},
 		"the previous propagates mounts": {mount(own, corev1.VolumeMount{MountPropagation: &bidirectional}), none, false},
 		"an image volume": {none, func(in *Input, c *corev1.Container) {

@@ -140,7 +140,7 @@ func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	late := Late{
 		ImageID:       "(imageID)",
 		ImageUsername: "(imageUser)",
-		EtcHostsPath:  p.in.Layout.EtcHosts(p.in.ID.UID),
+		EtcHostsPath:  p.in.Layout.Pod(p.in.ID.UID).EtcHosts(),
 		Mounts:        map[string]MountSource{},
 		SubpathPaths:  map[int]string{},
 		FileValues:    map[FileKey]string{},
@@ -155,14 +155,14 @@ func (p Plan) placeholders(mounts map[string]MountSource) Late {
 		late.HostIPs = []string{"(hostIP)"}
 	}
 	if p.container.TerminationMessagePath != "" {
-		late.TerminationLogPath = filepath.Join(p.in.Layout.Container(p.in.ID.UID, p.Name), "(random)")
+		late.TerminationLogPath = filepath.Join(p.in.Layout.Pod(p.in.ID.UID).Container(p.Name), "(random)")
 	}
 	for _, d := range p.container.VolumeDevices {
 		late.Mounts[d.Name] = MountSource{Device: "(volume " + d.Name + ")"}
 	}
 	for i, m := range p.container.VolumeMounts {
 		late.Mounts[m.Name] = MountSource{HostPath: "(volume " + m.Name + ")"}
-		late.SubpathPaths[i] = p.in.Layout.Subpath(p.in.ID.UID, m.Name, p.Name, i)
+		late.SubpathPaths[i] = p.in.Layout.Pod(p.in.ID.UID).Subpath(m.Name, p.Name, i)
 	}
 	for name := range late.Mounts {
 		if known, ok := mounts[name]; ok {

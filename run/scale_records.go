@@ -72,7 +72,7 @@ func writeWorkload(ctx context.Context, n *node.Node, r store.WorkloadRecord) (r
 }
 
 func lockWorkloads(ctx context.Context, n *node.Node) (*store.FileLock, error) {
-	return store.Lock(ctx, n.Layout().WorkloadsLock(), n.Holder(), nil)
+	return store.Lock(ctx, n.Layout().Locks().Workloads(), n.Holder(), nil)
 }
 
 // removeSurplus removes the pods of a workload that exceed the number in its record. If there is no

@@ -64,7 +64,7 @@ func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	if err == nil {
 		return c, nil
 	}
-	for _, path := range []string{layout.GroupSocket(), layout.APILink()} {
+	for _, path := range []string{layout.GroupSocket(), layout.Serve().APILink()} {
 		if c, other := nodeapi.DialUnix(ctx, path); other == nil {
 			return c, nil
 		}

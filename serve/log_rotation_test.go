@@ -22,7 +22,7 @@ func TestRotationOfARemovedContainer(t *testing.T) {
 	e := &node.Node{Client: rt.Client(), Settings: nodeconfig.Default(), Warn: func(l problem.List) { warnings += len(l) }}
 	e.Settings.RootDir, e.Settings.PodLogsDir = t.TempDir(), t.TempDir()
 	c := observe.Running{ID: "c1", Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, Container: "app"}
-	checkpoint := e.Layout().Checkpoint(c.Pod.UID)
+	checkpoint := e.Layout().Pod(c.Pod.UID).Checkpoint()
 	if err := os.MkdirAll(filepath.Dir(checkpoint), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -262,7 +262,7 @@ func (s *services) report(ctx context.Context, err error) {
 // watchRecords calls signal when a command changes the record of a Service. If podrun cannot watch the
 // directory, the next periodic check detects the change.
 func (s *services) watchRecords() {
-	dir := s.engine.Layout().Services()
+	dir := string(s.engine.Layout().Services())
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		err = errors.Join(store.MakeStateDir(dir), w.Add(dir))

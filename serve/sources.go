@@ -44,7 +44,7 @@ func newSources(ctx context.Context, e *run.Node, o Options, reread func()) (*so
 		return nil, nil
 	}
 	s := &sources{ctx: ctx, node: e, engine: e, options: o, strict: e.Settings.StrictSources, reread: reread}
-	found := identitiesFile.Examine(ctx, e.Layout().DirIdentities())
+	found := identitiesFile.Examine(ctx, e.Layout().Serve().DirIdentities())
 	switch found.State {
 	case statefile.Intact, statefile.Newer:
 		s.known = found.Value
@@ -62,7 +62,7 @@ func newSources(ctx context.Context, e *run.Node, o Options, reread func()) (*so
 var identitiesFile = statefile.Declare(statefile.Kind[map[string]source.Identity]{
 	What: "the identities of the manifest directories", Files: "serve/directories", Scope: statefile.Host,
 	On:    statefile.Answers{Absent: "no directory was read", Corrupt: emptyUnreachable, Unreadable: emptyUnreachable, Newer: statefile.Partial},
-	Paths: statefile.At(identity.Layout.DirIdentities), Mode: 0o600,
+	Paths: statefile.At(identity.Layout.Serve, identity.ServeDir.DirIdentities), Mode: 0o600,
 })
 
 // emptyUnreachable is the answer of identitiesFile.
@@ -187,7 +187,7 @@ func (s *sources) keep(snapshot *source.Snapshot) error {
 	if maps.Equal(identities, s.known) && s.known != nil {
 		return nil
 	}
-	err := identitiesFile.Write(s.node.Layout().DirIdentities(), identities)
+	err := identitiesFile.Write(s.node.Layout().Serve().DirIdentities(), identities)
 	if err != nil && !statefile.IsNewer(err) {
 		return fmt.Errorf("save the state of the manifest directories: %w", err)
 	}

@@ -152,7 +152,7 @@ func MakePodDir(p Plan) error {
 	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {
 		return err
 	}
-	return makeDirs(p.Dir, p.Layout.Plugins(p.ID.UID))
+	return makeDirs(p.Dir, p.Layout.Pod(p.ID.UID).Plugins())
 }
 
 // makePodDirs creates the pod's directory and the directories directly below it.
@@ -160,7 +160,7 @@ func makePodDirs(p Plan) error {
 	if err := MakePodDir(p); err != nil {
 		return err
 	}
-	return makeDirs(p.Layout.Volumes(p.ID.UID), filepath.Join(p.Dir, "containers"))
+	return makeDirs(p.Layout.Pod(p.ID.UID).Volumes(), filepath.Join(p.Dir, "containers"))
 }
 
 func makeDirs(dirs ...string) error {

@@ -62,11 +62,11 @@ func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, 
 		v := hostPathVolume(s.HostPath)
 		if len(in.Private) > 0 {
 			v.Setup.HostPath.Source, v.Setup.HostPath.Private = v.HostPath, in.Private
-			v.Plugin, v.HostPath = hostPathPlugin, in.Layout.Volume(in.ID.UID, hostPathPlugin, pv.Name)
+			v.Plugin, v.HostPath = hostPathPlugin, in.Layout.Pod(in.ID.UID).Volume(hostPathPlugin, pv.Name)
 		}
 		return v, nil
 	case s.Local != nil:
-		v := Volume{Plugin: localPlugin, HostPath: in.Layout.Volume(in.ID.UID, localPlugin, pv.Name)}
+		v := Volume{Plugin: localPlugin, HostPath: in.Layout.Pod(in.ID.UID).Volume(localPlugin, pv.Name)}
 		v.Setup = Setup{Kind: SetupLocal, Local: &Local{Path: s.Local.Path, Create: ProvisionedPath(pv) != "", ReadOnly: readOnly, Options: pv.Spec.MountOptions, Private: in.Private}}
 		if v.Setup.Local.Create {
 			v.Setup.Local.Private = in.privateFor(s.Local.Path)
@@ -137,7 +137,7 @@ func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
 // name.
 func (in Input) nfs(name string, export NFS) Volume {
 	return Volume{
-		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: export.ReadOnly,
+		Plugin: nfsPlugin, HostPath: in.Layout.Pod(in.ID.UID).Volume(nfsPlugin, name), ReadOnly: export.ReadOnly,
 		Setup: Setup{Kind: SetupNFS, NFS: &export},
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // MakeContainerDir creates the directory of a container for its termination logs.
 func MakeContainerDir(layout identity.Layout, uid, container string) error {
-	dir := layout.Container(uid, container)
+	dir := layout.Pod(uid).Container(container)
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := safepath.MakeDir(d, dirMode); err != nil {
 			return fmt.Errorf("container %s: %w", container, err)
@@ -31,7 +31,7 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 // hexadecimal digits, which are different for each attempt. Any user may write to the file, because
 // the container's user is not known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
-	path := filepath.Join(layout.Container(uid, container), name)
+	path := filepath.Join(layout.Pod(uid).Container(container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
 	if err != nil {
 		return "", fmt.Errorf("container %s: create its termination log: %w", container, err)
@@ -47,7 +47,7 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 // no longer has these runs. The argument keep contains the paths of the logs to keep. It returns an
 // error that joins the errors of the individual files.
 func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
-	dir := layout.Container(uid, container)
+	dir := layout.Pod(uid).Container(container)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("container %s: list its termination logs: %w", container, err)
@@ -66,8 +66,8 @@ func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []
 // does (CVE-2020-8557), and truncates each termination log to its last keep bytes. It can be
 // repeated. It returns an error that joins the errors of the individual files.
 func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
-	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
-	containers, err := hostfile.Entries(layout.Containers(uid), "", "")
+	errs := []error{keepTail(layout.Pod(uid).EtcHosts(), 0)}
+	containers, err := hostfile.Entries(layout.Pod(uid).Containers(), "", "")
 	errs = append(errs, err)
 	for _, dir := range containers {
 		logs, err := hostfile.Entries(dir, "", "")
@@ -111,10 +111,10 @@ func keepTail(path string, keep int64) error {
 // WriteCheckpoint writes the pod's checkpoint, which may contain Secrets. The checkpoint is
 // not durable until SyncCheckpoint returns.
 func WriteCheckpoint(layout identity.Layout, uid string, data []byte) error {
-	return hostfile.WriteUnsynced(layout.Checkpoint(uid), data, 0o600)
+	return hostfile.WriteUnsynced(layout.Pod(uid).Checkpoint(), data, 0o600)
 }
 
 // SyncCheckpoint makes the pod's checkpoint durable.
 func SyncCheckpoint(layout identity.Layout, uid string) error {
-	return hostfile.Sync(layout.Checkpoint(uid))
+	return hostfile.Sync(layout.Pod(uid).Checkpoint())
 }

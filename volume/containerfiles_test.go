@@ -14,7 +14,7 @@ func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
 		if err := WriteHosts(t.Context(), plan.Layout, plan.ID.UID, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		info, err := os.Stat(plan.Layout.EtcHosts(plan.ID.UID))
+		info, err := os.Stat(plan.Layout.Pod(plan.ID.UID).EtcHosts())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
 	if a, b := write("longer content"), write("short"); a != b {
 		t.Errorf("inode %d became %d", a, b)
 	}
-	if data, _ := os.ReadFile(plan.Layout.EtcHosts(plan.ID.UID)); string(data) != "short" {
+	if data, _ := os.ReadFile(plan.Layout.Pod(plan.ID.UID).EtcHosts()); string(data) != "short" {
 		t.Errorf("content %q", data)
 	}
 }
@@ -35,7 +35,7 @@ func TestMakeTerminationLogRefusesASymlink(t *testing.T) {
 	if err := MakeContainerDir(plan.Layout, plan.ID.UID, "app"); err != nil {
 		t.Fatal(err)
 	}
-	os.Symlink(target, filepath.Join(plan.Layout.Container(plan.ID.UID, "app"), "00c0ffee"))
+	os.Symlink(target, filepath.Join(plan.Layout.Pod(plan.ID.UID).Container("app"), "00c0ffee"))
 	if _, err := MakeTerminationLog(plan.Layout, plan.ID.UID, "app", "00c0ffee"); err == nil {
 		t.Error("no error")
 	}

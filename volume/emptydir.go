@@ -24,7 +24,7 @@ type EmptyDir struct {
 }
 
 func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
-	dir := &EmptyDir{MetaDir: in.Layout.PluginData(in.ID.UID, emptyDirPlugin, spec.Name)}
+	dir := &EmptyDir{MetaDir: in.Layout.Pod(in.ID.UID).PluginData(emptyDirPlugin, spec.Name)}
 	var limit *resource.Quantity
 	if e := spec.EmptyDir; e != nil {
 		dir.Medium, limit = e.Medium, e.SizeLimit
@@ -44,7 +44,7 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		return Volume{}, problem.List{{Reason: "FailedMount", Message: fmt.Sprintf("unknown storage medium %q", dir.Medium),
 			Hint: "remove it, or use Memory, HugePages or HugePages-<size>"}}
 	}
-	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Volume(in.ID.UID, emptyDirPlugin, spec.Name),
+	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Pod(in.ID.UID).Volume(emptyDirPlugin, spec.Name),
 		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
 		v.FSGroup = sc.FSGroup

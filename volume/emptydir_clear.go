@@ -22,7 +22,7 @@ func RemoveContents(ctx context.Context, layout identity.Layout, uid string) err
 	err := unmounted(ctx, layout, uid, func(pods int) error { return clearEmptyDirs(ctx, pods, uid) })
 	if err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "clear its volumes", Err: err,
-			Hint: "remaining files: " + layout.Volumes(uid)}
+			Hint: "remaining files: " + layout.Pod(uid).Volumes()}
 	}
 	return nil
 }
@@ -48,5 +48,5 @@ func clearEmptyDirs(ctx context.Context, pods int, uid string) error {
 
 // EmptyDirPath returns the directory of a pod's emptyDir.
 func EmptyDirPath(layout identity.Layout, uid, name string) string {
-	return layout.Volume(uid, emptyDirPlugin, name)
+	return layout.Pod(uid).Volume(emptyDirPlugin, name)
 }

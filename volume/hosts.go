@@ -26,7 +26,7 @@ import (
 // An older version of podrun may have let the runtime create a directory at the path, which
 // WriteHosts removes. Running containers that have mounted the directory keep it (HostsLost).
 func WriteHosts(ctx context.Context, layout identity.Layout, uid string, content []byte) error {
-	path := layout.EtcHosts(uid)
+	path := layout.Pod(uid).EtcHosts()
 	if HostsLost(layout, uid) {
 		if err := removeDir(ctx, path); err != nil {
 			return fmt.Errorf("write the pod's hosts file: %w", err)
@@ -46,7 +46,7 @@ func WriteHosts(ctx context.Context, layout identity.Layout, uid string, content
 // HostsLost reports whether the pod's /etc/hosts is a directory. A container that mounts it resolves
 // none of the names that the file should contain.
 func HostsLost(layout identity.Layout, uid string) bool {
-	return hostfile.IsDir(layout.EtcHosts(uid))
+	return hostfile.IsDir(layout.Pod(uid).EtcHosts())
 }
 
 // removeDir removes a directory in the pod's directory with its content.
@@ -98,7 +98,7 @@ var ErrHostsTooLarge = errors.New("is larger than 64 KiB")
 // truncate the file before it writes, so that a container never reads an empty file. The error is
 // ErrHostsTooLarge if the mark does not begin in the first MaxHosts bytes of a larger file.
 func ChangeHosts(layout identity.Layout, uid, mark string, section func(base string) string) error {
-	path := layout.EtcHosts(uid)
+	path := layout.Pod(uid).EtcHosts()
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EISDIR) {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 func TestChangeHosts(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
-	path := layout.EtcHosts("u")
+	path := layout.Pod("u").EtcHosts()
 	const mark = "\n# mark\n"
 	change := func(section string) error {
 		return ChangeHosts(layout, "u", mark, func(string) string { return section })
@@ -90,7 +90,7 @@ func TestChangeHostsIsBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			layout := identity.Layout{RootDir: t.TempDir()}
-			path := layout.EtcHosts("u")
+			path := layout.Pod("u").EtcHosts()
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestChangeHostsIsBounded(t *testing.T) {
 // the start of another container.
 func TestWriteHostsIsNeverEmpty(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
-	path := layout.EtcHosts("u")
+	path := layout.Pod("u").EtcHosts()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestWriteHostsIsNeverEmpty(t *testing.T) {
 // missing, and a link, which must not be followed.
 func TestWriteHostsReplacesADirectory(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
-	path := layout.EtcHosts("u")
+	path := layout.Pod("u").EtcHosts()
 	if err := os.MkdirAll(filepath.Join(path, "made", "by-container"), 0o755); err != nil {
 		t.Fatal(err)
 	}

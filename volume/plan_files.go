@@ -163,7 +163,7 @@ func (in Input) files(name, plugin string, p *payload, problems problem.List) (V
 		problems = append(problems, missing("", err.Error(), ""))
 	}
 	v := Volume{
-		Plugin: plugin, HostPath: in.Layout.Volume(in.ID.UID, plugin, name), ReadOnly: true,
+		Plugin: plugin, HostPath: in.Layout.Pod(in.ID.UID).Volume(plugin, name), ReadOnly: true,
 		Setup: Setup{Kind: SetupFiles, Files: &Files{
 			SizeBytes: tmpfsSize(in.MemoryAllocatable, in.MemoryLimit, nil), Files: files, Nested: nestedMounts(in.Pod, name, files)}},
 	}

@@ -29,7 +29,7 @@ func Unmount(ctx context.Context, layout identity.Layout, uid string) error {
 // RemoveForRecreate is Remove for a pod that podrun will recreate. It keeps the directory, the checkpoint, and
 // the files that reserve resources for the pod (a range of user IDs, devices).
 func RemoveForRecreate(ctx context.Context, layout identity.Layout, uid string) error {
-	keep := []string{checkpointName, filepath.Base(layout.UserNS(uid)), filepath.Base(layout.Devices(uid))}
+	keep := []string{checkpointName, filepath.Base(layout.Pod(uid).UserNS()), filepath.Base(layout.Pod(uid).Devices())}
 	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
 }
 
@@ -45,7 +45,7 @@ func RemoveData(ctx context.Context, layout identity.Layout, uid string) error {
 			return fmt.Errorf("open it: %w", err)
 		}
 		defer unix.Close(dir)
-		for _, path := range []string{layout.Volumes(uid), layout.Subpaths(uid), layout.Containers(uid)} {
+		for _, path := range []string{layout.Pod(uid).Volumes(), layout.Pod(uid).Subpaths(), layout.Pod(uid).Containers()} {
 			if err := safepath.Remove(ctx, dir, filepath.Base(path)); err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func remove(ctx context.Context, layout identity.Layout, uid string, do func(pod
 	}
 	if err := unmounted(ctx, layout, uid, do); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "remove its directory", Err: err,
-			Hint: "remaining files: " + layout.Pod(uid)}
+			Hint: "remaining files: " + string(layout.Pod(uid))}
 	}
 	return nil
 }
@@ -115,5 +115,5 @@ func clearPodDir(ctx context.Context, pods int, uid string, keep ...string) erro
 	return safepath.Clear(ctx, dir, keep...)
 }
 
-// checkpointName is the base name of identity.Layout.Checkpoint.
+// checkpointName is the base name of identity.PodDir.Checkpoint.
 const checkpointName = "pod.yaml"

@@ -67,8 +67,8 @@ func TestRemoveDataKeepsWhatTheRemovalNeeds(t *testing.T) {
 	uid := plan.ID.UID
 	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
 	treetest.Write(t, plan.Volumes[1].HostPath+"/a/b/c")
-	treetest.Write(t, plan.Layout.Container(uid, "app")+"/0123abcd")
-	kept := []string{plan.Layout.Checkpoint(uid), plan.Layout.State(uid), plan.Layout.Journal(uid), plan.Layout.UserNS(uid)}
+	treetest.Write(t, plan.Layout.Pod(uid).Container("app")+"/0123abcd")
+	kept := []string{plan.Layout.Pod(uid).Checkpoint(), plan.Layout.Pod(uid).State(), plan.Layout.Pod(uid).Journal(), plan.Layout.Pod(uid).UserNS()}
 	for _, path := range kept {
 		treetest.Write(t, path)
 	}
@@ -79,7 +79,7 @@ func TestRemoveDataKeepsWhatTheRemovalNeeds(t *testing.T) {
 		for _, path := range kept {
 			wantIntact(t, path)
 		}
-		for _, path := range []string{plan.Layout.Volumes(uid), plan.Layout.Containers(uid)} {
+		for _, path := range []string{plan.Layout.Pod(uid).Volumes(), plan.Layout.Pod(uid).Containers()} {
 			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s still exists: %v", path, err)
 			}
@@ -100,8 +100,8 @@ func TestRemoveDataKeepsWhatTheRemovalNeeds(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
 	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
-	kept := []string{plan.Layout.Checkpoint(plan.ID.UID), plan.Layout.UserNS(plan.ID.UID), plan.Layout.Devices(plan.ID.UID)}
-	for _, path := range append(kept, plan.Layout.StoppedMark(plan.ID.UID)) {
+	kept := []string{plan.Layout.Pod(plan.ID.UID).Checkpoint(), plan.Layout.Pod(plan.ID.UID).UserNS(), plan.Layout.Pod(plan.ID.UID).Devices()}
+	for _, path := range append(kept, plan.Layout.Pod(plan.ID.UID).StoppedMark()) {
 		treetest.Write(t, path)
 	}
 	for range 2 {
@@ -275,7 +275,7 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 	if err := removePodDir(t.Context(), pods, plan.ID.UID); !errors.Is(err, safepath.ErrOtherMount) {
 		t.Errorf("error %v, want %v", err, safepath.ErrOtherMount)
 	}
-	if _, err := os.Stat(plan.Layout.Checkpoint(plan.ID.UID)); err != nil {
+	if _, err := os.Stat(plan.Layout.Pod(plan.ID.UID).Checkpoint()); err != nil {
 		t.Errorf("the checkpoint was removed before the other files: %v", err)
 	}
 	wantIntact(t, host+"/file")

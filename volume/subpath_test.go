@@ -17,7 +17,7 @@ func TestBindSubpathIsRemovedWithThePod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		target := plan.Layout.Subpath(plan.ID.UID, "disk", "app", i)
+		target := plan.Layout.Pod(plan.ID.UID).Subpath("disk", "app", i)
 		// If the name is replaced after the open, the opened file must be mounted.
 		if i == 0 {
 			os.Rename(volume+"/dir", volume+"/moved")

@@ -133,7 +133,7 @@ var planners = map[string]planner{
 // New returns the plan of the pod's volumes. For each volume that podrun cannot set up, it
 // returns a problem.
 func New(in Input) (Plan, problem.List) {
-	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
+	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: string(in.Layout.Pod(in.ID.UID)), Volumes: []Volume{}}
 	var problems problem.List
 	in.read, in.taken = map[*corev1.ConfigMap]map[string][]byte{}, new(int)
 	for i := range in.Pod.Spec.Volumes {

@@ -60,10 +60,10 @@ func (f *apiFlags) options(settings nodeconfig.Settings) serve.APIOptions {
 	o := serve.APIOptions{Socket: serve.APISocket{Path: f.socket, Group: f.group}, Status: serve.APISocket{Path: f.readOnly}, Listen: f.listen}
 	layout := settings.Layout()
 	if f.readOnly == defaultSocket {
-		o.Status.Path, o.Status.Link = layout.StatusSocket(), layout.StatusLink()
+		o.Status.Path, o.Status.Link = layout.StatusSocket(), layout.Serve().StatusLink()
 	}
 	if f.socket == defaultSocket {
-		o.Socket.Path, o.Socket.Link = layout.APISocket(), layout.APILink()
+		o.Socket.Path, o.Socket.Link = layout.APISocket(), layout.Serve().APILink()
 		if f.group != "" {
 			o.Socket.Path = layout.GroupSocket()
 		}

@@ -32,11 +32,11 @@ func TestCorruptStateStopsNoReading(t *testing.T) {
 		}
 	}
 	device := strings.Replace(jsonCheckpoint, `"cpu":"1",`, `"cpu":"1","example.com/gpu":"1",`, 2)
-	write(layout.Checkpoint("good"), jsonCheckpoint)
-	write(layout.Checkpoint("bad"), "# podrun pod ns/bad\n{")
-	write(layout.Checkpoint("gpu"), device)
-	write(layout.Devices("gpu"), "[]")
-	write(layout.UserNS("bad"), "{")
+	write(layout.Pod("good").Checkpoint(), jsonCheckpoint)
+	write(layout.Pod("bad").Checkpoint(), "# podrun pod ns/bad\n{")
+	write(layout.Pod("gpu").Checkpoint(), device)
+	write(layout.Pod("gpu").Devices(), "[]")
+	write(layout.Pod("bad").UserNS(), "{")
 	if err := unix.Mkfifo(filepath.Join(layout.PodsDir(), "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,10 +114,10 @@ func TestStoredPod(t *testing.T) {
 		"good": "# podrun pod ns/web\n{}", "foreign": "# a comment\n{}", "empty": "", "cut": "# podrun pod ns/we",
 		"path": "# podrun pod ../../etc/passwd\n", "logged": "", "dots": "# podrun pod ../..\n",
 	} {
-		if err := os.MkdirAll(layout.Pod(uid), 0o750); err != nil {
+		if err := os.MkdirAll(string(layout.Pod(uid)), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(layout.Checkpoint(uid), []byte(head), 0o600); err != nil {
+		if err := os.WriteFile(layout.Pod(uid).Checkpoint(), []byte(head), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

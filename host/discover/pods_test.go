@@ -44,10 +44,10 @@ func sandbox(ns, name, uid string, managed bool, state runtimeapi.PodSandboxStat
 
 func writeCheckpoint(t *testing.T, layout identity.Layout, uid, text string) {
 	t.Helper()
-	if err := os.MkdirAll(layout.Pod(uid), 0o755); err != nil {
+	if err := os.MkdirAll(string(layout.Pod(uid)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(layout.Checkpoint(uid), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(layout.Pod(uid).Checkpoint(), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -196,10 +196,10 @@ func TestDescribeRuntime(t *testing.T) {
 // requests from their own root directory.
 func TestPodsOfAnotherRootDir(t *testing.T) {
 	ours, theirs := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
-	if err := os.MkdirAll(theirs.Pod("u1"), 0o755); err != nil {
+	if err := os.MkdirAll(string(theirs.Pod("u1")), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(theirs.Checkpoint("u1"), []byte(yamlCheckpoint), 0o600); err != nil {
+	if err := os.WriteFile(theirs.Pod("u1").Checkpoint(), []byte(yamlCheckpoint), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var boxes []*runtimeapi.PodSandbox

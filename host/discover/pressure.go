@@ -46,7 +46,7 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 // readConditions returns the pressure conditions that a supervisor of this root directory
 // has recorded, sorted.
 func (m podState) readConditions(now time.Time) []corev1.NodeConditionType {
-	until, fault, _ := PressureFile.Read(m.ctx, m.layout.Pressure()) // err is the fault
+	until, fault, _ := PressureFile.Read(m.ctx, m.layout.Serve().Pressure()) // err is the fault
 	m.unreadable.add(fault)
 	var out []corev1.NodeConditionType
 	for _, c := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {

@@ -80,10 +80,10 @@ func TestReadConditions(t *testing.T) {
 				if tc.file == "empty" {
 					data = nil
 				}
-				if err := os.Mkdir(layout.Serve(), 0o700); err != nil {
+				if err := os.Mkdir(string(layout.Serve()), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if err := hostfile.Write(layout.Pressure(), data, 0o600); err != nil {
+				if err := hostfile.Write(layout.Serve().Pressure(), data, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

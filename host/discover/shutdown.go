@@ -27,7 +27,7 @@ func ShuttingDown(ctx context.Context, layout identity.Layout) bool {
 
 // shuttingDown ignores a record that podrun cannot use, because a shutdown is short.
 func (m podState) shuttingDown() bool {
-	noted, _, err := ShutdownFile.Read(m.ctx, m.layout.ShuttingDown()) // Scan reports the fault
+	noted, _, err := ShutdownFile.Read(m.ctx, m.layout.Serve().ShuttingDown()) // Scan reports the fault
 	if err != nil || noted == "" {
 		return false
 	}

@@ -22,14 +22,14 @@ import (
 var PressureFile = statefile.Declare(statefile.Kind[map[corev1.NodeConditionType]time.Time]{
 	What: "the pressure of the node", Files: "serve/pressure", Scope: statefile.Host,
 	On:    statefile.Answers{Absent: "no pressure", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
-	Paths: statefile.At(identity.Layout.Pressure), Limit: maxState, Mode: 0o644, Unsynced: true,
+	Paths: statefile.At(identity.Layout.Serve, identity.ServeDir.Pressure), Limit: maxState, Mode: 0o644, Unsynced: true,
 })
 
 // ShutdownFile contains the ID of the boot that ends with a shutdown.
 var ShutdownFile = statefile.Declare(statefile.Kind[string]{
 	What: "the record that this host shuts down", Files: "serve/shutdown", Scope: statefile.Host,
 	On:    statefile.Answers{Absent: "no shutdown", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
-	Paths: statefile.At(identity.Layout.ShuttingDown), Mode: 0o644,
+	Paths: statefile.At(identity.Layout.Serve, identity.ServeDir.ShuttingDown), Mode: 0o644,
 	Encode: func(boot string) ([]byte, error) { return []byte(boot), nil },
 	Decode: func(data []byte) (string, error) {
 		boot := strings.TrimSpace(string(data))
@@ -44,7 +44,7 @@ var ShutdownFile = statefile.Declare(statefile.Kind[string]{
 var DevicesFile = statefile.Declare(statefile.Kind[map[string][]string]{
 	What: "the devices of a pod", Files: "pods/<uid>/devices", Scope: statefile.OfPod,
 	On:    statefile.Answers{Absent: "no devices", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
-	Paths: eachPod(identity.Layout.Devices), Limit: maxState, Mode: 0o600, Unsynced: true,
+	Paths: statefile.EachPod(identity.PodDir.Devices), Limit: maxState, Mode: 0o600, Unsynced: true,
 })
 
 // userNSFile contains a pod's range of host IDs, in the kubelet's format. Two pods must never share a range:
@@ -52,7 +52,7 @@ var DevicesFile = statefile.Declare(statefile.Kind[map[string][]string]{
 var userNSFile = statefile.Declare(statefile.Kind[uint32]{
 	What: "the host IDs of a pod", Files: "pods/<uid>/userns", Scope: statefile.OfPod,
 	On:     statefile.Answers{Absent: "no user namespace", Corrupt: fromRuntime, Unreadable: fromRuntime, Newer: statefile.Ignore},
-	Paths:  eachPod(identity.Layout.UserNS),
+	Paths:  statefile.EachPod(identity.PodDir.UserNS),
 	Format: statefile.Unversioned, Limit: maxState, Mode: 0o600,
 	Decode: func(data []byte) (uint32, error) {
 		var ns host.UserNS
@@ -89,19 +89,6 @@ var reservationFile = statefile.Declare(statefile.Kind[host.Pod]{
 // checkpointText is a checkpoint of which podrun decodes only a part. Package run/store declares the kind.
 var checkpointText = statefile.Kind[[]byte]{
 	What: "the checkpoint", Limit: identity.MaxCheckpoint, Decode: func(data []byte) ([]byte, error) { return data, nil },
-}
-
-// eachPod returns a Paths function of a file that a pod's directory may have.
-func eachPod(path func(l identity.Layout, uid string) string) func(identity.Layout) []string {
-	return func(l identity.Layout) (out []string) {
-		entries, _ := os.ReadDir(l.PodsDir()) // readStored reports the error
-		for _, e := range entries {
-			if identity.SafeUID(e.Name()) {
-				out = append(out, path(l, e.Name()))
-			}
-		}
-		return out
-	}
 }
 
 // lockedReservations returns the files of running processes.

@@ -125,7 +125,7 @@ func (m podState) readCheckpoint(p *host.Pod, pod *corev1.Pod) (hostUsers bool) 
 		// podrun does not create pods with such a UID. It must not become part of a path.
 		return false
 	}
-	found := checkpointText.Examine(m.ctx, m.layout.Checkpoint(p.UID))
+	found := checkpointText.Examine(m.ctx, m.layout.Pod(p.UID).Checkpoint())
 	if found.State == statefile.Absent {
 		return false
 	}
@@ -134,7 +134,7 @@ func (m podState) readCheckpoint(p *host.Pod, pod *corev1.Pod) (hostUsers bool) 
 		if err := decodeCheckpoint(found.Value, pod); err == nil {
 			fault = nil // Package run refuses to change a pod of a newer podrun.
 		} else if fault == nil {
-			fault = &statefile.Fault{Path: m.layout.Checkpoint(p.UID), State: statefile.Corrupt, Err: err}
+			fault = &statefile.Fault{Path: m.layout.Pod(p.UID).Checkpoint(), State: statefile.Corrupt, Err: err}
 		}
 	}
 	if fault != nil {
@@ -157,7 +157,7 @@ func (m podState) readCheckpoint(p *host.Pod, pod *corev1.Pod) (hostUsers bool) 
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
 	if hasExtended(p.Requests) {
-		devices, fault, _ := DevicesFile.Read(m.ctx, m.layout.Devices(p.UID)) // err is the fault
+		devices, fault, _ := DevicesFile.Read(m.ctx, m.layout.Pod(p.UID).Devices()) // err is the fault
 		m.unreadable.add(fault)
 		p.Devices = devices
 	}

@@ -42,7 +42,7 @@ func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id iden
 
 // headOf reads the first line of a checkpoint.
 func headOf(ctx context.Context, layout identity.Layout, uid string) (identity.Pod, error) {
-	head, err := hostfile.ReadHead(ctx, layout.Checkpoint(uid), maxHead)
+	head, err := hostfile.ReadHead(ctx, layout.Pod(uid).Checkpoint(), maxHead)
 	namespace, name, marked := identity.HeadPod(head)
 	id, ok := named(namespace, name, uid)
 	if err == nil && (!marked || !ok) {

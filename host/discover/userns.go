@@ -38,7 +38,7 @@ func (m podState) userNS() (map[string]uint32, error) {
 func (m podState) readRanges(pods []string) map[string]uint32 {
 	var held map[string]uint32
 	for _, uid := range pods {
-		found := userNSFile.Examine(m.ctx, m.layout.UserNS(uid))
+		found := userNSFile.Examine(m.ctx, m.layout.Pod(uid).UserNS())
 		if found.State == statefile.Absent {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // writeUserNS writes the file of a pod's user namespace.
 func writeUserNS(t *testing.T, l identity.Layout, uid, text string) {
 	t.Helper()
-	file := l.UserNS(uid)
+	file := l.Pod(uid).UserNS()
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}

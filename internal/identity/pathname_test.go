@@ -103,13 +103,13 @@ func TestHostileNames(t *testing.T) {
 // TestNamesOfPairs checks that two different pods never share a file.
 func TestNamesOfPairs(t *testing.T) {
 	l := Layout{RootDir: "/root"}
-	if a, b := l.PodLock(Pod{Namespace: "a_b", Name: "c"}), l.PodLock(Pod{Namespace: "a", Name: "b_c"}); a == b {
+	if a, b := l.Locks().Pod(Pod{Namespace: "a_b", Name: "c"}), l.Locks().Pod(Pod{Namespace: "a", Name: "b_c"}); a == b {
 		t.Error(a)
 	}
 	if got := l.Owner(Pod{Namespace: "shop", Name: "web.1"}); got != "/root/owners/shop_web.1" {
 		t.Error(got)
 	}
-	if got := l.Volume("u", "kubernetes.io~local-volume", "pvc_default_data"); got != "/root/pods/u/volumes/kubernetes.io~local-volume/pvc_default_data" {
+	if got := l.Pod("u").Volume("kubernetes.io~local-volume", "pvc_default_data"); got != "/root/pods/u/volumes/kubernetes.io~local-volume/pvc_default_data" {
 		t.Error(got)
 	}
 }

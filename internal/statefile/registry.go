@@ -3,6 +3,7 @@ package statefile
 import (
 	"cmp"
 	"context"
+	"os"
 	"slices"
 
 	"github.com/podrun/podrun/internal/identity"
@@ -81,7 +82,20 @@ func (k *Kind[T]) scan(ctx context.Context, l identity.Layout) (out []*Fault) {
 	return out
 }
 
-// At returns a Paths function for a single file.
-func At(path func(identity.Layout) string) func(identity.Layout) []string {
-	return func(l identity.Layout) []string { return []string{path(l)} }
+// At returns a Paths function for a single file of a directory.
+func At[Dir any](dir func(identity.Layout) Dir, path func(Dir) string) func(identity.Layout) []string {
+	return func(l identity.Layout) []string { return []string{path(dir(l))} }
+}
+
+// EachPod returns a Paths function for a file that a pod's directory may have.
+func EachPod(path func(identity.PodDir) string) func(identity.Layout) []string {
+	return func(l identity.Layout) (out []string) {
+		entries, _ := os.ReadDir(l.PodsDir()) // the caller that lists the pods reports the error
+		for _, e := range entries {
+			if identity.SafeUID(e.Name()) {
+				out = append(out, path(l.Pod(e.Name())))
+			}
+		}
+		return out
+	}
 }

@@ -161,7 +161,7 @@ func TestWriteIsDurable(t *testing.T) {
 // TestKeyed checks that the file of an object affects only this object.
 func TestKeyed(t *testing.T) {
 	l := identity.Layout{RootDir: t.TempDir()}
-	s := Keyed[content]{Kind: kindOf(Line, Answers{Absent: "x", Corrupt: Report, Unreadable: Refuse, Newer: Refuse}), Dir: identity.Layout.Services,
+	s := Keyed[content]{Kind: kindOf(Line, Answers{Absent: "x", Corrupt: Report, Unreadable: Refuse, Newer: Refuse}), Dir: func(l identity.Layout) string { return string(l.Services()) },
 		Check: func(id identity.Pod, c content) error {
 			if c.Name != id.Name {
 				return errors.New("another object")
@@ -176,7 +176,7 @@ func TestKeyed(t *testing.T) {
 		}
 	}
 	for name, data := range map[string]string{"ns_cut": "{", "ns_new": "# podrun schema 9\n{\"name\":\"new\"}", ".ns_tmp.1": "{}", "ns_a_1": "{}", "names.json": "{}"} {
-		if err := os.WriteFile(filepath.Join(l.Services(), name), []byte(data), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(string(l.Services()), name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestKeyed(t *testing.T) {
 // TestDeclare checks that a file that all pods share can never make an operation fail.
 func TestDeclare(t *testing.T) {
 	k := kindOf(Line, Answers{Absent: "x", Corrupt: Refuse, Unreadable: Report, Newer: Report})
-	k.Paths = At(identity.Layout.Pressure)
+	k.Paths = At(identity.Layout.Serve, identity.ServeDir.Pressure)
 	for name, change := range map[string]func(*Kind[content]){
 		"":                     func(*Kind[content]) {},
 		"a host's Refuse":      func(k *Kind[content]) { k.Scope = Host },

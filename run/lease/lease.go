@@ -158,7 +158,7 @@ func (l *Lease) Removed() bool {
 	if !l.HasDir {
 		return false
 	}
-	_, err := os.Lstat(l.Pod.Plan.Layout.Pod(l.Pod.Plan.ID.UID))
+	_, err := os.Lstat(string(l.Pod.Plan.Layout.Pod(l.Pod.Plan.ID.UID)))
 	return os.IsNotExist(err)
 }
 

@@ -22,7 +22,7 @@ func processes(t *testing.T) (first, second *Lease) {
 	t.Helper()
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	layout := identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}
-	if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Pod(id.UID)), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	lease := func(holder string, p store.Purpose) *Lease {
@@ -89,13 +89,13 @@ func TestOwnership(t *testing.T) {
 			other.Lock.Release()
 		}, lost: true, ended: true, startedByOther: true, err: "pod default/web: its removal by "},
 		"the directory was removed": {do: func(t *testing.T, other *Lease) {
-			if err := os.RemoveAll(filepath.Dir(other.Pod.Plan.Layout.Checkpoint("u"))); err != nil {
+			if err := os.RemoveAll(filepath.Dir(other.Pod.Plan.Layout.Pod("u").Checkpoint())); err != nil {
 				t.Fatal(err)
 			}
 		}, lost: true, ended: true, startedByOther: true, removed: true, owned: true},
 		"a delete": {do: func(t *testing.T, other *Lease) {
 			take(t, other, func() error {
-				return errors.Join(other.Acquire(store.PurposeRemove), os.RemoveAll(other.Pod.Plan.Layout.Pod("u")), other.Lock.Disown())
+				return errors.Join(other.Acquire(store.PurposeRemove), os.RemoveAll(string(other.Pod.Plan.Layout.Pod("u"))), other.Lock.Disown())
 			})
 			other.Lock.Release()
 		}, lost: true, ended: true, startedByOther: true, removed: true, err: "pod default/web: was deleted by "},

@@ -48,7 +48,7 @@ func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, erro
 		if c == nil || err != nil {
 			continue
 		}
-		applied := writtenAt(layout.Checkpoint(id.UID))
+		applied := writtenAt(layout.Pod(id.UID).Checkpoint())
 		for _, m := range c.ConfigMaps {
 			keepNewest(found, "ConfigMap", Referred{Object: m, applied: applied}, c.Pod.CreationTimestamp)
 		}

@@ -24,7 +24,7 @@ func TestResolve(t *testing.T) {
 		if kind != "" {
 			c.Definition = &manifest.Definition{Kind: kind}
 		}
-		if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+		if err := os.MkdirAll(string(layout.Pod(id.UID)), 0o750); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.WriteCheckpoint(layout, id, c); err != nil {

@@ -23,7 +23,7 @@ func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 }
 
 func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*store.FileLock, error), do func() error) error {
-	path := n.Layout().NodeLock()
+	path := n.Layout().Locks().Node()
 	if err := n.turn.take(ctx); err != nil {
 		return waitEnded(store.LockWaitEnded(ctx, store.ShownHolder(store.Holder(path))))
 	}

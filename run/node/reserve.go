@@ -106,7 +106,7 @@ func recordIDRange(p *prepare.Plan) error {
 	if err != nil {
 		return err
 	}
-	return hostfile.WriteUnsynced(p.Layout.UserNS(p.ID.UID), data, 0o600)
+	return hostfile.WriteUnsynced(p.Layout.Pod(p.ID.UID).UserNS(), data, 0o600)
 }
 
 // unreserveTimeout limits the time for undoing reservations.
@@ -147,7 +147,7 @@ func recordDevices(p *prepare.Plan) error {
 	if !hasDevices(p) {
 		return nil
 	}
-	if err := discover.DevicesFile.Write(p.Layout.Devices(p.ID.UID), p.Devices); err != nil {
+	if err := discover.DevicesFile.Write(p.Layout.Pod(p.ID.UID).Devices(), p.Devices); err != nil {
 		return fmt.Errorf("pod %s: record its devices: %w", p.ID, err)
 	}
 	return nil
@@ -162,10 +162,10 @@ func hasDevices(p *prepare.Plan) bool { return len(p.Devices) > 0 || len(p.Assig
 func SyncReserved(p *prepare.Plan) error {
 	var files []string
 	if _, has := p.IDRange(); has {
-		files = append(files, p.Layout.UserNS(p.ID.UID))
+		files = append(files, p.Layout.Pod(p.ID.UID).UserNS())
 	}
 	if hasDevices(p) {
-		files = append(files, p.Layout.Devices(p.ID.UID))
+		files = append(files, p.Layout.Pod(p.ID.UID).Devices())
 	}
 	for _, file := range files {
 		// A pod of an older podrun version may not have this file.
@@ -192,7 +192,7 @@ func syncDevices(targets []prepare.Target) error {
 		if t.Refused() != nil || !keepsDir(t) || !hasDevices(t.Plan) {
 			continue
 		}
-		if err := hostfile.Sync(t.Plan.Layout.Devices(t.Plan.ID.UID)); err != nil {
+		if err := hostfile.Sync(t.Plan.Layout.Pod(t.Plan.ID.UID).Devices()); err != nil {
 			return fmt.Errorf("pod %s: record its devices: %w", t.Plan.ID, err)
 		}
 	}

@@ -29,7 +29,7 @@ func reservedPlan(t *testing.T) *prepare.Plan {
 	p := &prepare.Plan{ID: id, Layout: layout, Devices: map[string][]string{"app": {"vendor.com/gpu=0"}}}
 	p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "u"}}
 	p.Checkpoint = manifest.Checkpoint{Pod: p.Pod}
-	p.Volumes = volume.Plan{ID: id, Layout: layout, Dir: layout.Pod(id.UID)}
+	p.Volumes = volume.Plan{ID: id, Layout: layout, Dir: string(layout.Pod(id.UID))}
 	p.Sandbox.Config = config
 	if _, has := p.IDRange(); !has {
 		t.Fatal("the plan has no user namespace")
@@ -51,7 +51,7 @@ func TestReservationsAreSyncedWithoutTheNodeLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(synced)
-	root, dir := p.Layout.RootDir, p.Layout.Pod(p.ID.UID)
+	root, dir := p.Layout.RootDir, string(p.Layout.Pod(p.ID.UID))
 	want := []string{root, filepath.Join(root, "pods"), dir, filepath.Join(dir, "devices"), filepath.Join(dir, "pod.yaml"), filepath.Join(dir, "userns")}
 	if got := slices.Compact(synced); !slices.Equal(got, want) {
 		t.Errorf("synced %q, want %q", got, want)

@@ -16,7 +16,7 @@ import (
 // readRestarted reads the IDs of the containers that ended with the last restart of all containers. It
 // returns nil if there was none.
 func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
-	ids, fault, err := store.RestartedFile.Read(context.Background(), l.Restarted(uid))
+	ids, fault, err := store.RestartedFile.Read(context.Background(), l.Pod(uid).Restarted())
 	if err != nil || ids == nil {
 		return nil, reported(fault, err)
 	}
@@ -29,7 +29,7 @@ func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 
 // readPendingRestarts reads the pending restarts of containers, by name; nil if there are none.
 func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.PendingRestart, error) {
-	pending, fault, err := store.PendingRestartsFile.Read(context.Background(), l.PendingRestarts(uid))
+	pending, fault, err := store.PendingRestartsFile.Read(context.Background(), l.Pod(uid).PendingRestarts())
 	return pending, reported(fault, err)
 }
 
@@ -42,7 +42,7 @@ func reported(fault *statefile.Fault, err error) error {
 }
 
 func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
-	entries, err := os.ReadDir(l.HookMarks(uid))
+	entries, err := os.ReadDir(l.Pod(uid).HookMarks())
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // the file is being written
 		}
-		file := filepath.Join(l.HookMarks(uid), e.Name())
+		file := filepath.Join(l.Pod(uid).HookMarks(), e.Name())
 		found := store.HookFile.Examine(context.Background(), file)
 		switch found.State {
 		case statefile.Absent: // The file was removed after the directory was listed.

@@ -109,7 +109,7 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 // IsStopped reports whether a command stopped the pod, so that it does not run until a command
 // starts it.
 func IsStopped(layout identity.Layout, uid string) bool {
-	_, err := os.Lstat(layout.StoppedMark(uid))
+	_, err := os.Lstat(layout.Pod(uid).StoppedMark())
 	return err == nil
 }
 

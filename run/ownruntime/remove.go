@@ -48,7 +48,7 @@ func (r *Runtime) RemoveStored(ctx context.Context) ([]reconcile.Result, error) 
 // sweep removes the locks and records of pods that a killed podrun left before it wrote a checkpoint.
 func sweep(ctx context.Context, r *Runtime) error {
 	n := nodeOf(r)
-	if _, err := os.Lstat(n.Layout().Locks()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(string(n.Layout().Locks())); errors.Is(err, fs.ErrNotExist) {
 		return nil // no command has changed this root directory yet
 	}
 	return n.RemoveUnderNodeLock(ctx, func() error { return store.SweepAll(n.Layout()) })

@@ -14,7 +14,7 @@ import (
 // LockDir locks the pod's directory. A command that no longer owns the pod may still be
 // creating its volumes without the pod's lock, but it will end soon.
 func (p *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
-	path := p.Plan.Layout.Pod(p.Plan.ID.UID)
+	path := string(p.Plan.Layout.Pod(p.Plan.ID.UID))
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if f == nil || err != nil {

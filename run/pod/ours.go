@@ -28,7 +28,7 @@ func (p *Pod) CheckManaged() error {
 
 // OpenJournal opens the pod's journal, if the pod has a directory.
 func (p *Pod) OpenJournal() error {
-	if _, err := os.Stat(p.Plan.Layout.Pod(p.Plan.ID.UID)); err != nil {
+	if _, err := os.Stat(string(p.Plan.Layout.Pod(p.Plan.ID.UID))); err != nil {
 		return nil
 	}
 	if err := p.Journal.Open(p.Plan.Layout); err != nil && !store.CannotWrite(err) {

@@ -32,7 +32,7 @@ func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	if maps.Equal(all, p.Observed.PendingRestarts) {
 		return nil
 	}
-	path := p.Plan.Layout.PendingRestarts(p.Plan.ID.UID)
+	path := p.Plan.Layout.Pod(p.Plan.ID.UID).PendingRestarts()
 	var err error
 	if len(all) == 0 {
 		err = statefile.Remove(path)

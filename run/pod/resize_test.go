@@ -24,7 +24,7 @@ func testPod(t *testing.T) (*Pod, *[]event.Event) {
 	object.Spec.InitContainers = []corev1.Container{{Name: "setup"}}
 	object.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}}}
 	plan := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Pod: object, Layout: identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}}
-	if err := os.MkdirAll(plan.Layout.Pod("u"), 0o750); err != nil {
+	if err := os.MkdirAll(string(plan.Layout.Pod("u")), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	return New(&node.Node{Emit: func(e event.Event) { events = append(events, e) }}, plan), &events

@@ -14,7 +14,7 @@ import (
 func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
 	before := store.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID)
 	mark := store.StopMark{Why: why, Hint: hint, Interrupted: interrupts || before != nil && before.Interrupted}
-	return store.StopMarkFile.Write(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark)
+	return store.StopMarkFile.Write(p.Plan.Layout.Pod(p.Plan.ID.UID).StoppedMark(), mark)
 }
 
 // WasStopped returns an error if another command stopped the pod before or while this command
@@ -33,5 +33,5 @@ func (p *Pod) WasStopped() error {
 // ClearStopped removes the record that the pod was stopped. It must be called after the pod has
 // been admitted again.
 func (p *Pod) ClearStopped() error {
-	return statefile.Remove(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
+	return statefile.Remove(p.Plan.Layout.Pod(p.Plan.ID.UID).StoppedMark())
 }

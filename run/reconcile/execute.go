@@ -225,7 +225,7 @@ func (l *loop) restartAll(ctx context.Context) error {
 	for _, c := range l.pod.Observed.Containers {
 		ended[c.ID] = true
 	}
-	if err := store.RestartedFile.Write(l.pod.Plan.Layout.Restarted(l.pod.Plan.ID.UID), slices.Sorted(maps.Keys(ended))); err != nil {
+	if err := store.RestartedFile.Write(l.pod.Plan.Layout.Pod(l.pod.Plan.ID.UID).Restarted(), slices.Sorted(maps.Keys(ended))); err != nil {
 		return fmt.Errorf("pod %s: record the restart of its containers: %w", l.pod.Plan.ID, err)
 	}
 	l.pod.Observed.Restarted = ended

@@ -433,7 +433,7 @@ func publicNamespaces(services map[string]*corev1.Service) (out problem.List) {
 
 // lockServices acquires the lock for the records of Services and for their synchronization.
 func lockServices(ctx context.Context, n *node.Node) (*store.FileLock, error) {
-	lock, err := store.Lock(ctx, n.Layout().ServicesLock(), n.Holder(), func(holder string) {
+	lock, err := store.Lock(ctx, n.Layout().Locks().Services(), n.Holder(), func(holder string) {
 		n.WarnOnce(problem.Problem{Object: "services", Message: "waiting for " + holder, Warning: true})
 	})
 	if err != nil {

@@ -215,7 +215,7 @@ func servicePod(v lookup.View, supervised bool) service.Pod {
 // pods. When podrun starts a container, it holds the same lock while it writes the hosts file, so the
 // file is complete either before or after the synchronization.
 func syncNames(ctx context.Context, n *node.Node, names []service.Name, views []lookup.View) error {
-	lock, err := store.Lock(ctx, n.Layout().ServiceNamesLock(), n.Holder(), nil)
+	lock, err := store.Lock(ctx, n.Layout().Locks().ServiceNames(), n.Holder(), nil)
 	if err != nil {
 		return err
 	}

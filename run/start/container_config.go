@@ -100,7 +100,7 @@ func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
 		Mounts:             c.pod.Plan.Mounts(),
-		EtcHostsPath:       c.pod.Plan.Layout.EtcHosts(uid),
+		EtcHostsPath:       c.pod.Plan.Layout.Pod(uid).EtcHosts(),
 	}, nil
 }
 
@@ -130,7 +130,7 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 		if late.Mounts[mount].Image != nil {
 			continue // the runtime resolves the subPath of this mount
 		}
-		target := c.pod.Plan.Layout.Subpath(c.pod.Plan.ID.UID, mount, spec.Name, i)
+		target := c.pod.Plan.Layout.Pod(c.pod.Plan.ID.UID).Subpath(mount, spec.Name, i)
 		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
 			return nil, subpathError(spec, i, err)
 		}

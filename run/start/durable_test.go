@@ -29,7 +29,7 @@ func TestCheckpointIsDurableBeforeTheFirstContainer(t *testing.T) {
 	p := &prepare.Plan{ID: id, Layout: layout}
 	p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "u"}}
 	p.Checkpoint = manifest.Checkpoint{Pod: p.Pod}
-	p.Volumes = volume.Plan{ID: id, Layout: layout, Dir: layout.Pod(id.UID)}
+	p.Volumes = volume.Plan{ID: id, Layout: layout, Dir: string(layout.Pod(id.UID))}
 	p.Sandbox.Config = &runtimeapi.PodSandboxConfig{}
 	if err := node.Reserve(p); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestCheckpointIsDurableBeforeTheFirstContainer(t *testing.T) {
 		// before the first container is started, and before the second
 		for i, want := range []bool{tc.want, false} {
 			synced := treetest.Syncs(t, func() { err = tc.st.syncCheckpoint(t.Context(), nil) })
-			if got := slices.Contains(synced, layout.Checkpoint("u")); err != nil || got != want {
+			if got := slices.Contains(synced, layout.Pod("u").Checkpoint()); err != nil || got != want {
 				t.Errorf("%s: before container %d: synced %q, %v", tc.name, i+1, synced, err)
 			}
 		}

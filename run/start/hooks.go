@@ -141,13 +141,13 @@ func (h *Hooks) hookFree(ctx context.Context, id string) error {
 }
 
 func (h *Hooks) hookMark(containerID string) string {
-	return filepath.Join(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), containerID)
+	return filepath.Join(h.pod.Plan.Layout.Pod(h.pod.Plan.ID.UID).HookMarks(), containerID)
 }
 
 // makeMarks creates the directory for the marker files of hooks. The caller must hold the pod's
 // lock, and must call it again for each hook, because a user may have removed the pod's directory.
 func (h *Hooks) makeMarks() error {
-	if err := hostfile.MakeDirsDurable(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
+	if err := hostfile.MakeDirsDurable(h.pod.Plan.Layout.Pod(h.pod.Plan.ID.UID).HookMarks(), 0o750); err != nil {
 		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)
 	}
 	return nil

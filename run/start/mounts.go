@@ -52,11 +52,11 @@ func (c configs) makeMounted(ctx context.Context, config *runtimeapi.ContainerCo
 func checkMounts(ctx context.Context, layout identity.Layout, uid string, mounts []*runtimeapi.Mount) error {
 	for _, m := range mounts {
 		path := m.GetHostPath()
-		if !strings.HasPrefix(path, layout.Pod(uid)+"/") {
+		if !strings.HasPrefix(path, string(layout.Pod(uid))+"/") {
 			continue
 		}
 		info, err := safepath.Await(ctx, path, func() (fs.FileInfo, error) { return os.Lstat(path) })
-		file := path == layout.EtcHosts(uid) || strings.HasPrefix(path, layout.Containers(uid)+"/")
+		file := path == layout.Pod(uid).EtcHosts() || strings.HasPrefix(path, layout.Pod(uid).Containers()+"/")
 		if err == nil && file && !info.Mode().IsRegular() {
 			err = fmt.Errorf("%s is not a regular file", path)
 		}

@@ -81,7 +81,7 @@ func withServiceNames(ctx context.Context, p *pod.Pod, file string, write func(s
 			Warning: true})
 		return write(file)
 	}
-	lock, err := store.Lock(ctx, layout.ServiceNamesLock(), p.Node.Holder(), nil)
+	lock, err := store.Lock(ctx, layout.Locks().ServiceNames(), p.Node.Holder(), nil)
 	if err != nil {
 		return fmt.Errorf("lock the names of Services: %w", err)
 	}

@@ -18,10 +18,10 @@ import (
 // pod.
 func TestRemovalIsDurable(t *testing.T) {
 	p := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Layout: identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}}
-	if err := os.MkdirAll(p.Layout.Pod("u"), 0o750); err != nil {
+	if err := os.MkdirAll(string(p.Layout.Pod("u")), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(p.Layout.Checkpoint("u"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(p.Layout.Pod("u").Checkpoint(), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	claim := filepath.Join(t.TempDir(), "default_data")

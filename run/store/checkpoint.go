@@ -61,7 +61,7 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	token := ""
 	if c.InMemory {
 		token = RandomHex(16)
-		if err = writeSecretFile(layout, filepath.Join(layout.SecretPod(id.UID), token), data); err == nil {
+		if err = writeSecretFile(layout, filepath.Join(layout.Secrets().Pod(id.UID), token), data); err == nil {
 			data, err = c.WithoutSecrets().Marshal()
 		}
 		data = identity.AddSecretsToken(token, data)
@@ -117,7 +117,7 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 
 // viewCheckpoint implements ViewCheckpoint, except that it does not set defaults or wrap the error.
 func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
-	found := checkpointFile.Examine(context.Background(), layout.Checkpoint(uid))
+	found := checkpointFile.Examine(context.Background(), layout.Pod(uid).Checkpoint())
 	c := found.Value
 	switch {
 	case found.State == statefile.Absent, found.State == statefile.Newer && c.Pod == nil: // this version does not support the format
@@ -127,7 +127,7 @@ func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	case c.token == "":
 		return &c.Checkpoint, nil
 	}
-	whole := secretCheckpointFile.Examine(context.Background(), filepath.Join(layout.SecretPod(uid), filepath.Base(c.token)))
+	whole := secretCheckpointFile.Examine(context.Background(), filepath.Join(layout.Secrets().Pod(uid), filepath.Base(c.token)))
 	switch whole.State {
 	case statefile.Absent:
 		c.SecretsLost = true
@@ -156,7 +156,7 @@ type storedCheckpoint struct {
 var checkpointFile = statefile.Declare(statefile.Kind[storedCheckpoint]{
 	What: "the checkpoint of a pod", Files: "pods/<uid>/pod.yaml", Scope: statefile.OfPod,
 	On:    statefile.Answers{Absent: "no such pod", Corrupt: statefile.Refuse, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
-	Paths: eachPod(identity.Layout.Checkpoint), Limit: identity.MaxCheckpoint,
+	Paths: statefile.EachPod(identity.PodDir.Checkpoint), Limit: identity.MaxCheckpoint,
 	Decode: func(data []byte) (c storedCheckpoint, err error) {
 		c.token, data = identity.CutSecretsToken(data)
 		if c.Checkpoint, err = manifest.Unmarshal(data); err != nil {
@@ -182,12 +182,12 @@ var secretCheckpointFile = statefile.Declare(statefile.Kind[manifest.Checkpoint]
 
 // secretFiles returns the checkpoints in memory.
 func secretFiles(l identity.Layout) (out []string) {
-	pods, _ := os.ReadDir(l.SecretPods()) // the directory exists only if Secrets are in memory
+	pods, _ := os.ReadDir(l.Secrets().Pods()) // the directory exists only if Secrets are in memory
 	for _, p := range pods {
-		files, _ := os.ReadDir(l.SecretPod(p.Name()))
+		files, _ := os.ReadDir(l.Secrets().Pod(p.Name()))
 		for _, f := range files {
 			if !strings.HasPrefix(f.Name(), ".") { // being written
-				out = append(out, filepath.Join(l.SecretPod(p.Name()), f.Name()))
+				out = append(out, filepath.Join(l.Secrets().Pod(p.Name()), f.Name()))
 			}
 		}
 	}
@@ -304,10 +304,10 @@ func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 func sweepDirs(layout identity.Layout, dirs host.PodDirs) (count int, err error) {
 	count = dirs.Count
 	for _, uid := range dirs.Unnamed {
-		if _, err := os.Lstat(layout.Checkpoint(uid)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(layout.Pod(uid).Checkpoint()); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		removed, err := sweepPodDir(layout.Pod(uid))
+		removed, err := sweepPodDir(string(layout.Pod(uid)))
 		if err != nil {
 			return count, err
 		}
@@ -350,7 +350,7 @@ const sweepShare = 50
 // at most tolerated names.
 func sweepLocks(layout identity.Layout, tolerated int) error {
 	names := map[string]bool{}
-	for _, dir := range []string{layout.Locks(), layout.Owners(), layout.Histories(), layout.Updates()} {
+	for _, dir := range []string{string(layout.Locks()), layout.Owners(), layout.Histories(), layout.Updates()} {
 		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
 			return err
 		}
@@ -363,7 +363,7 @@ func sweepLocks(layout identity.Layout, tolerated int) error {
 		return err
 	}
 	for _, id := range pods {
-		delete(names, filepath.Base(layout.PodLock(id)))
+		delete(names, filepath.Base(layout.Locks().Pod(id)))
 	}
 	for name := range names {
 		if id, ok := identity.LockedPod(name); ok {
@@ -378,7 +378,7 @@ func sweepLocks(layout identity.Layout, tolerated int) error {
 // sweepLock removes the lock file, the owner record and the history of a pod that is not on this host, unless
 // a process holds the lock or the owner is live.
 func sweepLock(layout identity.Layout, id identity.Pod) error {
-	f, err := LockFile(layout.PodLock(id))
+	f, err := LockFile(layout.Locks().Pod(id))
 	if f == nil || err != nil {
 		return err
 	}
@@ -386,7 +386,7 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	if r, err := ReadOwner(layout, id); err == nil && !r.Live(layout) {
 		// If a removal fails, a later sweep tries again.
 		_ = removeOwner(layout, id)
-		_ = os.Remove(layout.PodLock(id))
+		_ = os.Remove(layout.Locks().Pod(id))
 	}
 	return nil
 }
@@ -394,6 +394,6 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 // HasCheckpoint reports whether a pod has a checkpoint file, valid or not. It also returns true if the
 // lookup of the file fails.
 func HasCheckpoint(layout identity.Layout, uid string) bool {
-	_, err := os.Lstat(layout.Checkpoint(uid))
+	_, err := os.Lstat(layout.Pod(uid).Checkpoint())
 	return !errors.Is(err, fs.ErrNotExist)
 }

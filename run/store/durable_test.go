@@ -21,14 +21,14 @@ func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
 		want       bool // whether podrun syncs the directory's entry
 	}{
 		"pending restarts": {do: func(l identity.Layout) error {
-			return PendingRestartsFile.Write(l.PendingRestarts("u"), map[string]lifecycle.PendingRestart{"x": {}})
+			return PendingRestartsFile.Write(l.Pod("u").PendingRestarts(), map[string]lifecycle.PendingRestart{"x": {}})
 		}, want: true},
 		"other pending restarts": {
 			before: func(l identity.Layout) error {
-				return PendingRestartsFile.Write(l.PendingRestarts("u"), map[string]lifecycle.PendingRestart{"x": {}})
+				return PendingRestartsFile.Write(l.Pod("u").PendingRestarts(), map[string]lifecycle.PendingRestart{"x": {}})
 			},
 			do: func(l identity.Layout) error {
-				return PendingRestartsFile.Write(l.PendingRestarts("u"), map[string]lifecycle.PendingRestart{"y": {}})
+				return PendingRestartsFile.Write(l.Pod("u").PendingRestarts(), map[string]lifecycle.PendingRestart{"y": {}})
 			},
 		},
 		"status":         {do: func(l identity.Layout) error { return setState(l, PodState{ProbedAt: stateTime(1)}) }},
@@ -37,7 +37,7 @@ func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
 		"resize, end":    {before: func(l identity.Layout) error { return setState(l, resize) }, do: func(l identity.Layout) error { return setState(l, PodState{}) }},
 	} {
 		l := identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}
-		err := os.MkdirAll(l.Plugins("u"), 0o750)
+		err := os.MkdirAll(l.Pod("u").Plugins(), 0o750)
 		if err == nil && tc.before != nil {
 			err = tc.before(l)
 		}
@@ -45,7 +45,7 @@ func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		synced := treetest.Syncs(t, func() { err = tc.do(l) })
-		if got := slices.Contains(synced, filepath.Clean(l.Plugins("u"))); err != nil || got != tc.want {
+		if got := slices.Contains(synced, filepath.Clean(l.Pod("u").Plugins())); err != nil || got != tc.want {
 			t.Errorf("%s: synced %q, %v", name, synced, err)
 		}
 	}

@@ -74,14 +74,16 @@ func isOld(who string) bool {
 // podrun. The argument locks are the lock files that are not in the layout. A file whose lock a process
 // holds remains, and the next call rewrites it. When all files are rewritten, later calls do nothing.
 func RewriteHolders(layout identity.Layout, locks ...string) error {
-	if _, err := os.Lstat(layout.HoldersMark()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(layout.Locks().HoldersMark()); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	before := len(locks)
-	if err := sweepDir(layout.Locks(), func(name string) { locks = append(locks, filepath.Join(layout.Locks(), name)) }); err != nil || len(locks) == before {
+	dir := string(layout.Locks())
+	err := sweepDir(dir, func(name string) { locks = append(locks, filepath.Join(dir, name)) })
+	if err != nil || len(locks) == before {
 		return err // no command has changed this root directory yet
 	}
-	locks = append(locks, layout.ServeLock())
+	locks = append(locks, layout.Serve().Lock())
 	complete := true
 	for _, path := range locks {
 		done, err := rewriteLock(path)
@@ -109,7 +111,7 @@ func RewriteHolders(layout identity.Layout, locks ...string) error {
 		return nil
 	}
 	// The file is empty, so that it needs no temporary file, which a killed process would leave behind.
-	f, err := os.OpenFile(layout.HoldersMark(), unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(layout.Locks().HoldersMark(), unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("note that no lock file has the arguments of commands: %w", err)
 	}
@@ -145,7 +147,7 @@ func rewriteOwner(layout identity.Layout, id identity.Pod) (done bool, err error
 	if r, err := ReadOwner(layout, id); err != nil || r == nil || !isOld(r.Holder) {
 		return true, nil
 	}
-	f, err := LockFile(layout.PodLock(id))
+	f, err := LockFile(layout.Locks().Pod(id))
 	if f == nil || err != nil {
 		return false, err
 	}

@@ -46,12 +46,12 @@ func TestRewriteHolders(t *testing.T) {
 	if err := RewriteHolders(layout, runtimeLock); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(layout.Locks()); err == nil {
+	if _, err := os.Lstat(string(layout.Locks())); err == nil {
 		t.Error("a new root directory was changed")
 	}
 	files := map[string]string{
-		layout.NodeLock(): secret, runtimeLock: "podrun run -e PASSWORD=hunter2", layout.ServeLock(): "process 7 (podrun serve hunter2) [ab]", layout.WorkloadsLock(): "",
-		layout.PodLock(web): secret + strings.Repeat("hunter2", maxHolder), layout.PodLock(held): secret, layout.ServicesLock(): NewHolder("podrun apply web.yaml", "cd"),
+		layout.Locks().Node(): secret, runtimeLock: "podrun run -e PASSWORD=hunter2", layout.Serve().Lock(): "process 7 (podrun serve hunter2) [ab]", layout.Locks().Workloads(): "",
+		layout.Locks().Pod(web): secret + strings.Repeat("hunter2", maxHolder), layout.Locks().Pod(held): secret, layout.Locks().Services(): NewHolder("podrun apply web.yaml", "cd"),
 		layout.Owner(web): `{"schema":1,"uid":"u","counter":3,"holder":"` + secret + `"}`, layout.Owner(held): `{"uid":"u","holder":"` + secret + `"}`,
 		layout.Owner(identity.Pod{Namespace: "default", Name: "newer"}): `{"schema":99,"holder":"process 8 (podrun run) [ab]"}`, layout.Owner(identity.Pod{Namespace: "default", Name: "corrupt"}): "{",
 	}
@@ -63,7 +63,7 @@ func TestRewriteHolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lock, err := FlockFile(layout.PodLock(held), unix.O_RDWR)
+	lock, err := FlockFile(layout.Locks().Pod(held), unix.O_RDWR)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestRewriteHolders(t *testing.T) {
 	if left := clear(); len(left) > 0 {
 		t.Errorf("not rewritten: %v", left)
 	}
-	if got := Holder(layout.ServicesLock()); got != files[layout.ServicesLock()] {
+	if got := Holder(layout.Locks().Services()); got != files[layout.Locks().Services()] {
 		t.Errorf("the lock of this version: %q", got)
 	}
 	if r, err := ReadOwner(layout, web); err != nil || r.Holder != "process 7 (podrun run)" || r.UID != "u" {
@@ -100,7 +100,7 @@ func TestRewriteHolders(t *testing.T) {
 			t.Errorf("%s: %s %v", name, data, err)
 		}
 	}
-	if _, err := os.Lstat(layout.HoldersMark()); err != nil {
+	if _, err := os.Lstat(layout.Locks().HoldersMark()); err != nil {
 		t.Error(err)
 	}
 }

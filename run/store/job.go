@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -134,7 +133,7 @@ var cronJobRecords = statefile.DeclareKeyed(statefile.Keyed[*CronJobRecord]{
 // LockRecords locks the records of Jobs and CronJobs for changes. The caller must not hold the lock
 // while it waits for an event. The argument who identifies the process that holds the lock.
 func LockRecords(ctx context.Context, layout identity.Layout, who string) (*FileLock, error) {
-	l, err := Lock(ctx, filepath.Join(layout.Locks(), "jobs"), who, nil)
+	l, err := Lock(ctx, layout.Locks().Jobs(), who, nil)
 	if err != nil {
 		return nil, fmt.Errorf("lock the records of Jobs: %w", err)
 	}

@@ -101,7 +101,7 @@ func (j *Journal) Open(layout identity.Layout) error {
 	if j.file != nil {
 		return nil
 	}
-	path := layout.Journal(j.Pod.UID)
+	path := layout.Pod(j.Pod.UID).Journal()
 	if j.Kind != "" {
 		path = layout.ServiceJournal(j.Pod)
 		if err := MakeStateDir(filepath.Dir(path)); err != nil {

@@ -31,7 +31,7 @@ func openedJournal(t *testing.T, layout identity.Layout) *Journal {
 
 func journalSize(t *testing.T, layout identity.Layout) int64 {
 	t.Helper()
-	info, err := os.Stat(layout.Journal("u1"))
+	info, err := os.Stat(layout.Pod("u1").Journal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 	if got := counts(t, layout); got["Late"] != 1 {
 		t.Errorf("%v", got)
 	}
-	if now, err := os.Stat(layout.Journal("u1")); err != nil || os.SameFile(first, now) {
+	if now, err := os.Stat(layout.Pod("u1").Journal()); err != nil || os.SameFile(first, now) {
 		t.Errorf("the file was never replaced: the test shows nothing (%v)", err)
 	}
 }
@@ -151,7 +151,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)
-	other, err := os.Open(layout.Journal("u1"))
+	other, err := os.Open(layout.Pod("u1").Journal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,16 +183,16 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	layout := testLayout(t)
 	old := openedJournal(t, layout)
 	old.Emit(event.Event{Reason: "Old"})
-	if err := os.Remove(layout.Journal("u1")); err != nil {
+	if err := os.Remove(layout.Pod("u1").Journal()); err != nil {
 		t.Fatal(err)
 	}
 	for range 3000 { // enough events to compact the journal
 		old.Emit(event.Event{Reason: "Late", Message: strings.Repeat("x", 300)})
 	}
-	if entries, err := os.ReadDir(layout.Pod("u1")); err != nil || len(entries) > 0 {
+	if entries, err := os.ReadDir(string(layout.Pod("u1"))); err != nil || len(entries) > 0 {
 		t.Fatalf("%v, %v", entries, err)
 	}
-	if err := os.Remove(layout.Pod("u1")); err != nil {
+	if err := os.Remove(string(layout.Pod("u1"))); err != nil {
 		t.Fatal(err)
 	}
 	successor := openedJournal(t, layout)
@@ -234,7 +234,7 @@ func TestJournalThatIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			layout := testLayout(t)
 			makePodDir(t, layout)
-			if err := test.make(layout.Journal("u1")); err != nil {
+			if err := test.make(layout.Pod("u1").Journal()); err != nil {
 				t.Fatal(err)
 			}
 			if events, err := ReadJournal(layout, "u1"); err == nil == (test.want == "New") {
@@ -261,11 +261,11 @@ func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
 	ring.RequireRoot(t)
 	j, layout, seen := testJournal(t)
 	makePodDir(t, layout)
-	if err := unix.Mount("tmpfs", layout.Pod("u1"), "tmpfs", unix.MS_RDONLY, "size=64k"); err != nil {
+	if err := unix.Mount("tmpfs", string(layout.Pod("u1")), "tmpfs", unix.MS_RDONLY, "size=64k"); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := unix.Unmount(layout.Pod("u1"), 0); err != nil {
+		if err := unix.Unmount(string(layout.Pod("u1")), 0); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// journalName is the base name of identity.Layout.Journal.
+// journalName is the base name of identity.PodDir.Journal.
 const journalName = "events.jsonl"
 
 // lockFile acquires the shared lock that every writer of the pod's journal holds. If the file was
@@ -145,7 +145,7 @@ func newestEvents(events []event.Event) []event.Event {
 // last occurrence. If there is no journal, it returns no events. It skips lines that are not events,
 // such as a line that a crash truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
-	return readJournal(layout.Journal(uid))
+	return readJournal(layout.Pod(uid).Journal())
 }
 
 // ReadServiceJournal is ReadJournal for a Service.

@@ -39,7 +39,7 @@ func readReasons(t *testing.T, layout identity.Layout) string {
 
 func makePodDir(t *testing.T, layout identity.Layout) {
 	t.Helper()
-	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Pod("u1")), 0o750); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,7 +99,7 @@ func TestJournalCutShort(t *testing.T) {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.OpenFile(layout.Journal("u1"), os.O_WRONLY|os.O_APPEND, 0)
+		f, err := os.OpenFile(layout.Pod("u1").Journal(), os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestJournalOfNobody(t *testing.T) {
 		t.Errorf("%v, %v", events, err)
 	}
 	makePodDir(t, layout)
-	if err := os.Mkdir(layout.Journal("u1"), 0o750); err != nil {
+	if err := os.Mkdir(layout.Pod("u1").Journal(), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadJournal(layout, "u1"); err == nil {

@@ -39,10 +39,10 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 		} else {
 			first.Release()
 		}
-		if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+		if err := os.MkdirAll(string(layout.Pod(id.UID)), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(layout.Checkpoint(id.UID), []byte(identity.CheckpointHead+"default/web\n"), 0o600); err != nil {
+		if err := os.WriteFile(layout.Pod(id.UID).Checkpoint(), []byte(identity.CheckpointHead+"default/web\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := Sweep(layout); err != nil {
@@ -86,14 +86,14 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 		err = l.Acquire(id.UID, PurposeRun, true, true)
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(layout.Pod(id.UID), "volumes"), 0o750)
+		err = os.MkdirAll(filepath.Join(string(layout.Pod(id.UID)), "volumes"), 0o750)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Claim.file.Close()
 	l.Unlock()
-	node, err := Lock(t.Context(), layout.NodeLock(), "process 1 (podrun test)", nil)
+	node, err := Lock(t.Context(), layout.Locks().Node(), "process 1 (podrun test)", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

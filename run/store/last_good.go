@@ -47,7 +47,7 @@ func KeepGood(layout identity.Layout, id identity.Pod, good LastGood) error {
 	data, err := good.Made.Marshal()
 	if err == nil && good.Made.InMemory && len(good.Made.Secrets) > 0 {
 		next.InMemory = RandomHex(16)
-		if err = writeSecretFile(layout, filepath.Join(layout.SecretGood(id), next.InMemory), data); err == nil {
+		if err = writeSecretFile(layout, filepath.Join(layout.Secrets().LastGood(id), next.InMemory), data); err == nil {
 			data, err = good.Made.WithoutSecrets().Marshal()
 		}
 	}
@@ -74,7 +74,7 @@ func ReadGood(layout identity.Layout, id identity.Pod) (*LastGood, error) {
 		return nil, nil
 	}
 	if token := h.Good.InMemory; token != "" {
-		whole := secretGoodFile.Examine(context.Background(), filepath.Join(layout.SecretGood(id), filepath.Base(token)))
+		whole := secretGoodFile.Examine(context.Background(), filepath.Join(layout.Secrets().LastGood(id), filepath.Base(token)))
 		if whole.State == statefile.Intact {
 			made = whole.Value
 		}
@@ -94,12 +94,12 @@ var secretGoodFile = statefile.Declare(statefile.Kind[manifest.Checkpoint]{
 })
 
 func secretGoodFiles(l identity.Layout) (out []string) {
-	pods, _ := os.ReadDir(l.SecretGoods()) // the directory exists only if Secrets are in memory
+	pods, _ := os.ReadDir(l.Secrets().LastGoods()) // the directory exists only if Secrets are in memory
 	for _, p := range pods {
-		files, _ := os.ReadDir(filepath.Join(l.SecretGoods(), p.Name()))
+		files, _ := os.ReadDir(filepath.Join(l.Secrets().LastGoods(), p.Name()))
 		for _, f := range files {
 			if f.Name()[0] != '.' { // being written
-				out = append(out, filepath.Join(l.SecretGoods(), p.Name(), f.Name()))
+				out = append(out, filepath.Join(l.Secrets().LastGoods(), p.Name(), f.Name()))
 			}
 		}
 	}
@@ -108,12 +108,12 @@ func secretGoodFiles(l identity.Layout) (out []string) {
 
 // dropGoodSecrets removes the last good definitions of a pod in memory, except the one with the given name.
 func dropGoodSecrets(layout identity.Layout, id identity.Pod, keep string) error {
-	return dropFiles(layout, layout.SecretGood(id), func(name string) bool { return name != keep })
+	return dropFiles(layout, layout.Secrets().LastGood(id), func(name string) bool { return name != keep })
 }
 
 // sweepGoodSecrets removes the last good definitions in memory of pods without a history.
 func sweepGoodSecrets(layout identity.Layout) error {
-	entries, err := os.ReadDir(layout.SecretGoods())
+	entries, err := os.ReadDir(layout.Secrets().LastGoods())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}

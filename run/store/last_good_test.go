@@ -110,8 +110,8 @@ func TestLastGoodOfOlderPodrun(t *testing.T) {
 func TestLastGoodInMemory(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	t.Cleanup(func() {
-		_ = unix.Unmount(layout.SecretsDir(), unix.MNT_DETACH)
-		_ = os.RemoveAll(layout.SecretsDir())
+		_ = unix.Unmount(string(layout.Secrets()), unix.MNT_DETACH)
+		_ = os.RemoveAll(string(layout.Secrets()))
 	})
 	c := revisionOf("good", "config")
 	c.InMemory = true
@@ -124,7 +124,7 @@ func TestLastGoodInMemory(t *testing.T) {
 	if err != nil || strings.Contains(string(data), "dmFsdWU") {
 		t.Errorf("%s, %v", data, err)
 	}
-	files, err := filepath.Glob(filepath.Join(layout.SecretGood(historyID), "*"))
+	files, err := filepath.Glob(filepath.Join(layout.Secrets().LastGood(historyID), "*"))
 	if err != nil || len(files) != 1 {
 		t.Errorf("files in memory: %v, %v", files, err)
 	}
@@ -138,7 +138,7 @@ func TestLastGoodInMemory(t *testing.T) {
 	if err := removeHistory(layout, historyID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(layout.SecretsDir()); !os.IsNotExist(err) {
+	if _, err := os.Lstat(string(layout.Secrets())); !os.IsNotExist(err) {
 		t.Errorf("left: %v", err)
 	}
 	// The pod's Secrets were on disk, and are in memory from now on.

@@ -111,7 +111,7 @@ func TestPodLockReportsOtherHolders(t *testing.T) {
 	}
 	mine.Unlock()
 	mine.Unlock() // a second call has no effect
-	free, err := LockFile(layout.PodLock(id))
+	free, err := LockFile(layout.Locks().Pod(id))
 	if free == nil || err != nil {
 		t.Fatalf("the lock is held: %v", err)
 	}

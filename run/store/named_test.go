@@ -34,14 +34,14 @@ func TestStoredNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			layout := testLayout(t)
 			for _, id := range []identity.Pod{web, older, db} {
-				if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+				if err := os.MkdirAll(string(layout.Pod(id.UID)), 0o750); err != nil {
 					t.Fatal(err)
 				}
 				if err := WriteCheckpoint(layout, id, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for _, dir := range []string{layout.Pod("u-empty"), layout.Owners()} {
+			for _, dir := range []string{string(layout.Pod("u-empty")), layout.Owners()} {
 				if err := os.MkdirAll(dir, 0o750); err != nil {
 					t.Fatal(err)
 				}

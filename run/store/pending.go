@@ -58,13 +58,13 @@ func (p Pending) Condition() corev1.PodCondition {
 var pendingFile = statefile.Declare(statefile.Kind[[]Pending]{
 	What: "the record of definitions that are not in effect", Files: "serve/unstarted", Scope: statefile.Host,
 	On:    statefile.Answers{Absent: "no such definitions", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
-	Paths: statefile.At(identity.Layout.Pending), Mode: 0o640,
+	Paths: statefile.At(identity.Layout.Serve, identity.ServeDir.Pending), Mode: 0o640,
 })
 
 // WritePending writes the list of definitions that the supervisor could not put into effect, for commands
 // to read.
 func WritePending(layout identity.Layout, list []Pending) error {
-	if err := pendingFile.Write(layout.Pending(), list); err != nil {
+	if err := pendingFile.Write(layout.Serve().Pending(), list); err != nil {
 		return fmt.Errorf("write %s: %w", pendingFile.What, err)
 	}
 	return nil
@@ -73,7 +73,7 @@ func WritePending(layout identity.Layout, list []Pending) error {
 // LastPending returns the list that the previous supervisor of the root directory wrote. It returns nil if there is none, or
 // if podrun cannot use the list: Since then begins again.
 func LastPending(layout identity.Layout) []Pending {
-	return pendingFile.Examine(context.Background(), layout.Pending()).Value
+	return pendingFile.Examine(context.Background(), layout.Serve().Pending()).Value
 }
 
 // ReadPending reads the list that the running supervisor wrote. It returns nil if no supervisor
@@ -82,6 +82,6 @@ func ReadPending(layout identity.Layout) ([]Pending, error) {
 	if !Supervised(layout) {
 		return nil, nil
 	}
-	list, _, err := pendingFile.Read(context.Background(), layout.Pending()) // Scan reports the fault
+	list, _, err := pendingFile.Read(context.Background(), layout.Serve().Pending()) // Scan reports the fault
 	return list, err
 }

@@ -12,32 +12,19 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// eachPod returns a Paths function of a file that a pod's directory may have.
-func eachPod(path func(l identity.Layout, uid string) string) func(identity.Layout) []string {
-	return func(l identity.Layout) (out []string) {
-		entries, _ := os.ReadDir(l.PodsDir()) // StoredPods reports the error
-		for _, e := range entries {
-			if identity.SafeUID(e.Name()) {
-				out = append(out, path(l, e.Name()))
-			}
-		}
-		return out
-	}
-}
-
 // RestartedFile contains the IDs of the containers that podrun stopped when it last restarted all containers
 // of a pod.
 var RestartedFile = statefile.Declare(statefile.Kind[[]string]{
 	What: "the record of containers that were restarted together", Files: "pods/<uid>/plugins/podrun.dev~restart-all/ended", Scope: statefile.OfPod,
 	On:    statefile.Answers{Absent: "no such restart", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Ignore},
-	Paths: eachPod(identity.Layout.Restarted), Mode: 0o640, DirMode: 0o750,
+	Paths: statefile.EachPod(identity.PodDir.Restarted), Mode: 0o640, DirMode: 0o750,
 })
 
 // PendingRestartsFile contains the pending restarts of a pod's containers, by name.
 var PendingRestartsFile = statefile.Declare(statefile.Kind[map[string]lifecycle.PendingRestart]{
 	What: "the record of containers that are being restarted", Files: "pods/<uid>/plugins/podrun.dev~restarts/pending.json", Scope: statefile.OfPod,
 	On:    statefile.Answers{Absent: "no pending restart", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Ignore},
-	Paths: eachPod(identity.Layout.PendingRestarts), Mode: 0o640, DirMode: 0o750,
+	Paths: statefile.EachPod(identity.PodDir.PendingRestarts), Mode: 0o640, DirMode: 0o750,
 })
 
 // HookFile is the state of a container's postStart hook. If podrun cannot use it, the hook runs again, because
@@ -61,7 +48,7 @@ const hookRunsAgain statefile.Action = "counts as Pending, with a warning: the h
 
 // hookFiles returns the files of all pods' hooks.
 func hookFiles(l identity.Layout) (out []string) {
-	for _, dir := range eachPod(identity.Layout.HookMarks)(l) {
+	for _, dir := range statefile.EachPod(identity.PodDir.HookMarks)(l) {
 		entries, _ := os.ReadDir(dir) // observe.ReadPod reports the error
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), ".") { // being written
@@ -88,7 +75,7 @@ const interrupted = "interrupted"
 var StopMarkFile = statefile.Declare(statefile.Kind[StopMark]{
 	What: "the record that the pod was stopped", Files: "pods/<uid>/stopped", Scope: statefile.OfPod,
 	On:    statefile.Answers{Absent: "the pod was not stopped", Corrupt: remainsStopped, Unreadable: remainsStopped, Newer: statefile.Partial},
-	Paths: eachPod(identity.Layout.StoppedMark), Mode: 0o600,
+	Paths: statefile.EachPod(identity.PodDir.StoppedMark), Mode: 0o600,
 	Encode: func(m StopMark) ([]byte, error) {
 		text := m.Why + "\n" + m.Hint + "\n"
 		if m.Interrupted {
@@ -111,7 +98,7 @@ const remainsStopped statefile.Action = "the pod remains stopped, for an unknown
 
 // ReadStopMark returns the mark of a pod; nil if the pod was not stopped.
 func ReadStopMark(l identity.Layout, uid string) *StopMark {
-	found := StopMarkFile.Examine(context.Background(), l.StoppedMark(uid))
+	found := StopMarkFile.Examine(context.Background(), l.Pod(uid).StoppedMark())
 	switch {
 	case found.State == statefile.Absent:
 		return nil

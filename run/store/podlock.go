@@ -77,7 +77,7 @@ func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Lo
 
 // podLock returns the lock of a pod without taking it.
 func (l Locks) podLock(id identity.Pod) *PodLock {
-	return &PodLock{Locks: l, path: l.layout.PodLock(id), id: id}
+	return &PodLock{Locks: l, path: l.layout.Locks().Pod(id), id: id}
 }
 
 // LockPod acquires the lock of a pod for a command with the given purpose. It waits until no other
@@ -407,7 +407,7 @@ func (l *PodLock) forgetUncreated() {
 	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
 		return
 	}
-	if _, err := os.Lstat(l.layout.Pod(r.UID)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(string(l.layout.Pod(r.UID))); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	_ = removeOwner(l.layout, l.id) // if the removal fails, a sweep repeats it

@@ -19,7 +19,7 @@ import (
 )
 
 // PodState is the state of a pod that podrun records because the runtime does not have it. It is
-// stored in one file (identity.Layout.State); up to schema version 2, there were three files.
+// stored in one file (identity.PodDir.State); up to schema version 2, there were three files.
 type PodState struct {
 	lifecycle.Kept                             // inline, so that an older version of podrun can read these fields and show the pod
 	Probes         map[string]lifecycle.Probed `json:"probes,omitempty"` // the last results of the probes, by container ID
@@ -42,7 +42,7 @@ var podStateFile = statefile.Declare(statefile.Kind[podStateContent]{
 	What: "the pod's state", Files: "pods/<uid>/plugins/podrun.dev~status/status.json", Scope: statefile.OfPod,
 	On: statefile.Answers{Absent: "nothing is recorded", Corrupt: "the other parts are used, with a warning; podrun repeats the resize in place",
 		Unreadable: "counts as absent, with a warning; podrun does not write it", Newer: statefile.Partial},
-	Paths: eachPod(identity.Layout.State), Version: identity.StateSchema, Mode: 0o640,
+	Paths: statefile.EachPod(identity.PodDir.State), Version: identity.StateSchema, Mode: 0o640,
 	Unsynced: true,    // an empty file contained no resize, because UpdatePodState syncs a state with a resize
 	Limit:    3 << 20, // the sum of the limits of the three files that it replaced
 	Decode: func(data []byte) (podStateContent, error) {
@@ -61,7 +61,7 @@ var legacyProbesFile = statefile.Declare(statefile.Kind[map[string]lifecycle.Pro
 		Unreadable: statefile.Report,
 		Newer:      statefile.Ignore,
 	},
-	Paths: eachPod(identity.Layout.LegacyProbes),
+	Paths: statefile.EachPod(identity.PodDir.LegacyProbes),
 })
 
 var legacyResizeFile = statefile.Declare(statefile.Kind[*lifecycle.Resize]{
@@ -72,7 +72,7 @@ var legacyResizeFile = statefile.Declare(statefile.Kind[*lifecycle.Resize]{
 		Unreadable: resizeAgain,
 		Newer:      statefile.Ignore,
 	},
-	Paths: eachPod(identity.Layout.LegacyResize),
+	Paths: statefile.EachPod(identity.PodDir.LegacyResize),
 })
 
 // resizeAgain is the answer of legacyResizeFile.
@@ -89,7 +89,7 @@ func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 
 // readPodState implements ReadPodState, and also returns what was found in the file.
 func readPodState(l identity.Layout, uid string) (s PodState, found statefile.Found[podStateContent], errs []error) {
-	found = podStateFile.Examine(context.Background(), l.State(uid))
+	found = podStateFile.Examine(context.Background(), l.Pod(uid).State())
 	s = found.Value.state
 	switch {
 	case found.State == statefile.Newer && found.Value.lostResize:
@@ -142,15 +142,15 @@ func decodePart[T any](data []byte, what string, corrupt T, failed *[]string) (v
 
 // addLegacy reads the parts that are separate files up to schema version 2.
 func (s *PodState) addLegacy(l identity.Layout, uid string) (errs []error) {
-	probes, fault, _ := legacyProbesFile.Read(context.Background(), l.LegacyProbes(uid)) // err is the fault
+	probes, fault, _ := legacyProbesFile.Read(context.Background(), l.Pod(uid).LegacyProbes()) // err is the fault
 	if fault != nil {
 		errs = append(errs, fault)
 	}
 	s.Probes = probes
-	if info, err := os.Lstat(l.LegacyProbes(uid)); err == nil {
+	if info, err := os.Lstat(l.Pod(uid).LegacyProbes()); err == nil {
 		s.ProbedAt = info.ModTime()
 	}
-	resize, fault, _ := legacyResizeFile.Read(context.Background(), l.LegacyResize(uid)) // err is the fault
+	resize, fault, _ := legacyResizeFile.Read(context.Background(), l.Pod(uid).LegacyResize()) // err is the fault
 	if fault != nil {
 		resize, errs = &lifecycle.Resize{}, append(errs, fault)
 	}
@@ -177,7 +177,7 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	}
 	after := before
 	change(&after)
-	file := l.State(uid)
+	file := l.Pod(uid).State()
 	switch err := os.Mkdir(filepath.Dir(file), 0o750); {
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrNoPodDir
@@ -194,7 +194,7 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	}
 	if durable && !wasSynced(before) {
 		// This makes the entry of the file's directory durable.
-		if err := hostfile.SyncDir(l.Plugins(uid)); err != nil {
+		if err := hostfile.SyncDir(l.Pod(uid).Plugins()); err != nil {
 			return err
 		}
 	}
@@ -226,7 +226,7 @@ func hasLegacyState(l identity.Layout, uid string) bool {
 }
 
 func legacyState(l identity.Layout, uid string) []string {
-	return []string{l.LegacyProbes(uid), l.LegacyResize(uid)}
+	return []string{l.Pod(uid).LegacyProbes(), l.Pod(uid).LegacyResize()}
 }
 
 // removeLegacyState removes the files of schema version 2, which ReadPodState no longer reads. A file that it cannot

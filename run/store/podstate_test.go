@@ -55,7 +55,7 @@ const stateUID = "0f0d5a2e-1111-2222-3333-444444444444"
 func podLayout(t *testing.T) identity.Layout {
 	t.Helper()
 	l := testLayout(t)
-	if err := os.MkdirAll(l.Plugins(stateUID), 0o750); err != nil {
+	if err := os.MkdirAll(l.Pod(stateUID).Plugins(), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -94,11 +94,11 @@ func putLegacy(t *testing.T, l identity.Layout, s PodState) {
 		}
 		putFile(t, file, "# podrun schema 1\n"+string(data))
 	}
-	put(l.State(stateUID), s.Kept, true)
-	put(l.LegacyProbes(stateUID), s.Probes, s.Probes != nil)
-	put(l.LegacyResize(stateUID), s.Resize, s.Resize != nil)
+	put(l.Pod(stateUID).State(), s.Kept, true)
+	put(l.Pod(stateUID).LegacyProbes(), s.Probes, s.Probes != nil)
+	put(l.Pod(stateUID).LegacyResize(), s.Resize, s.Resize != nil)
 	if s.Probes != nil {
-		if err := os.Chtimes(l.LegacyProbes(stateUID), s.ProbedAt, s.ProbedAt); err != nil {
+		if err := os.Chtimes(l.Pod(stateUID).LegacyProbes(), s.ProbedAt, s.ProbedAt); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,7 +126,7 @@ func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
 		t.Errorf("errors %v, want %d", failed, errs)
 	}
 	for _, err := range failed {
-		if n := strings.Count(err.Error(), l.Plugins(stateUID)); n != 1 {
+		if n := strings.Count(err.Error(), l.Pod(stateUID).Plugins()); n != 1 {
 			t.Errorf("error %q names the file %d times", err, n)
 		}
 	}
@@ -141,11 +141,11 @@ func TestPodStateRoundTrip(t *testing.T) {
 			wantState(t, l, PodState{}, 0) // the file is missing
 			putState(t, l, s)
 			wantState(t, l, s, 0)
-			data, err := os.ReadFile(l.State(stateUID))
+			data, err := os.ReadFile(l.Pod(stateUID).State())
 			if err != nil || !bytes.HasPrefix(data, []byte("# podrun schema 3\n{")) {
 				t.Errorf("the file contains %q, %v", data, err)
 			}
-			if entries, err := os.ReadDir(l.Plugins(stateUID)); err != nil || len(entries) != 1 {
+			if entries, err := os.ReadDir(l.Pod(stateUID).Plugins()); err != nil || len(entries) != 1 {
 				t.Errorf("%v, %v; want one directory", entries, err)
 			}
 			var older lifecycle.Kept // a version of podrun with schema version 2 decodes this type to show the pod
@@ -208,12 +208,12 @@ func TestPodStateSync(t *testing.T) {
 func TestPodStateTorn(t *testing.T) {
 	l, s := podLayout(t), podStates()["everything"]
 	putState(t, l, s)
-	whole, err := os.ReadFile(l.State(stateUID))
+	whole, err := os.ReadFile(l.Pod(stateUID).State())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range whole {
-		putFile(t, l.State(stateUID), string(whole[:n]))
+		putFile(t, l.Pod(stateUID).State(), string(whole[:n]))
 		want, errs := PodState{Resize: &lifecycle.Resize{}}, 1
 		// An empty file means that a power failure has destroyed a write that was not synced. Such a
 		// write contained no resize, because podrun syncs a resize.
@@ -264,7 +264,7 @@ func TestPodStateCorruptParts(t *testing.T) {
 		text := "{" + strings.Join(tc.parts, ",") + "}"
 		t.Run(text, func(t *testing.T) {
 			l := podLayout(t)
-			putFile(t, l.State(stateUID), "# podrun schema 3\n"+text)
+			putFile(t, l.Pod(stateUID).State(), "# podrun schema 3\n"+text)
 			wantState(t, l, tc.want, tc.errs)
 			putState(t, l, tc.want)
 			wantState(t, l, tc.want, 0)
@@ -272,7 +272,7 @@ func TestPodStateCorruptParts(t *testing.T) {
 	}
 	for _, text := range []string{"[]", `"x"`, "7", "{", "\x00\x00"} {
 		l := podLayout(t)
-		putFile(t, l.State(stateUID), "# podrun schema 3\n"+text)
+		putFile(t, l.Pod(stateUID).State(), "# podrun schema 3\n"+text)
 		wantState(t, l, PodState{Resize: &lifecycle.Resize{}}, 1)
 	}
 }
@@ -288,13 +288,13 @@ func TestPodStateOfANewerPodrun(t *testing.T) {
 	} {
 		l := podLayout(t)
 		file := fmt.Sprintf("# podrun schema %d\n%s", identity.Schema+1, content)
-		putFile(t, l.State(stateUID), file)
+		putFile(t, l.Pod(stateUID).State(), file)
 		wantState(t, l, want, 0)
 		err := UpdatePodState(l, stateUID, func(s *PodState) { *s = PodState{} })
-		if !IsNewer(err) || !strings.Contains(err.Error(), l.State(stateUID)) {
+		if !IsNewer(err) || !strings.Contains(err.Error(), l.Pod(stateUID).State()) {
 			t.Errorf("update: %v", err)
 		}
-		if data, err := os.ReadFile(l.State(stateUID)); err != nil || string(data) != file {
+		if data, err := os.ReadFile(l.Pod(stateUID).State()); err != nil || string(data) != file {
 			t.Errorf("the file contains %q, %v", data, err)
 		}
 	}
@@ -307,10 +307,10 @@ func TestPodStateUnreadable(t *testing.T) {
 	if err := UpdatePodState(l, "missing", func(*PodState) {}); !errors.Is(err, ErrNoPodDir) {
 		t.Errorf("without a directory: %v", err)
 	}
-	if _, err := os.Lstat(l.Pod("missing")); err == nil {
+	if _, err := os.Lstat(string(l.Pod("missing"))); err == nil {
 		t.Error("the directory of a pod was created")
 	}
-	putFile(t, filepath.Dir(l.State(stateUID)), "a file in place of the directory")
+	putFile(t, filepath.Dir(l.Pod(stateUID).State()), "a file in place of the directory")
 	if err := UpdatePodState(l, stateUID, func(*PodState) {}); err == nil {
 		t.Error("no error")
 	}
@@ -324,7 +324,7 @@ func TestPodStateOfBefore(t *testing.T) {
 			t.Run(name+version, func(t *testing.T) {
 				l := podLayout(t)
 				putLegacy(t, l, s)
-				for _, file := range append(legacyState(l, stateUID), l.State(stateUID)) {
+				for _, file := range append(legacyState(l, stateUID), l.Pod(stateUID).State()) {
 					if data, err := os.ReadFile(file); err == nil {
 						info, _ := os.Lstat(file)
 						putFile(t, file, strings.Replace(string(data), "# podrun schema 1\n", version, 1))
@@ -336,7 +336,7 @@ func TestPodStateOfBefore(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantState(t, l, s, 0)
-				if entries, err := os.ReadDir(l.Plugins(stateUID)); err != nil || len(entries) != 1 {
+				if entries, err := os.ReadDir(l.Pod(stateUID).Plugins()); err != nil || len(entries) != 1 {
 					t.Errorf("%v, %v; want one directory", entries, err)
 				}
 			})
@@ -351,7 +351,7 @@ func TestPodStateOfBeforeCorrupt(t *testing.T) {
 		for i := range 3 {
 			l := podLayout(t)
 			putLegacy(t, l, s)
-			file := append(legacyState(l, stateUID), l.State(stateUID))[i]
+			file := append(legacyState(l, stateUID), l.Pod(stateUID).State())[i]
 			want, errs := s, 1
 			if text == "absent" {
 				os.Remove(file)
@@ -361,11 +361,11 @@ func TestPodStateOfBeforeCorrupt(t *testing.T) {
 				os.Chtimes(file, s.ProbedAt, s.ProbedAt)
 			}
 			switch {
-			case file == l.State(stateUID):
+			case file == l.Pod(stateUID).State():
 				want.Kept = lifecycle.Kept{}
-			case file == l.LegacyResize(stateUID) && text != "absent":
+			case file == l.Pod(stateUID).LegacyResize() && text != "absent":
 				want.Resize = &lifecycle.Resize{}
-			case file == l.LegacyResize(stateUID):
+			case file == l.Pod(stateUID).LegacyResize():
 				want.Resize = nil
 			case text != "absent":
 				want.Probes = nil
@@ -406,11 +406,11 @@ func TestPodStateKilledBetweenFiles(t *testing.T) {
 		putLegacy(t, l, before)
 		files := legacyState(l, stateUID)
 		// podrun was killed while it wrote the file.
-		putFile(t, filepath.Join(filepath.Dir(l.State(stateUID)), ".status.json.123"), "# podrun schema 3\n{")
+		putFile(t, filepath.Join(filepath.Dir(l.Pod(stateUID).State()), ".status.json.123"), "# podrun schema 3\n{")
 		wantState(t, l, before, 0)
 		data, err := json.Marshal(after)
 		if err == nil {
-			err = hostfile.Write(l.State(stateUID), identity.AddSchema(identity.StateSchema, data), 0o640)
+			err = hostfile.Write(l.Pod(stateUID).State(), identity.AddSchema(identity.StateSchema, data), 0o640)
 		}
 		if err != nil {
 			t.Fatal(err)

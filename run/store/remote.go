@@ -36,7 +36,7 @@ var remoteCopies = statefile.Declare(statefile.Kind[[]byte]{
 
 // remoteFiles returns the files of all URLs.
 func remoteFiles(l identity.Layout) (out []string) {
-	for _, dir := range []string{l.SecretCopies(), l.RemoteCopies()} {
+	for _, dir := range []string{l.Secrets().RemoteCopies(), l.Serve().RemoteCopies()} {
 		entries, _ := os.ReadDir(dir) // the directory exists only if there are URLs
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), ".") {
@@ -50,7 +50,7 @@ func remoteFiles(l identity.Layout) (out []string) {
 // ReadRemoteCopy reads the copy with the given file name: the last valid content of a remote source
 // (source.Remotes). The error is fs.ErrNotExist if there is none, or a *statefile.Fault.
 func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
-	for _, dir := range []string{layout.SecretCopies(), layout.RemoteCopies()} {
+	for _, dir := range []string{layout.Secrets().RemoteCopies(), layout.Serve().RemoteCopies()} {
 		found := remoteCopies.Examine(context.Background(), filepath.Join(dir, name))
 		switch {
 		case found.Fault != nil:
@@ -67,7 +67,7 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 // disk, because podrun uses the copy when the host boots without a network. WriteRemoteCopy removes an
 // earlier copy in the other place.
 func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
-	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
+	disk, memory := filepath.Join(layout.Serve().RemoteCopies(), name), layout.Secrets().RemoteCopies()
 	var err error
 	if inMemory {
 		err = writeSecretFile(layout, filepath.Join(memory, name), identity.AddSchema(identity.PlainSchema, data))
@@ -88,7 +88,7 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory 
 // MoveRemoteCopies moves the copies on disk to memory, after the settings have changed. It deletes
 // copies that cannot be written to memory.
 func MoveRemoteCopies(layout identity.Layout) error {
-	entries, err := os.ReadDir(layout.RemoteCopies())
+	entries, err := os.ReadDir(layout.Serve().RemoteCopies())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func MoveRemoteCopies(layout identity.Layout) error {
 			err = WriteRemoteCopy(layout, e.Name(), data, true)
 		}
 		if err != nil {
-			errs = append(errs, err, statefile.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))
+			errs = append(errs, err, statefile.Remove(filepath.Join(layout.Serve().RemoteCopies(), e.Name())))
 		}
 	}
 	return errors.Join(errs...)
@@ -108,14 +108,14 @@ func MoveRemoteCopies(layout identity.Layout) error {
 // RemoveOtherCopies removes the copies that are not in names, because their URLs are no longer
 // sources.
 func RemoveOtherCopies(layout identity.Layout, names []string) error {
-	entries, err := os.ReadDir(layout.RemoteCopies())
+	entries, err := os.ReadDir(layout.Serve().RemoteCopies())
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	errs := []error{dropFiles(layout, layout.SecretCopies(), func(n string) bool { return !slices.Contains(names, n) })}
+	errs := []error{dropFiles(layout, layout.Secrets().RemoteCopies(), func(n string) bool { return !slices.Contains(names, n) })}
 	for _, e := range entries {
 		if !e.IsDir() && !slices.Contains(names, e.Name()) {
-			errs = append(errs, os.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))
+			errs = append(errs, os.Remove(filepath.Join(layout.Serve().RemoteCopies(), e.Name())))
 		}
 	}
 	if err = errors.Join(append(errs, err)...); err != nil {

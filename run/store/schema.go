@@ -14,14 +14,15 @@ import (
 // stateFiles returns the state files of a pod that have a schema version. It omits two files: the
 // journal, because its lines are independent, and userns, because it has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
+	dir := l.Pod(uid)
 	files := []string{
-		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.Restarted(uid), l.PendingRestarts(uid), l.State(uid), l.LegacyProbes(uid), l.LegacyResize(uid),
+		dir.Checkpoint(), dir.StoppedMark(), dir.Devices(), dir.Restarted(), dir.PendingRestarts(), dir.State(), dir.LegacyProbes(), dir.LegacyResize(),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
 	// readHooks reports an error of this directory
-	hooks, _ := os.ReadDir(l.HookMarks(uid))
+	hooks, _ := os.ReadDir(dir.HookMarks())
 	for _, e := range hooks {
-		files = append(files, filepath.Join(l.HookMarks(uid), e.Name()))
+		files = append(files, filepath.Join(dir.HookMarks(), e.Name()))
 	}
 	return files
 }

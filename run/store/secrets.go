@@ -62,7 +62,7 @@ func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 // directory, from creating or removing a SecretsDir. The lock is on the parent directory, which only root can
 // access. Otherwise another user could hold the lock, or replace the directory.
 func underSecretsLock(layout identity.Layout, do func() error) error {
-	around := filepath.Dir(layout.SecretsDir())
+	around := filepath.Dir(string(layout.Secrets()))
 	for _, dir := range []string{filepath.Dir(around), around} {
 		if err := makePrivate(dir); err != nil {
 			return err
@@ -101,7 +101,7 @@ func makePrivate(dir string) error {
 
 // makeSecretsDir creates SecretsDir in memory. The lock must be held.
 func makeSecretsDir(layout identity.Layout) error {
-	dir := layout.SecretsDir()
+	dir := string(layout.Secrets())
 	if err := makePrivate(dir); err != nil {
 		return err
 	}
@@ -136,14 +136,14 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove the Secrets of pod %q: its UID is not safe in a path", uid)
 	}
-	dir := layout.SecretPod(uid)
+	dir := layout.Secrets().Pod(uid)
 	return dropFiles(layout, dir, func(name string) bool { return name != keep })
 }
 
 // dropFiles removes the chosen files of a directory below SecretsDir, and the directories that become
 // empty.
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
-	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	if top, err := os.ReadDir(string(layout.Secrets())); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		// Users other than root cannot access the directory, and have no files in it.
 		return nil
 	} else if len(top) > 0 && !hostfile.IsDir(dir) {
@@ -182,7 +182,7 @@ func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool
 // removeEmpty removes a directory if it is empty, and then each parent up to SecretsDir that becomes
 // empty. The lock must be held.
 func removeEmpty(layout identity.Layout, dir string) {
-	top := layout.SecretsDir()
+	top := string(layout.Secrets())
 	for ; dir != top; dir = filepath.Dir(dir) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return
@@ -204,7 +204,7 @@ func removeEmpty(layout identity.Layout, dir string) {
 // podrun process that was killed may leave these behind. The node's lock must be held, because
 // podrun writes the Secrets of new pods under it.
 func sweepSecrets(layout identity.Layout) error {
-	entries, err := os.ReadDir(layout.SecretPods())
+	entries, err := os.ReadDir(layout.Secrets().Pods())
 	if errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
@@ -219,7 +219,7 @@ func sweepSecrets(layout identity.Layout) error {
 	}
 	none := func(string) bool { return false }
 	errs = append(errs, sweepGoodSecrets(layout))
-	return errors.Join(append(errs, dropFiles(layout, layout.SecretPods(), none))...)
+	return errors.Join(append(errs, dropFiles(layout, layout.Secrets().Pods(), none))...)
 }
 
 // RemovePod removes the data that podrun stores for a pod: its Secrets in memory and its directory

@@ -41,15 +41,15 @@ func secretsLayout(t *testing.T) identity.Layout {
 	ring.RequireRoot(t)
 	layout := testLayout(t)
 	layout.RunDir = filepath.Join(t.TempDir(), "podrun")
-	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Pod("u1")), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := RemovePod(context.Background(), layout, "u1"); err != nil {
 			t.Error(err)
 		}
-		if exists(layout.SecretsDir()) {
-			t.Errorf("%s is left", layout.SecretsDir())
+		if exists(string(layout.Secrets())) {
+			t.Errorf("%s is left", string(layout.Secrets()))
 		}
 	})
 	return layout
@@ -103,12 +103,12 @@ func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 				if files := holds(t, layout.RunDir, secretText); len(files) != 1 {
 					t.Errorf("files in memory: %v, want one", files)
 				}
-				info, err := os.Stat(layout.SecretsDir())
-				if memory, e := isInMemory(layout.SecretsDir()); e != nil || !memory || err != nil || info.Mode().Perm() != 0o700 {
+				info, err := os.Stat(string(layout.Secrets()))
+				if memory, e := isInMemory(string(layout.Secrets())); e != nil || !memory || err != nil || info.Mode().Perm() != 0o700 {
 					t.Errorf("in memory: %v, %v; %v %v", memory, e, info, err)
 				}
-			} else if _, err := os.Lstat(layout.SecretsDir()); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s is left: %v", layout.SecretsDir(), err)
+			} else if _, err := os.Lstat(string(layout.Secrets())); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is left: %v", string(layout.Secrets()), err)
 			}
 			got, err := ReadCheckpoint(layout, id.UID)
 			if err != nil || got.SecretsLost || got.InMemory != last.InMemory || string(got.Secrets[0].Data["k"]) != secretText || !*got.Secrets[0].Immutable {
@@ -125,7 +125,7 @@ func TestSecretsLost(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
 	mustWrite(t, layout, id, c)
-	if err := os.RemoveAll(layout.SecretPods()); err != nil {
+	if err := os.RemoveAll(layout.Secrets().Pods()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadCheckpoint(layout, id.UID)
@@ -148,7 +148,7 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 	id, c := secretPod(true, secretText)
 	mustWrite(t, layout, id, c)
 	for _, uid := range []string{"u1", "u2"} {
-		if err := writeSecretFile(layout, filepath.Join(layout.SecretPod(uid), "0123"), []byte("half of hunter3")); err != nil {
+		if err := writeSecretFile(layout, filepath.Join(layout.Secrets().Pod(uid), "0123"), []byte("half of hunter3")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 	if err := Sweep(layout); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(layout.SecretPod("u2")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(layout.Secrets().Pod("u2")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Secrets without a pod remain: %v", err)
 	}
 	mustWrite(t, layout, id, c)
@@ -176,28 +176,28 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"the directory", func() error { return os.MkdirAll(layout.SecretsDir(), 0o700) }},
+		{"the directory", func() error { return os.MkdirAll(string(layout.Secrets()), 0o700) }},
 		{"the tmpfs", func() error { return makeSecretsDir(layout) }},
-		{"the directory of all pods", func() error { return os.Mkdir(layout.SecretPods(), 0o700) }},
+		{"the directory of all pods", func() error { return os.Mkdir(layout.Secrets().Pods(), 0o700) }},
 	} {
-		err := os.MkdirAll(layout.SecretsDir(), 0o700)
+		err := os.MkdirAll(string(layout.Secrets()), 0o700)
 		if err == nil {
 			err = step.do()
 		}
 		if err == nil {
 			err = Sweep(layout)
 		}
-		if err != nil || exists(layout.SecretsDir()) {
-			t.Errorf("killed after it made %s: %v, or %s is left", step.name, err, layout.SecretsDir())
+		if err != nil || exists(string(layout.Secrets())) {
+			t.Errorf("killed after it made %s: %v, or %s is left", step.name, err, string(layout.Secrets()))
 		}
 	}
 	// The sweep removed this directory.
-	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Pod("u1")), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	id, c := secretPod(true, secretText)
 	mustWrite(t, layout, id, c)
-	if err := Sweep(layout); err != nil || len(holds(t, layout.SecretPods(), secretText)) == 0 {
+	if err := Sweep(layout); err != nil || len(holds(t, layout.Secrets().Pods(), secretText)) == 0 {
 		t.Errorf("%v, or the Secrets of a pod were removed", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	for _, memory := range []bool{false, true} {
 		id, c := secretPod(memory, secretText)
 		mustWrite(t, layout, id, c)
-		found := checkpointFile.Examine(t.Context(), layout.Checkpoint(id.UID))
+		found := checkpointFile.Examine(t.Context(), layout.Pod(id.UID).Checkpoint())
 		if want := map[bool]int{false: 1, true: 2}[memory]; found.Version != want {
 			t.Errorf("in memory %v: version %d, want %d; %v", memory, found.Version, want, found.Fault)
 		}
@@ -221,7 +221,7 @@ func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 func TestSecretsDirOfAnother(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
-	around := filepath.Dir(layout.SecretsDir())
+	around := filepath.Dir(string(layout.Secrets()))
 	for name, spoil := range map[string]func() error{
 		"open to others": func() error { return os.Chmod(around, 0o755) },
 		"of another":     func() error { return os.Chown(around, 65534, 0) },
@@ -255,11 +255,11 @@ func TestSecretsBelowATmpfs(t *testing.T) {
 	id, c := secretPod(true, secretText)
 	mustWrite(t, layout, id, c)
 	var inner, outer unix.Stat_t
-	if err := errors.Join(unix.Stat(layout.SecretsDir(), &inner), unix.Stat(run, &outer)); err != nil || inner.Dev != outer.Dev || inner.Mode&0o777 != 0o700 {
+	if err := errors.Join(unix.Stat(string(layout.Secrets()), &inner), unix.Stat(run, &outer)); err != nil || inner.Dev != outer.Dev || inner.Mode&0o777 != 0o700 {
 		t.Errorf("devices %d and %d, mode %o, %v", inner.Dev, outer.Dev, inner.Mode, err)
 	}
-	if err := RemovePod(t.Context(), layout, id.UID); err != nil || exists(layout.SecretsDir()) {
-		t.Errorf("left: %v, %v", exists(layout.SecretsDir()), err)
+	if err := RemovePod(t.Context(), layout, id.UID); err != nil || exists(string(layout.Secrets())) {
+		t.Errorf("left: %v, %v", exists(string(layout.Secrets())), err)
 	}
 }
 
@@ -268,13 +268,13 @@ func TestSecretsBelowATmpfs(t *testing.T) {
 func TestSecretsOfAFullMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
-	if err := os.MkdirAll(layout.SecretsDir(), 0o700); err != nil {
+	if err := os.MkdirAll(string(layout.Secrets()), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := volume.MountTmpfs(layout.SecretsDir(), 64<<10, 0); err != nil {
+	if err := volume.MountTmpfs(string(layout.Secrets()), 64<<10, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(layout.SecretsDir(), 0o700); err != nil {
+	if err := os.Chmod(string(layout.Secrets()), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, layout, id, c)
@@ -286,7 +286,7 @@ func TestSecretsOfAFullMemory(t *testing.T) {
 	if got, err := ReadCheckpoint(layout, id.UID); err != nil || got.SecretsLost || string(got.Secrets[0].Data["k"]) != secretText {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if entries, err := os.ReadDir(layout.SecretPod(id.UID)); err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(layout.Secrets().Pod(id.UID)); err != nil || len(entries) != 1 {
 		t.Errorf("files %v, %v, want only the earlier file", entries, err)
 	}
 }
@@ -305,11 +305,11 @@ func TestRemoteCopiesInMemory(t *testing.T) {
 	want := func(disk, memory int) {
 		t.Helper()
 		d, m := 0, 0
-		if exists(layout.RemoteCopies()) {
-			d = len(holds(t, layout.RemoteCopies(), secretText))
+		if exists(layout.Serve().RemoteCopies()) {
+			d = len(holds(t, layout.Serve().RemoteCopies(), secretText))
 		}
-		if exists(layout.SecretCopies()) {
-			m = len(holds(t, layout.SecretCopies(), secretText))
+		if exists(layout.Secrets().RemoteCopies()) {
+			m = len(holds(t, layout.Secrets().RemoteCopies(), secretText))
 		}
 		if d != disk || m != memory {
 			t.Errorf("%d copies on disk and %d in memory, want %d and %d", d, m, disk, memory)
@@ -335,8 +335,8 @@ func TestRemoteCopiesInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(1, 0)
-	if exists(layout.SecretsDir()) {
-		t.Errorf("%s is left", layout.SecretsDir())
+	if exists(string(layout.Secrets())) {
+		t.Errorf("%s is left", string(layout.Secrets()))
 	}
 }
 

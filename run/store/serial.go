@@ -40,14 +40,14 @@ var acceptedContents = statefile.Declare(statefile.Kind[AcceptedContent]{
 })
 
 func acceptedFiles(l identity.Layout) []string {
-	paths, _ := hostfile.Entries(l.Serials(), "", "") // the directory exists only if sources are signed
+	paths, _ := hostfile.Entries(l.Serve().Serials(), "", "") // the directory exists only if sources are signed
 	return slices.DeleteFunc(paths, func(path string) bool { return filepath.Base(path)[0] == '.' })
 }
 
 // AcceptedPath returns the path of the record of a source.
 func AcceptedPath(layout identity.Layout, source string) string {
 	sum := sha256.Sum256([]byte(source))
-	return filepath.Join(layout.Serials(), hex.EncodeToString(sum[:16]))
+	return filepath.Join(layout.Serve().Serials(), hex.EncodeToString(sum[:16]))
 }
 
 // ReadAccepted reads the record of a source, which is zero if there is none. The fault is a warning.

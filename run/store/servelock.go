@@ -23,7 +23,7 @@ type ServeLock struct{ file, root *FileLock }
 // TryServeLock locks the root directory for a supervisor, and removes temporary files of killed
 // supervisors. It returns nil if another process holds the lock.
 func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
-	file, err := TryLock(layout.ServeLock(), holder)
+	file, err := TryLock(layout.Serve().Lock(), holder)
 	if file == nil || err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (l *ServeLock) Unlock() {
 
 // Supervised reports whether a supervisor runs for the root directory.
 func Supervised(layout identity.Layout) bool {
-	return hostfile.IsLocked(layout.ServeLock()) || hostfile.IsLocked(layout.RootDir)
+	return hostfile.IsLocked(layout.Serve().Lock()) || hostfile.IsLocked(layout.RootDir)
 }
 
 // Supervisor returns the process ID of the root directory's supervisor. It returns 0 if no supervisor
@@ -68,7 +68,7 @@ func Supervisor(layout identity.Layout) int {
 		return 0
 	}
 	var pid int
-	if _, err := fmt.Sscanf(Holder(layout.ServeLock()), "process %d ", &pid); err != nil || pid < 2 {
+	if _, err := fmt.Sscanf(Holder(layout.Serve().Lock()), "process %d ", &pid); err != nil || pid < 2 {
 		return 0
 	}
 	return pid
@@ -76,24 +76,24 @@ func Supervisor(layout identity.Layout) int {
 
 // serveDirs returns the directories to which only a supervisor writes.
 func serveDirs(layout identity.Layout) []string {
-	return []string{layout.Serve(), layout.Sources(), layout.RemoteCopies()}
+	return []string{string(layout.Serve()), layout.Serve().Sources(), layout.Serve().RemoteCopies()}
 }
 
 // SweepTemporaries removes temporary files of killed processes from podrun's state directories and from
 // the pods' directories. It keeps files that a running process may be writing.
 func SweepTemporaries(layout identity.Layout) error {
 	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.ImageRecords(), "pulling"), filepath.Join(layout.RootDir, "runtime"),
-		layout.Services(), layout.Workloads(), layout.Jobs(), layout.CronJobs())
+		string(layout.Services()), layout.Workloads(), layout.Jobs(), layout.CronJobs())
 	pods, err := StoredPods(layout)
 	if err != nil {
 		return err
 	}
 	for _, id := range pods {
-		dirs = append(dirs, layout.Pod(id.UID))
+		dirs = append(dirs, string(layout.Pod(id.UID)))
 		// the directory is missing if another process has removed the pod
-		plugins, _ := os.ReadDir(layout.Plugins(id.UID))
+		plugins, _ := os.ReadDir(layout.Pod(id.UID).Plugins())
 		for _, plugin := range plugins {
-			dirs = append(dirs, filepath.Join(layout.Plugins(id.UID), plugin.Name()))
+			dirs = append(dirs, filepath.Join(layout.Pod(id.UID).Plugins(), plugin.Name()))
 		}
 	}
 	for _, dir := range dirs {

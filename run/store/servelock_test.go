@@ -12,20 +12,21 @@ import (
 // TestServeLockIsRemoved checks that a second supervisor does not start, and that Supervised
 // reports the first one, even if the lock file or its directory was removed.
 func TestServeLockIsRemoved(t *testing.T) {
-	for _, removed := range []func(identity.Layout) string{identity.Layout.ServeLock, identity.Layout.Serve} {
+	for _, removed := range []func(identity.ServeDir) string{identity.ServeDir.Lock, func(d identity.ServeDir) string { return string(d) }} {
 		layout := testLayout(t)
+		path := removed(layout.Serve())
 		lock, err := TryServeLock(layout, "the first")
 		if lock == nil || err != nil {
 			t.Fatal(lock, err)
 		}
-		if err := os.RemoveAll(removed(layout)); err != nil {
+		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
 		if second, err := TryServeLock(layout, "the second"); second != nil || err != nil {
-			t.Errorf("without %s: %v, %v", removed(layout), second, err)
+			t.Errorf("without %s: %v, %v", path, second, err)
 		}
 		if !Supervised(layout) {
-			t.Errorf("without %s: not supervised", removed(layout))
+			t.Errorf("without %s: not supervised", path)
 		}
 		lock.Unlock()
 		if Supervised(layout) {
@@ -44,36 +45,36 @@ func TestServeLockIsRemoved(t *testing.T) {
 func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 	layout := testLayout(t)
 	pod, checkpoint := secretPod(false, "s")
-	if err := os.MkdirAll(layout.Pod(pod.UID), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Pod(pod.UID)), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, layout, pod, checkpoint)
-	probes := filepath.Join(layout.Plugins(pod.UID), "podrun.dev~probes")
+	probes := filepath.Join(layout.Pod(pod.UID).Plugins(), "podrun.dev~probes")
 	for _, c := range []struct {
 		name string
 		age  time.Duration
 		// whether the file exists after the start of a supervisor, and after the collection
 		serve, sweep bool
 	}{
-		{name: filepath.Join(layout.Sources(), ".default_web.1066594613")},
-		{name: filepath.Join(layout.Serve(), ".unstarted.3966333247")},
-		{name: filepath.Join(layout.RemoteCopies(), ".0a1b.3966333247")},
-		{name: filepath.Join(layout.Pod(pod.UID), ".pod.yaml.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.Serve().Sources(), ".default_web.1066594613")},
+		{name: filepath.Join(string(layout.Serve()), ".unstarted.3966333247")},
+		{name: filepath.Join(layout.Serve().RemoteCopies(), ".0a1b.3966333247")},
+		{name: filepath.Join(string(layout.Pod(pod.UID)), ".pod.yaml.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(probes, ".results.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageBackOff(), ".u.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageRecords(), "pulled", ".sha256-0.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageRecords(), "pulling", ".sha256-0.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.RootDir, "runtime", ".choice.json.3966333247"), age: time.Hour, serve: true},
-		{name: filepath.Join(layout.Services(), ".names.json.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(string(layout.Services()), ".names.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.Workloads(), ".default_web.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.Jobs(), ".default_web.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.CronJobs(), ".default_web.3966333247"), age: time.Hour, serve: true},
 		// A process may be writing this file.
 		{name: filepath.Join(probes, ".results.json.3966333248"), serve: true, sweep: true},
 		{name: filepath.Join(probes, "results.json"), age: time.Hour, serve: true, sweep: true},
-		{name: filepath.Join(layout.Sources(), "default_web.5"), age: time.Hour, serve: true, sweep: true},
-		{name: filepath.Join(layout.Serve(), ".hidden"), age: time.Hour, serve: true, sweep: true},
-		{name: filepath.Join(layout.Serve(), ".5"), age: time.Hour, serve: true, sweep: true},
+		{name: filepath.Join(layout.Serve().Sources(), "default_web.5"), age: time.Hour, serve: true, sweep: true},
+		{name: filepath.Join(string(layout.Serve()), ".hidden"), age: time.Hour, serve: true, sweep: true},
+		{name: filepath.Join(string(layout.Serve()), ".5"), age: time.Hour, serve: true, sweep: true},
 	} {
 		at := time.Now().Add(-c.age)
 		err := os.MkdirAll(filepath.Dir(c.name), 0o750)

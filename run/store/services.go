@@ -29,7 +29,7 @@ type ServiceRecord struct {
 type ServiceFault = statefile.KeyedFault[ServiceRecord]
 
 var serviceRecords = statefile.DeclareKeyed(statefile.Keyed[ServiceRecord]{
-	Dir: identity.Layout.Services,
+	Dir: func(l identity.Layout) string { return string(l.Services()) },
 	Kind: &statefile.Kind[ServiceRecord]{
 		What: "the record of a Service", Files: "services/<namespace>_<name>", Scope: statefile.Service,
 		On:   statefile.Answers{Absent: "no such Service", Corrupt: statefile.Report, Unreadable: statefile.Refuse, Newer: statefile.Refuse},
@@ -60,7 +60,7 @@ func ReadServices(layout identity.Layout) ([]ServiceRecord, []ServiceFault, erro
 
 // HasService reports whether there is a record of a Service.
 func HasService(layout identity.Layout, id identity.Pod) bool {
-	_, err := os.Lstat(layout.Service(id))
+	_, err := os.Lstat(layout.Services().Service(id))
 	return err == nil
 }
 
@@ -96,45 +96,45 @@ var serviceRanges = statefile.Declare(statefile.Kind[[]netip.Prefix]{
 		Unreadable: statefile.Rebuild,
 		Newer:      statefile.Partial,
 	},
-	Paths: statefile.At(identity.Layout.ServiceRanges), Mode: 0o640, DirMode: 0o750,
+	Paths: statefile.At(identity.Layout.Services, identity.ServicesDir.Ranges), Mode: 0o640, DirMode: 0o750,
 })
 
 // ReadServiceRanges returns the ranges of virtual IPs; nil before the first Service is created. If fault is
 // non-nil, the caller must derive them again from the Services.
 func ReadServiceRanges(layout identity.Layout) (ranges []netip.Prefix, fault *statefile.Fault, err error) {
-	return serviceRanges.Read(context.Background(), layout.ServiceRanges())
+	return serviceRanges.Read(context.Background(), layout.Services().Ranges())
 }
 
 // WriteServiceRanges records the ranges of virtual IPs.
 func WriteServiceRanges(layout identity.Layout, ranges []netip.Prefix) error {
-	return serviceRanges.Write(layout.ServiceRanges(), ranges)
+	return serviceRanges.Write(layout.Services().Ranges(), ranges)
 }
 
 var serviceNames = statefile.Declare(statefile.Kind[[]service.Name]{
 	What: "the names of Services", Files: "services/names.json", Scope: statefile.Host,
 	On:    statefile.Answers{Absent: "no Service has a name", Corrupt: statefile.Rebuild, Unreadable: statefile.Rebuild, Newer: statefile.Partial},
-	Paths: statefile.At(identity.Layout.ServiceNames), Mode: 0o640, DirMode: 0o750,
+	Paths: statefile.At(identity.Layout.Services, identity.ServicesDir.Names), Mode: 0o640, DirMode: 0o750,
 })
 
 // ReadServiceNames returns the names of Services for the pods' hosts files. They are derived from the Services
 // and the pods: if fault is non-nil, the next synchronization derives them again.
 func ReadServiceNames(layout identity.Layout) (names []service.Name, fault *statefile.Fault, err error) {
-	return serviceNames.Read(context.Background(), layout.ServiceNames())
+	return serviceNames.Read(context.Background(), layout.Services().Names())
 }
 
 // WriteServiceNames records the names of Services.
 func WriteServiceNames(layout identity.Layout, names []service.Name) error {
-	return serviceNames.Write(layout.ServiceNames(), names)
+	return serviceNames.Write(layout.Services().Names(), names)
 }
 
 // RemoveServiceState removes what podrun derived from the Services, after the last one was removed: the
 // names, the ranges, the directory of the journals, and temporary files of killed processes. The caller holds the lock of Services.
 func RemoveServiceState(layout identity.Layout) error {
-	removeTemporaries(layout.Services(), 0) // processes create them only under the lock
+	removeTemporaries(string(layout.Services()), 0) // processes create them only under the lock
 	if err := os.RemoveAll(layout.ServiceEvents()); err != nil {
 		return fmt.Errorf("remove the journals of Services: %w", err)
 	}
-	for _, path := range []string{layout.ServiceNames(), layout.ServiceRanges()} {
+	for _, path := range []string{layout.Services().Names(), layout.Services().Ranges()} {
 		faultpoint.At("services/forget")
 		if err := statefile.Remove(path); err != nil {
 			return err
@@ -146,6 +146,6 @@ func RemoveServiceState(layout identity.Layout) error {
 // HasServices reports whether there may be Services, or rules or names of deleted Services. On a
 // host without Services, it makes only one system call.
 func HasServices(layout identity.Layout) bool {
-	entries, err := os.ReadDir(layout.Services())
+	entries, err := os.ReadDir(string(layout.Services()))
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !statefile.IsSetAside(e.Name()) })
 }

@@ -27,7 +27,7 @@ func TestServices(t *testing.T) {
 	}
 	// A corrupt record, or a record under the wrong file name, must not hide the other records.
 	for file, text := range map[string]string{"shop_web": "# podrun schema 1\n{", "shop_copy": `{"service":{"metadata":{"namespace":"shop","name":"db"}}}`} {
-		if err := os.WriteFile(layout.Services()+"/"+file, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(string(layout.Services())+"/"+file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

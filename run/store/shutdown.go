@@ -12,7 +12,7 @@ import (
 // WriteShuttingDown records whether this host is shutting down, for other commands and for the next
 // supervisor (discover.ShuttingDown).
 func WriteShuttingDown(ctx context.Context, layout identity.Layout, now bool) error {
-	file := layout.ShuttingDown()
+	file := layout.Serve().ShuttingDown()
 	var err error
 	if now {
 		var boot string

@@ -26,7 +26,7 @@ type SourceRecord struct {
 }
 
 var sourceRecords = statefile.DeclareKeyed(statefile.Keyed[SourceRecord]{
-	Dir: identity.Layout.Sources,
+	Dir: func(l identity.Layout) string { return l.Serve().Sources() },
 	Kind: &statefile.Kind[SourceRecord]{
 		What: "the record of a pod's manifest file", Files: "serve/sources/<namespace>_<name>", Scope: statefile.OfPod,
 		On: statefile.Answers{

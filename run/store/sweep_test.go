@@ -63,7 +63,7 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 	layout := testLayout(t)
 	here := identity.Pod{Namespace: "default", Name: "here", UID: "u1"}
-	if err := os.MkdirAll(layout.Pod(here.UID), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Pod(here.UID)), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteCheckpoint(layout, here, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
@@ -86,7 +86,7 @@ func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Unlock()
-	node, err := Lock(t.Context(), layout.NodeLock(), "process 1 (podrun test)", nil)
+	node, err := Lock(t.Context(), layout.Locks().Node(), "process 1 (podrun test)", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 // lockFiles returns the names of the lock files.
 func lockFiles(t *testing.T, layout identity.Layout) []string {
 	t.Helper()
-	entries, err := os.ReadDir(layout.Locks())
+	entries, err := os.ReadDir(string(layout.Locks()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 	layout := testLayout(t)
 	for n := range 2 * sweepShare {
 		id := identity.Pod{Namespace: "default", Name: "here-" + strconv.Itoa(n), UID: "u" + strconv.Itoa(n)}
-		if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+		if err := os.MkdirAll(string(layout.Pod(id.UID)), 0o750); err != nil {
 			t.Fatal(err)
 		}
 		if err := WriteCheckpoint(layout, id, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
@@ -170,10 +170,10 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 // writeLock creates the lock file of a pod, as a killed command leaves it.
 func writeLock(t *testing.T, layout identity.Layout, id identity.Pod) {
 	t.Helper()
-	if err := os.MkdirAll(layout.Locks(), 0o750); err != nil {
+	if err := os.MkdirAll(string(layout.Locks()), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(layout.PodLock(id), nil, 0o600); err != nil {
+	if err := os.WriteFile(layout.Locks().Pod(id), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -82,7 +82,7 @@ func TestNoOwnerOfAnUncreatedPodIsLeft(t *testing.T) {
 			err = killed.Acquire("new", PurposeRun, true, true)
 		}
 		if err == nil && made {
-			err = os.MkdirAll(layout.Pod("new"), 0o750)
+			err = os.MkdirAll(string(layout.Pod("new")), 0o750)
 		}
 		if err != nil {
 			t.Fatal(err)

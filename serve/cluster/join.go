@@ -106,7 +106,7 @@ func portOf(address string) (int32, error) {
 // serving sets the files of the HTTPS API that the user did not specify: a self-signed certificate,
 // and the CA in the kubeconfig.
 func serving(layout identity.Layout, name string, config *rest.Config, api *serve.APIOptions) error {
-	dir := filepath.Join(layout.Serve(), "node")
+	dir := filepath.Join(string(layout.Serve()), "node")
 	if err := store.MakeStateDir(dir); err != nil {
 		return err
 	}

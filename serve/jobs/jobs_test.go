@@ -413,7 +413,7 @@ func TestAdoptionOfOtherKinds(t *testing.T) {
 		h := newHost(t, job(""))
 		id := identity.Pod{Namespace: "default", Name: "j", UID: "u"}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "u"}}
-		err := errors.Join(os.MkdirAll(h.layout.Owners(), 0o750), os.MkdirAll(filepath.Dir(h.layout.Checkpoint("u")), 0o750), os.WriteFile(h.layout.Owner(id), []byte(`{"uid": "u"}`), 0o640),
+		err := errors.Join(os.MkdirAll(h.layout.Owners(), 0o750), os.MkdirAll(filepath.Dir(h.layout.Pod("u").Checkpoint()), 0o750), os.WriteFile(h.layout.Owner(id), []byte(`{"uid": "u"}`), 0o640),
 			store.WriteCheckpoint(h.layout, id, manifest.Checkpoint{Pod: pod, Definition: &manifest.Definition{Kind: kind}}),
 			store.WriteSource(h.layout, id, store.SourceRecord{Path: "/m/f", Hash: "h"}))
 		if err != nil {

@@ -109,12 +109,12 @@ func (u *imageUse) removeUnused(ctx context.Context, s *Supervisor) error {
 var imageUseFile = statefile.Declare(statefile.Kind[imagegc.Records]{
 	What: "the use of images", Files: "serve/images", Scope: statefile.Host,
 	On:    statefile.Answers{Absent: "no image was observed", Corrupt: statefile.Report, Unreadable: statefile.Report, Newer: statefile.Partial},
-	Paths: statefile.At(identity.Layout.ImageUse), Mode: 0o600, Unsynced: true,
+	Paths: statefile.At(identity.Layout.Serve, identity.ServeDir.ImageUse), Mode: 0o600, Unsynced: true,
 })
 
 // observe reads the images, determines which of them are in use, and stores the records.
 func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image, time.Time, error) {
-	file := s.current().Layout().ImageUse()
+	file := s.current().Layout().Serve().ImageUse()
 	if !u.read {
 		records, fault, err := imageUseFile.Read(ctx, file)
 		if err != nil {

@@ -136,7 +136,7 @@ func (e evictor) setConditions(d evictions.Decision) {
 	p.mu.Unlock()
 	changed := !slices.Equal(before, d.Conditions)
 	if changed || len(d.Conditions) > 0 {
-		err := discover.PressureFile.Write(e.s.current().Layout().Pressure(), d.Until)
+		err := discover.PressureFile.Write(e.s.current().Layout().Serve().Pressure(), d.Until)
 		// A full disk has already been reported.
 		if err != nil && !store.CannotWrite(err) {
 			e.s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))

@@ -87,7 +87,7 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 func TestLockWhileChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Client: critest.ForTest(t).Client(), Settings: nodeconfig.Settings{RootDir: t.TempDir()}}}
-		checked, err := store.TryLock(s.node.Layout().ServeLock(), "a command")
+		checked, err := store.TryLock(s.node.Layout().Serve().Lock(), "a command")
 		if checked == nil || err != nil {
 			t.Fatal(checked, err)
 		}

@@ -129,8 +129,8 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 			u.Containers[list[i].Name] = one
 		}
 	}
-	u.Files = s.disk(ctx, layout.Containers(id.UID)) // these are the termination logs
-	for _, path := range append(files, layout.EtcHosts(id.UID)) {
+	u.Files = s.disk(ctx, layout.Pod(id.UID).Containers()) // these are the termination logs
+	for _, path := range append(files, layout.Pod(id.UID).EtcHosts()) {
 		u.Files = u.Files.Plus(evictions.ReadFile(path))
 	}
 	s.volumes.add(id.UID, u)

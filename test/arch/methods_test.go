@@ -23,7 +23,6 @@ var manyMethods = map[string]struct {
 	"cri/critest.Runtime":        {100, "implements the gRPC services of the CRI"},
 	"cri/critest.pod":            {121, "a pod of suite, with the methods of suite"},
 	"cri/critest.suite":          {115, "a method for each case, and those of cri.Client"},
-	"internal/identity.Layout":   {82, "a line for each path on disk, all in one file"},
 	"serve/supervisor.pod":       {53, "the steps of one pod, which share its state and its lock"},
 	"test/engine/rig.Supervised": {51, "a Host with a supervisor, with the methods of Host"},
 	"serve/supervisor.candidate": {53, "a supervisor.pod with its object"},

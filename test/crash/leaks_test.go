@@ -181,7 +181,7 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 		// The list is empty if the directory was never created.
 		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {
-			// All pods share these locks, and the mark of identity.Layout.HoldersMark.
+			// All pods share these locks, and the mark of identity.LocksDir.HoldersMark.
 			if dir != "root/locks" || !slices.Contains([]string{"node", "jobs", "services", "service-names", "workloads", "holders"}, e.Name()) {
 				left = append(left, dir+"/"+e.Name())
 			}

@@ -59,7 +59,7 @@ func TestFlagsWithoutCheckpoint(t *testing.T) {
 		r.also = func(h *host) error {
 			pods, err := os.ReadDir(h.layout.PodsDir())
 			for _, p := range pods {
-				if rerr := os.Remove(h.layout.Checkpoint(p.Name())); !errors.Is(rerr, fs.ErrNotExist) {
+				if rerr := os.Remove(h.layout.Pod(p.Name()).Checkpoint()); !errors.Is(rerr, fs.ErrNotExist) {
 					err = errors.Join(err, rerr)
 				}
 			}

@@ -216,7 +216,7 @@ func (h *host) state(ctx context.Context) (state, error) {
 
 // readPods adds the checkpoints of pods.
 func (s state) readPods(layout identity.Layout) error {
-	checkpoints, err := filepath.Glob(layout.Checkpoint("*"))
+	checkpoints, err := filepath.Glob(layout.Pod("*").Checkpoint())
 	for _, path := range checkpoints {
 		data, rerr := os.ReadFile(path)
 		head, _, _ := bytes.Cut(data, []byte("\n"))
@@ -236,7 +236,7 @@ func (s state) readRecords(layout identity.Layout) error {
 		// The record also contains a random number, which a command that restores the record replaces.
 		s["workload "+w.ID.Name] = fmt.Sprintf("%s replicas=%d deleted=%t", w.Kind, w.Replicas, w.Deleted)
 	}
-	for kind, dir := range map[string]string{"service": layout.Services(), "job": layout.Jobs(), "cronjob": layout.CronJobs()} {
+	for kind, dir := range map[string]string{"service": string(layout.Services()), "job": layout.Jobs(), "cronjob": layout.CronJobs()} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)

@@ -39,7 +39,7 @@ var (
 
 // files lists the files below the pod's directory.
 func (r *rig) files() map[string]podFile {
-	dir := r.settings.Layout().Pod(r.rt.Sandboxes()[0].Config.GetMetadata().GetUid())
+	dir := string(r.settings.Layout().Pod(r.rt.Sandboxes()[0].Config.GetMetadata().GetUid()))
 	mounts := mountsBelow(r.t, dir)
 	out := map[string]podFile{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

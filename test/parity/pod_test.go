@@ -145,8 +145,8 @@ func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.C
 	}
 	late := container.Late{
 		PodIPs: []string{podIP}, ImageID: "<IMAGE:" + tagged(plan.Image) + ">", Attempt: uint32(attempt),
-		TerminationLogPath: s.Layout().Container(uid, name) + "/" + random,
-		EtcHostsPath:       s.Layout().EtcHosts(uid),
+		TerminationLogPath: s.Layout().Pod(uid).Container(name) + "/" + random,
+		EtcHostsPath:       s.Layout().Pod(uid).EtcHosts(),
 		Mounts:             p.mounts(),
 		SubpathPaths:       map[int]string{},
 	}
@@ -160,7 +160,7 @@ func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.C
 	}
 	for i := range subpaths {
 		c := find(p.pod, name)
-		late.SubpathPaths[i] = s.Layout().Subpath(uid, c.VolumeMounts[i].Name, name, i)
+		late.SubpathPaths[i] = s.Layout().Pod(uid).Subpath(c.VolumeMounts[i].Name, name, i)
 	}
 	config, err := plan.Config(late)
 	if err != nil {
@@ -189,9 +189,9 @@ func (p planned) mounts() map[string]container.MountSource {
 		case v.HostPath != nil:
 			out[v.Name] = container.MountSource{HostPath: v.HostPath.Path}
 		case v.EmptyDir != nil:
-			out[v.Name] = container.MountSource{HostPath: layout.Volume(uid, "kubernetes.io~empty-dir", v.Name)}
+			out[v.Name] = container.MountSource{HostPath: layout.Pod(uid).Volume("kubernetes.io~empty-dir", v.Name)}
 		case v.DownwardAPI != nil:
-			out[v.Name] = container.MountSource{HostPath: layout.Volume(uid, "kubernetes.io~downward-api", v.Name), ReadOnly: true}
+			out[v.Name] = container.MountSource{HostPath: layout.Pod(uid).Volume("kubernetes.io~downward-api", v.Name), ReadOnly: true}
 		case v.Image != nil:
 			out[v.Name] = container.MountSource{ReadOnly: true, Image: &runtimeapi.ImageSpec{
 				Image: "<IMAGE:" + tagged(v.Image.Reference) + ">", UserSpecifiedImage: v.Image.Reference,

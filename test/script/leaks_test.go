@@ -113,7 +113,7 @@ func (s *script) leftInDirs() []string {
 
 // secrets returns the directory in which --secrets=memory keeps the Secrets of the
 // script's pods.
-func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
+func (s *script) secrets() string { return string(identity.Layout{RootDir: s.path("root")}.Secrets()) }
 
 // mounts lists the mount points below the script's directory and below the directory of its
 // Secrets, in reverse order.

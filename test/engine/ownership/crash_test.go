@@ -108,7 +108,7 @@ func TestSweep(t *testing.T) {
 	r := rig.New(t)
 	kept := r.MustApply(rig.Web("Always"), run.OutcomeCreated)
 	made := func(uid string, files ...string) string {
-		dir := r.Layout().Pod(uid)
+		dir := string(r.Layout().Pod(uid))
 		for _, d := range []string{"volumes", "plugins", "containers"} {
 			if err := os.MkdirAll(filepath.Join(dir, d), 0o750); err != nil {
 				t.Fatal(err)
@@ -122,7 +122,7 @@ func TestSweep(t *testing.T) {
 		return dir
 	}
 	half := []string{made("u-empty"), made("u-half", ".pod.yaml.123")}
-	full := []string{made("u-data", "volumes/precious"), made("u-other", "events.jsonl"), r.Layout().Pod(kept.ID.UID)}
+	full := []string{made("u-data", "volumes/precious"), made("u-other", "events.jsonl"), string(r.Layout().Pod(kept.ID.UID))}
 	check := func() {
 		t.Helper()
 		for _, dir := range half {

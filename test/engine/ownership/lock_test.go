@@ -22,7 +22,7 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 		text := rig.PodText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 		r.MustApply(text, run.OutcomeCreated)
 		e := r.Engine()
-		for _, path := range []string{r.Layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), r.Layout().NodeLock()} {
+		for _, path := range []string{r.Layout().Locks().Pod(identity.Pod{Namespace: "default", Name: "web"}), r.Layout().Locks().Node()} {
 			held, err := store.Lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
 			if err != nil {
 				t.Fatal(err)

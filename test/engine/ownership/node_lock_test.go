@@ -19,7 +19,7 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := rig.New(t)
-		held, err := store.Lock(t.Context(), r.Layout().NodeLock(), "process 7 (podrun delete x) [named aa]", nil)
+		held, err := store.Lock(t.Context(), r.Layout().Locks().Node(), "process 7 (podrun delete x) [named aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rig.New(t)
 		r.MustApply(rig.Web("Always"), run.OutcomeCreated)
-		held, err := store.Lock(t.Context(), r.Layout().NodeLock(), "process 7 (podrun apply x) [named aa]", nil)
+		held, err := store.Lock(t.Context(), r.Layout().Locks().Node(), "process 7 (podrun apply x) [named aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestWarningsWithoutTheNodeLock(t *testing.T) {
 						warned++
 					}
 				}
-				lock, err := store.TryLock(r.Layout().NodeLock(), "process 7 (podrun apply x) [named aa]")
+				lock, err := store.TryLock(r.Layout().Locks().Node(), "process 7 (podrun apply x) [named aa]")
 				if err != nil || lock == nil {
 					t.Errorf("%s: the node is locked while the command prints %v: %v", name, l, err)
 					return

@@ -199,7 +199,7 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 		r, text := pulling(t, critest.Fault{When: critest.Hang, Times: 1})
 		cancel, first := r.ApplyLater(text, rig.Timeout)
 		time.Sleep(time.Minute)
-		held, err := store.Lock(t.Context(), r.Layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
+		held, err := store.Lock(t.Context(), r.Layout().Locks().Pod(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -201,7 +201,7 @@ func TestReserveFails(t *testing.T) {
 	if err := os.MkdirAll(r.Layout().PodsDir(), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	planted := r.Layout().Pod("u-db")
+	planted := string(r.Layout().Pod("u-db"))
 	if err := os.Symlink("/etc", planted); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestReserveFails(t *testing.T) {
 	if err == nil || results != nil || !strings.Contains(err.Error(), "pod default/db") {
 		t.Errorf("%v, %v", results, err)
 	}
-	if _, err := os.Stat(r.Layout().Pod("u-web")); !os.IsNotExist(err) {
+	if _, err := os.Stat(string(r.Layout().Pod("u-web"))); !os.IsNotExist(err) {
 		t.Errorf("the first one's directory: %v", err)
 	}
 	if entries, err := os.ReadDir("/etc"); err != nil || len(entries) == 0 {

@@ -75,7 +75,7 @@ func TestRunNamesTheHolderThatDelaysItsRemoval(t *testing.T) {
 		r.Runtime.Script("app", critest.Behavior{Forever: true})
 		taken := make(chan *store.FileLock, 1)
 		time.AfterFunc(10*time.Second, func() {
-			held, err := store.Lock(t.Context(), r.Layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
+			held, err := store.Lock(t.Context(), r.Layout().Locks().Pod(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
 			if err != nil {
 				t.Error(err)
 			}

@@ -274,7 +274,7 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 		r := rig.New(t)
 		r.Runtime.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
 		made := r.MustApply(slowEnd, run.OutcomeCreated)
-		if err := os.Remove(r.Layout().Checkpoint(made.ID.UID)); err != nil {
+		if err := os.Remove(r.Layout().Pod(made.ID.UID).Checkpoint()); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan []run.Result, 1)

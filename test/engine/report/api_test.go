@@ -46,7 +46,7 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	if _, err := serve.ReadSources(t.Context(), r.Layout()); err != nil {
 		t.Error(err)
 	}
-	if c, err := nodeapi.DialUnix(t.Context(), r.Layout().APILink()); err != nil {
+	if c, err := nodeapi.DialUnix(t.Context(), r.Layout().Serve().APILink()); err != nil {
 		t.Errorf("an earlier release's path: %v", err)
 	} else {
 		c.Close()
@@ -69,7 +69,7 @@ func TestServeAPIStatusSocket(t *testing.T) {
 	}
 	dir := rig.DirWith(t, "web.yaml", manifest)
 	status := r.Layout().StatusSocket()
-	get := rig.API(t, r, serve.Options{Dirs: []string{dir}, API: serve.APIOptions{Status: serve.APISocket{Path: status, Link: r.Layout().StatusLink()}}})
+	get := rig.API(t, r, serve.Options{Dirs: []string{dir}, API: serve.APIOptions{Status: serve.APISocket{Path: status, Link: r.Layout().Serve().StatusLink()}}})
 	rig.Eventually(t, "the pod runs", func() bool {
 		_, body := get("/pods")
 		return strings.Contains(body, `"phase":"Running"`)
@@ -78,7 +78,7 @@ func TestServeAPIStatusSocket(t *testing.T) {
 		t.Errorf("the pod has no variable: %s", body)
 	}
 	c := patience.Client(t, &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return nodeapi.DialUnix(ctx, r.Layout().StatusLink())
+		return nodeapi.DialUnix(ctx, r.Layout().Serve().StatusLink())
 	}})
 	for path, want := range map[string]string{"/pods": `"phase":"Running"`, "/metrics": "kubelet_running_pods", "/containerLogs/default/web/app": "this socket serves only"} {
 		resp, err := c.Get("http://podrun" + path)
@@ -101,7 +101,7 @@ func TestServeAPIStatusSocket(t *testing.T) {
 func TestServeAPIOfEarlierRelease(t *testing.T) {
 	t.Parallel()
 	layout := rig.New(t).Layout()
-	l, err := nodeapi.ListenUnix(nodeapi.Socket{Path: layout.APILink()})
+	l, err := nodeapi.ListenUnix(nodeapi.Socket{Path: layout.Serve().APILink()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func TestGCReports(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.MustApply(rig.Web("Always"), run.OutcomeCreated)
-	if err := os.RemoveAll(r.Layout().Pod(r.Known()[0].ID.UID)); err != nil {
+	if err := os.RemoveAll(string(r.Layout().Pod(r.Known()[0].ID.UID))); err != nil {
 		t.Fatal(err)
 	}
 	other := rig.New(t)

@@ -22,7 +22,7 @@ func API(t testing.TB, r *Host, o serve.Options) func(path string) (int, string)
 	t.Helper()
 	socket := r.Layout().APISocket()
 	ctx, cancel := context.WithCancel(t.Context())
-	o.AllowKubelet, o.API.Socket = true, nodeapi.Socket{Path: socket, Link: r.Layout().APILink()}
+	o.AllowKubelet, o.API.Socket = true, nodeapi.Socket{Path: socket, Link: r.Layout().Serve().APILink()}
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		o.Ready = func() { close(ready) }
@@ -36,7 +36,7 @@ func API(t testing.TB, r *Host, o serve.Options) func(path string) (int, string)
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		for _, path := range []string{filepath.Dir(socket), r.Layout().APILink()} {
+		for _, path := range []string{filepath.Dir(socket), r.Layout().Serve().APILink()} {
 			if _, err := os.Lstat(path); err == nil {
 				t.Errorf("%s was left behind", path)
 			}

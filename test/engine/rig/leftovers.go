@@ -42,12 +42,12 @@ func (h *Host) NothingLeft() {
 // NoLockHeld checks that no process holds a lock.
 func (h *Host) NoLockHeld() {
 	h.T.Helper()
-	entries, err := os.ReadDir(h.Layout().Locks())
+	entries, err := os.ReadDir(string(h.Layout().Locks()))
 	if err != nil && !os.IsNotExist(err) {
 		h.T.Error(err)
 	}
 	for _, e := range entries {
-		f, err := os.Open(filepath.Join(h.Layout().Locks(), e.Name()))
+		f, err := os.Open(filepath.Join(string(h.Layout().Locks()), e.Name()))
 		if err != nil {
 			h.T.Error(err)
 			continue
@@ -63,7 +63,7 @@ func (h *Host) NoLockHeld() {
 // NoSourceLeft checks that no source record remains.
 func (h *Host) NoSourceLeft() {
 	h.T.Helper()
-	left, err := filepath.Glob(filepath.Join(h.Layout().Sources(), "*"))
+	left, err := filepath.Glob(filepath.Join(h.Layout().Serve().Sources(), "*"))
 	if err != nil || len(left) > 0 {
 		h.T.Errorf("source records left: %v %v", left, err)
 	}

@@ -493,7 +493,7 @@ func TestServeRetriesAnEvictedCorruptPod(t *testing.T) {
 		wantEvicted(s.Supervised, "web", "exceeds the limit")
 		s.End()
 		s.node.change(func(u *usedNode) { delete(u.pods, "web") })
-		if err := os.Truncate(s.Layout().Checkpoint(s.Known("web")[0].ID.UID), 25); err != nil {
+		if err := os.Truncate(s.Layout().Pod(s.Known("web")[0].ID.UID).Checkpoint(), 25); err != nil {
 			t.Fatal(err)
 		}
 		s.Start()

@@ -30,7 +30,7 @@ func TestNamesOfServicesInHostsFiles(t *testing.T) {
 	} {
 		r.MustApply(rig.PodText(name, "Always", append(spec, containers)...), run.OutcomeCreated)
 	}
-	hosts := func(name string) string { return r.Layout().EtcHosts(string(r.Pod(name).UID)) }
+	hosts := func(name string) string { return r.Layout().Pod(string(r.Pod(name).UID)).EtcHosts() }
 	read := func(name string) string {
 		data, err := os.ReadFile(hosts(name))
 		if err != nil {

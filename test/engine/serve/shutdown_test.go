@@ -228,7 +228,7 @@ func TestServeAfterReboot(t *testing.T) {
 		s.End()
 		s.Runtime.Restart()
 		s.host.preparing = false
-		if err := os.WriteFile(s.Layout().ShuttingDown(), []byte("the boot before"), 0o600); err != nil {
+		if err := os.WriteFile(s.Layout().Serve().ShuttingDown(), []byte("the boot before"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.Start()
@@ -240,7 +240,7 @@ func TestServeAfterReboot(t *testing.T) {
 		if st := statusOf(s.Supervised, "setup"); st.Phase != corev1.PodFailed || st.Reason != "Terminated" {
 			t.Errorf("a pod that is not restarted: %s %s", st.Phase, st.Reason)
 		}
-		if _, err := os.Stat(s.Layout().ShuttingDown()); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(s.Layout().Serve().ShuttingDown()); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the record of the shutdown still exists: %v", err)
 		}
 	})

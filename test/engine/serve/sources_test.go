@@ -22,7 +22,7 @@ func TestServeReloadsSources(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	dirs := []string{filepath.Join(r.Settings.RootDir, "a"), filepath.Join(r.Settings.RootDir, "b")}
-	stale := filepath.Join(r.Layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
+	stale := filepath.Join(r.Layout().Serve().RemoteCopies(), "0123456789abcdef0123456789abcdef")
 	for _, dir := range append(dirs, filepath.Dir(stale)) {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)

@@ -102,7 +102,7 @@ func TestApplyWritesWhatItFound(t *testing.T) {
 		t.Errorf("%d events in the journal, %d reported, %v", len(events), len(r.Reasons()), err)
 	}
 	for path, mode := range map[string]os.FileMode{
-		r.Settings.RootDir: 0o750, r.Layout().Pod(uid): 0o750, r.Layout().Checkpoint(uid): 0o600, r.Layout().EtcHosts(uid): 0o644,
+		r.Settings.RootDir: 0o750, string(r.Layout().Pod(uid)): 0o750, r.Layout().Pod(uid).Checkpoint(): 0o600, r.Layout().Pod(uid).EtcHosts(): 0o644,
 	} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)

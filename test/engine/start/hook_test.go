@@ -233,7 +233,7 @@ func TestFailedHookOfAnInterruptedKill(t *testing.T) {
 					return
 				}
 				for _, k := range r.Known() {
-					marks, err := filepath.Glob(filepath.Join(r.Layout().HookMarks(k.ID.UID), "*"))
+					marks, err := filepath.Glob(filepath.Join(r.Layout().Pod(k.ID.UID).HookMarks(), "*"))
 					if err != nil {
 						t.Error(err)
 					}

@@ -32,7 +32,7 @@ func TestHostsAreADirectory(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := rig.New(t)
-			hosts := r.Layout().EtcHosts(string(r.MustApply(twoContainers("Always"), run.OutcomeCreated).ID.UID))
+			hosts := r.Layout().Pod(string(r.MustApply(twoContainers("Always"), run.OutcomeCreated).ID.UID)).EtcHosts()
 			if err := os.Remove(hosts); err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestHostsDirectoryOfASupervisedPod(t *testing.T) {
 		s.Files.Write(rig.File("web"), twoContainers("Always"))
 		time.Sleep(time.Minute)
 		s.End()
-		hosts := s.Layout().EtcHosts(string(s.Pod("web").UID))
+		hosts := s.Layout().Pod(string(s.Pod("web").UID)).EtcHosts()
 		if err := os.Remove(hosts); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestHostsDirectoryOfASupervisedPod(t *testing.T) {
 func TestHostsDirectoryOfAPodThatRunsOnce(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	hosts := r.Layout().EtcHosts(string(r.MustApply(rig.Web("Never"), run.OutcomeCreated).ID.UID))
+	hosts := r.Layout().Pod(string(r.MustApply(rig.Web("Never"), run.OutcomeCreated).ID.UID)).EtcHosts()
 	if err := os.Remove(hosts); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestHostsAtEachStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rig.New(t)
 		result := r.MustApply(twoContainers("Always"), run.OutcomeCreated)
-		hosts := r.Layout().EtcHosts(string(result.ID.UID))
+		hosts := r.Layout().Pod(string(result.ID.UID)).EtcHosts()
 		good, err := os.ReadFile(hosts)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func TestVolumeLostBeforeARestart(t *testing.T) {
 		r := rig.New(t)
 		text := rig.PodText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]", "volumes: [{name: data, emptyDir: {}}]")
 		result := r.MustApply(text, run.OutcomeCreated)
-		volumes := r.Layout().Volumes(string(result.ID.UID))
+		volumes := r.Layout().Pod(string(result.ID.UID)).Volumes()
 		if err := os.RemoveAll(volumes); err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func TestApplyKeepsUnmanagedPods(t *testing.T) {
 				for _, res := range r.Delete(run.DeleteOptions{}) {
 					t.Errorf("delete found %v", res.ID)
 				}
-				if _, err := os.Stat(r.Layout().Pod("u-1")); !os.IsNotExist(err) {
+				if _, err := os.Stat(string(r.Layout().Pod("u-1"))); !os.IsNotExist(err) {
 					t.Errorf("its directory: %v", err)
 				}
 				if n := len(r.Runtime.Sandboxes()); n != 1 {

@@ -17,7 +17,7 @@ func TestF8DirectoryOfAHookedPodRemoved(t *testing.T) {
 	r.Runtime.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
 	created := r.MustApply(rig.PodText("web", "Always", rig.WithPostStart), run.OutcomeCreated)
 	for range 2 {
-		if err := os.RemoveAll(r.Layout().Pod(created.ID.UID)); err != nil {
+		if err := os.RemoveAll(string(r.Layout().Pod(created.ID.UID))); err != nil {
 			t.Fatal(err)
 		}
 		if result := r.Apply(rig.PodText("web", "Always", rig.WithPostStart)); result.Err != nil {

@@ -46,7 +46,7 @@ func TestUserNamespacesApart(t *testing.T) {
 	if err := node.Reserve(targets[0].Plan); err == nil || !strings.Contains(err.Error(), "took the range that starts at") {
 		t.Errorf("reserve: %v; want an error that the range is in use", err)
 	}
-	if err := os.RemoveAll(r.Layout().Pod(targets[0].Plan.ID.UID)); err != nil {
+	if err := os.RemoveAll(string(r.Layout().Pod(targets[0].Plan.ID.UID))); err != nil {
 		t.Fatal(err)
 	}
 	r.MustDelete()

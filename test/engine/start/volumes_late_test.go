@@ -18,7 +18,7 @@ func TestVolumesAfterSandbox(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"
-	blocked := filepath.Join(r.Layout().Pod(uid), "volumes", "kubernetes.io~empty-dir")
+	blocked := filepath.Join(string(r.Layout().Pod(uid)), "volumes", "kubernetes.io~empty-dir")
 	if err := os.MkdirAll(filepath.Dir(blocked), 0o750); err != nil {
 		t.Fatal(err)
 	}

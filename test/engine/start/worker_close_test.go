@@ -64,7 +64,7 @@ func forgotten(r *rig.Host, e *run.Node, id identity.Pod) {
 func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r := rig.New(t)
 	id := r.MustApply(rig.Web("Always"), run.OutcomeCreated).ID
-	dir := r.Layout().Pod(id.UID)
+	dir := string(r.Layout().Pod(id.UID))
 	away := func(from, to string) {
 		if err := os.Rename(from, to); err != nil {
 			t.Error(err)
@@ -119,7 +119,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	if err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}
-	if open := openBelow(t, r.Layout().Pod(id.UID)); len(open) > 0 {
+	if open := openBelow(t, string(r.Layout().Pod(id.UID))); len(open) > 0 {
 		t.Errorf("open: %q", open)
 	}
 	forgotten(r, e, id)

@@ -118,7 +118,7 @@ func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		later := r.MustApply(withClaim("web", "registry.example/app:1"), run.OutcomeCreated)
 		// The claim is not mounted yet, as while the pod's image is being pulled.
-		if err := unix.Unmount(r.Layout().Volume(later.ID.UID, "kubernetes.io~local-volume", "default_data"), 0); err != nil {
+		if err := unix.Unmount(r.Layout().Pod(later.ID.UID).Volume("kubernetes.io~local-volume", "default_data"), 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, result := range <-done {

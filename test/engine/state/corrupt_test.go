@@ -61,7 +61,7 @@ func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 			spec := "containers: [{name: app, image: registry.example/app:1}]"
 			r.MustApply(rig.PodText("good", "Always", spec), run.OutcomeCreated)
 			bad := r.MustApply(rig.PodText("bad", "Always", spec), run.OutcomeCreated)
-			spoil(t, r.Layout().Checkpoint(bad.ID.UID), how)
+			spoil(t, r.Layout().Pod(bad.ID.UID).Checkpoint(), how)
 
 			views, err := lookup.Pods(t.Context(), r.Engine(), lookup.Selector{Namespace: "default"})
 			if err != nil || len(views) != 2 {
@@ -112,10 +112,10 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r := rig.New(t)
 	layout := r.Layout()
 	for _, uid := range []string{"with-logs", "without"} {
-		if err := os.MkdirAll(layout.Pod(uid), 0o750); err != nil {
+		if err := os.MkdirAll(string(layout.Pod(uid)), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(layout.Checkpoint(uid), []byte("# podrun pod ../../../etc/passwd\n{"), 0o600); err != nil {
+		if err := os.WriteFile(layout.Pod(uid).Checkpoint(), []byte("# podrun pod ../../../etc/passwd\n{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,18 +156,18 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			pod := rig.PodText("web", "Always", spec)
 			created := r.MustApply(pod, run.OutcomeCreated)
 			layout, uid := r.Layout(), created.ID.UID
-			hooks, err := os.ReadDir(layout.HookMarks(uid))
+			hooks, err := os.ReadDir(layout.Pod(uid).HookMarks())
 			if err != nil || len(hooks) != 1 {
 				t.Fatalf("marks of hooks: %v, %v", hooks, err)
 			}
 			files := []string{
-				layout.State(uid), layout.LegacyProbes(uid), layout.LegacyResize(uid), layout.Restarted(uid),
-				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
+				layout.Pod(uid).State(), layout.Pod(uid).LegacyProbes(), layout.Pod(uid).LegacyResize(), layout.Pod(uid).Restarted(),
+				layout.Pod(uid).Journal(), layout.Pod(uid).Devices(), layout.Pod(uid).UserNS(), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := run.OutcomeUnchanged
 			// The mark is also a lock, and a lock file cannot be a link.
 			if how != "endless" && how != "a loop" {
-				files = append(files, filepath.Join(layout.HookMarks(uid), hooks[0].Name()))
+				files = append(files, filepath.Join(layout.Pod(uid).HookMarks(), hooks[0].Name()))
 				// podrun runs the hook again.
 				again = run.OutcomeRestarted
 			}
@@ -206,7 +206,7 @@ func TestObserveIsNeverNil(t *testing.T) {
 	r := rig.New(t)
 	created := r.MustApply(rig.PodText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 	legacyState(r, created.ID.UID)
-	file := r.Layout().LegacyProbes(created.ID.UID)
+	file := r.Layout().Pod(created.ID.UID).LegacyProbes()
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 		if err != nil || len(d.Pods) != 1 || !slices.ContainsFunc(d.Pods[0].Problems, func(p problem.Problem) bool { return p.Field == "metadata.uid" }) {
 			t.Errorf("doctor: %+v, %v", d.Pods, err)
 		}
-		if _, err := os.Stat(b.Layout().Pod("u-1")); !os.IsNotExist(err) {
+		if _, err := os.Stat(string(b.Layout().Pod("u-1"))); !os.IsNotExist(err) {
 			t.Errorf("its directory: %v", err)
 		}
 	}

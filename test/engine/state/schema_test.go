@@ -29,13 +29,13 @@ var withHook = rig.PodText("web", "Always", "containers: [{name: app, image: reg
 func keepAll(r *rig.Host, uid string) []string {
 	r.T.Helper()
 	l := r.Layout()
-	hooks, err := os.ReadDir(l.HookMarks(uid))
+	hooks, err := os.ReadDir(l.Pod(uid).HookMarks())
 	if err != nil || len(hooks) != 1 {
 		r.T.Fatalf("hooks: %v, %v; want one", hooks, err)
 	}
 	backOff := filepath.Join(l.ImageBackOff(), uid+".json")
 	for file, content := range map[string]string{
-		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.Restarted(uid): `["0123456789abc"]`,
+		l.Pod(uid).Devices(): `{"app":["vendor.example/device=1"]}`, l.Pod(uid).Restarted(): `["0123456789abc"]`,
 		backOff: "[]",
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
@@ -51,7 +51,7 @@ func keepAll(r *rig.Host, uid string) []string {
 	}); err != nil {
 		r.T.Fatal(err)
 	}
-	return []string{l.Checkpoint(uid), l.Devices(uid), l.Restarted(uid), l.State(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name())}
+	return []string{l.Pod(uid).Checkpoint(), l.Pod(uid).Devices(), l.Pod(uid).Restarted(), l.Pod(uid).State(), backOff, filepath.Join(l.Pod(uid).HookMarks(), hooks[0].Name())}
 }
 
 var schemaLine = regexp.MustCompile(`(?m)^# podrun schema \d+\n`)
@@ -95,7 +95,7 @@ func TestSchemaOfBefore(t *testing.T) {
 	}
 	now := see()
 	legacyState(r, first.ID.UID)
-	for _, file := range append(files, r.Layout().LegacyProbes(first.ID.UID), r.Layout().LegacyResize(first.ID.UID)) {
+	for _, file := range append(files, r.Layout().Pod(first.ID.UID).LegacyProbes(), r.Layout().Pod(first.ID.UID).LegacyResize()) {
 		setVersion(t, file, "0")
 	}
 	old := see()
@@ -132,7 +132,7 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	if results := run.StopPods(t.Context(), r.Engine(), pods, run.DeleteOptions{}); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
-	mark := r.Layout().StoppedMark(first.ID.UID)
+	mark := r.Layout().Pod(first.ID.UID).StoppedMark()
 	for _, version := range []string{"", "0"} {
 		if version != "" {
 			setVersion(t, mark, version)
@@ -166,7 +166,7 @@ func TestSchemaOfANewerPodrun(t *testing.T) {
 				r.Runtime.ForgetCalls()
 				blocks(t, r, file, first.ID)
 				rig.WantChanges(t, r.Runtime)
-				shows(t, r, first.ID, file == r.Layout().Checkpoint(first.ID.UID) && unreadable)
+				shows(t, r, first.ID, file == r.Layout().Pod(first.ID.UID).Checkpoint() && unreadable)
 				if results, err := run.ApplyPods(t.Context(), r.Engine(), rig.Load(t, rig.PodText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")),
 					run.ApplyOptions{Timeout: rig.Timeout, AllowKubelet: true}); err != nil || results[0].Outcome != run.OutcomeUnchanged {
 					t.Errorf("another pod: %+v, %v", results, err)

@@ -122,7 +122,7 @@ func TestServeRemoteSecretsInMemory(t *testing.T) {
 		return ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
 	// A podrun process with --secrets=disk has left a copy behind.
-	stale := filepath.Join(r.Layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
+	stale := filepath.Join(r.Layout().Serve().RemoteCopies(), "0123456789abcdef0123456789abcdef")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(stale), 0o750), os.WriteFile(stale, []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -130,16 +130,16 @@ func TestServeRemoteSecretsInMemory(t *testing.T) {
 		r.KeepPods = true
 		rig.API(t, r, o)
 		rig.Eventually(t, "the pods of the URL run", func() bool { return runs("web") && runs("db") })
-		if left, err := os.ReadDir(r.Layout().RemoteCopies()); err != nil || len(left) > 0 {
+		if left, err := os.ReadDir(r.Layout().Serve().RemoteCopies()); err != nil || len(left) > 0 {
 			t.Errorf("copies on the disk: %v, %v", left, err)
 		}
-		if kept, err := os.ReadDir(r.Layout().SecretCopies()); err != nil || len(kept) != 1 {
+		if kept, err := os.ReadDir(r.Layout().Secrets().RemoteCopies()); err != nil || len(kept) != 1 {
 			t.Errorf("copies in memory: %v, %v", kept, err)
 		}
 	})
 	r.Runtime.Restart()
 	r.LoseSecrets()
-	if err := os.RemoveAll(r.Layout().SecretCopies()); err != nil {
+	if err := os.RemoveAll(r.Layout().Secrets().RemoteCopies()); err != nil {
 		t.Fatal(err)
 	}
 	down.Store(true)

@@ -15,7 +15,7 @@ func TestAPIReportsCorruptPods(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	pod := r.MustApply(rig.ServedPod("web"), run.OutcomeCreated)
-	spoil(t, r.Layout().Checkpoint(pod.ID.UID), "cut short")
+	spoil(t, r.Layout().Pod(pod.ID.UID).Checkpoint(), "cut short")
 	get := rig.API(t, r, serve.Options{Dirs: []string{t.TempDir()}})
 	const problem = "pod default/web: its checkpoint: "
 	rig.Eventually(t, "not ready", func() bool {

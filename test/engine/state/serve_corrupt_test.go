@@ -25,7 +25,7 @@ func corruptEvents(s *rig.Supervised) (n int) {
 // spoilWeb corrupts the checkpoint of pod web.
 func spoilWeb(s *rig.Supervised, how string) {
 	s.T.Helper()
-	spoil(s.T, s.Layout().Checkpoint(s.Known("web")[0].ID.UID), how)
+	spoil(s.T, s.Layout().Pod(s.Known("web")[0].ID.UID).Checkpoint(), how)
 }
 
 // TestServeReplacesACorruptPod covers a pod whose checkpoint is corrupt: serve must recreate the
@@ -104,7 +104,7 @@ func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
 		s.Files.Write(rig.File("web"), rig.ServedPod("web"))
 		time.Sleep(time.Minute)
 		web := s.Running("web")
-		path := s.Layout().Checkpoint(s.Known("web")[0].ID.UID)
+		path := s.Layout().Pod(s.Known("web")[0].ID.UID).Checkpoint()
 		// The path is a directory, which no file can replace.
 		s.NoError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750)))
 		for _, name := range []string{"db", "app"} {

@@ -75,7 +75,7 @@ func TestServeKeepsAnUnreadablePod(t *testing.T) {
 		time.Sleep(time.Minute)
 		web := s.Running("web")
 		s.End()
-		path := s.Layout().Checkpoint(s.Known("web")[0].ID.UID)
+		path := s.Layout().Pod(s.Known("web")[0].ID.UID).Checkpoint()
 		damage(t, path, "unreadable")
 		s.Start()
 		time.Sleep(time.Minute)

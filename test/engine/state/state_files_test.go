@@ -114,15 +114,19 @@ func (r *stateRig) sharedFiles() []string {
 			r.T.Fatal(err)
 		}
 	}
-	out := []string{l.ServiceNames(), l.ServiceRanges(), l.Service(web), l.Workload(web), l.Job("default", "web"), l.CronJob("default", "web"), l.Source(web), l.Pending(), l.Owner(web)}
+	out := []string{l.Services().Names(), l.Services().Ranges(), l.Services().Service(web), l.Workload(web), l.Job("default", "web"), l.CronJob("default", "web"), l.Serve().Source(web), l.Serve().Pending(), l.Owner(web)}
 	for path, text := range map[string]string{
-		l.Pressure(): "{}", l.ImageUse(): "{}", l.ShuttingDown(): "x", l.DirIdentities(): "{}", l.History(web): "{}",
-		filepath.Join(l.RemoteCopies(), "x"): "{}", filepath.Join(l.Reservations(), "1"): "{}",
+		l.Serve().Pressure(): "{}", l.Serve().ImageUse(): "{}", l.Serve().ShuttingDown(): "x", l.Serve().DirIdentities(): "{}", l.History(web): "{}",
+		filepath.Join(l.Serve().RemoteCopies(), "x"): "{}", filepath.Join(l.Reservations(), "1"): "{}",
 		filepath.Join(l.ImageBackOff(), r.uid+".json"): "[]", filepath.Join(l.ImageRecords(), "pulled", "sha256-0"): "{}",
 		filepath.Join(l.ImageRecords(), "pulling", "sha256-0"): "{}",
 		filepath.Join(l.RootDir, "runtime", "choice.json"):     `{"schemaVersion":1}`,
 		filepath.Join(l.RootDir, "runtime", "loaded.json"):     "{}",
-		l.Devices(r.uid): "{}", l.UserNS(r.uid): "{}", l.StoppedMark(r.uid): "x", l.Restarted(r.uid): "[]", l.PendingRestarts(r.uid): "{}",
+		l.Pod(r.uid).Devices():                                 "{}",
+		l.Pod(r.uid).UserNS():                                  "{}",
+		l.Pod(r.uid).StoppedMark():                             "x",
+		l.Pod(r.uid).Restarted():                               "[]",
+		l.Pod(r.uid).PendingRestarts():                         "{}",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			r.T.Fatal(err)
@@ -132,7 +136,7 @@ func (r *stateRig) sharedFiles() []string {
 		}
 		out = append(out, path)
 	}
-	return append(out, l.Checkpoint(r.uid), l.State(r.uid))
+	return append(out, l.Pod(r.uid).Checkpoint(), l.Pod(r.uid).State())
 }
 
 // TestUnrelatedPodStarts damages all state files of a host, and those of a pod, in the same way. An
@@ -146,7 +150,7 @@ func TestUnrelatedPodStarts(t *testing.T) {
 				damage(t, path, how)
 			}
 			other := r.MustApply(rig.PodText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-			if hosts, err := os.ReadFile(r.Layout().EtcHosts(other.ID.UID)); err != nil || !strings.Contains(string(hosts), "192.0.2.7\tgood") {
+			if hosts, err := os.ReadFile(r.Layout().Pod(other.ID.UID).EtcHosts()); err != nil || !strings.Contains(string(hosts), "192.0.2.7\tgood") {
 				t.Errorf("hosts file: %q, %v", hosts, err)
 			}
 			if _, err := lookup.Pods(t.Context(), r.Engine(), lookup.Selector{}); err != nil {
@@ -158,7 +162,7 @@ func TestUnrelatedPodStarts(t *testing.T) {
 			if _, _, err := servicesync.Apply(t.Context(), r.Engine(), map[string]*corev1.Service{"default/new": serviceOf("new")}, servicesync.Options{}); err != nil && how != "unreadable" {
 				t.Errorf("apply another Service: %v", err)
 			}
-			if names, err := os.ReadFile(r.Layout().ServiceNames()); how != "newer" && how != "unreadable" && (err != nil || !strings.HasPrefix(string(names), "# podrun schema 1\n")) {
+			if names, err := os.ReadFile(r.Layout().Services().Names()); how != "newer" && how != "unreadable" && (err != nil || !strings.HasPrefix(string(names), "# podrun schema 1\n")) {
 				t.Errorf("the names were not derived again: %q, %v", names, err)
 			}
 			diagnosis, err := run.Doctor(t.Context(), r.Engine(), nil, run.DoctorOptions{AllowKubelet: true})
@@ -188,7 +192,7 @@ func TestServeWithDamagedStateFiles(t *testing.T) {
 			})
 			rig.Eventually(t, "the API names the files", func() bool {
 				code, text := get("/readyz")
-				return code == 503 && strings.Contains(text, r.Layout().Service(identity.Pod{Namespace: "default", Name: "web"}))
+				return code == 503 && strings.Contains(text, r.Layout().Services().Service(identity.Pod{Namespace: "default", Name: "web"}))
 			})
 		})
 	}

@@ -44,15 +44,15 @@ func legacyState(r *rig.Host, uid string) {
 			r.T.Fatal(err)
 		}
 	}
-	write(l.State(uid), s.Kept)
+	write(l.Pod(uid).State(), s.Kept)
 	if s.Probes != nil {
-		write(l.LegacyProbes(uid), s.Probes)
-		if err := os.Chtimes(l.LegacyProbes(uid), s.ProbedAt, s.ProbedAt); err != nil {
+		write(l.Pod(uid).LegacyProbes(), s.Probes)
+		if err := os.Chtimes(l.Pod(uid).LegacyProbes(), s.ProbedAt, s.ProbedAt); err != nil {
 			r.T.Fatal(err)
 		}
 	}
 	if s.Resize != nil {
-		write(l.LegacyResize(uid), s.Resize)
+		write(l.Pod(uid).LegacyResize(), s.Resize)
 	}
 }
 
@@ -60,12 +60,12 @@ func legacyState(r *rig.Host, uid string) {
 func wantLegacy(r *rig.Host, uid string, want bool) {
 	r.T.Helper()
 	l := r.Layout()
-	data, err := os.ReadFile(l.State(uid))
+	data, err := os.ReadFile(l.Pod(uid).State())
 	_, version := identity.CutSchema(data)
 	if err != nil || (version < identity.StateSchema) != want {
 		r.T.Errorf("the state has version %d, %v", version, err)
 	}
-	for _, file := range []string{l.LegacyProbes(uid), l.LegacyResize(uid)} {
+	for _, file := range []string{l.Pod(uid).LegacyProbes(), l.Pod(uid).LegacyResize()} {
 		if _, err := os.Lstat(filepath.Dir(file)); !want && !errors.Is(err, fs.ErrNotExist) {
 			r.T.Errorf("%s is left: %v", file, err)
 		}
@@ -266,12 +266,12 @@ func TestStateIsOfItsSchema(t *testing.T) {
 	r := rig.New(t)
 	uid := r.MustApply(withHook, run.OutcomeCreated).ID.UID
 	// Older versions of podrun use this path.
-	file := filepath.Join(r.Layout().Pod(uid), "plugins/podrun.dev~status/status.json")
+	file := filepath.Join(string(r.Layout().Pod(uid)), "plugins/podrun.dev~status/status.json")
 	data, err := os.ReadFile(file)
 	if err != nil || !strings.HasPrefix(string(data), "# podrun schema 3\n{") {
 		t.Errorf("%s contains %q, %v", file, data, err)
 	}
-	for _, other := range append(keepAll(r, uid), r.Layout().PendingRestarts(uid), r.Layout().Owner(identity.Pod{Namespace: "default", Name: "web"})) {
+	for _, other := range append(keepAll(r, uid), r.Layout().Pod(uid).PendingRestarts(), r.Layout().Owner(identity.Pod{Namespace: "default", Name: "web"})) {
 		data, err := os.ReadFile(other)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

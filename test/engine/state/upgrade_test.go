@@ -53,7 +53,7 @@ var newDefaults = []string{
 // default.
 func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	t.Helper()
-	data, err := os.ReadFile(layout.Checkpoint(uid))
+	data, err := os.ReadFile(layout.Pod(uid).Checkpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	if removed == 0 {
 		t.Fatalf("the checkpoint has no %s", field)
 	}
-	if err := os.WriteFile(layout.Checkpoint(uid), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(layout.Pod(uid).Checkpoint(), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -135,7 +135,7 @@ func TestDeleteGrace(t *testing.T) {
 					t.Errorf("stops\n got %q\nwant %q", stops, tc.want)
 				}
 				r.NothingLeft()
-				if _, err := os.Lstat(r.Layout().PodLock(identity.Pod{Namespace: "default", Name: "web"})); err == nil {
+				if _, err := os.Lstat(r.Layout().Locks().Pod(identity.Pod{Namespace: "default", Name: "web"})); err == nil {
 					t.Error("the file of the pod's lock is left")
 				}
 			})
@@ -235,7 +235,7 @@ func TestDeleteWithoutDirectory(t *testing.T) {
 		r.Runtime.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
 		result := r.MustApply(rig.PodText("web", "Always", "terminationGracePeriodSeconds: 12",
 			"containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"), run.OutcomeCreated)
-		if err := os.RemoveAll(r.Layout().Pod(result.ID.UID)); err != nil {
+		if err := os.RemoveAll(string(r.Layout().Pod(result.ID.UID))); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()

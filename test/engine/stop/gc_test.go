@@ -80,7 +80,7 @@ func TestGCKeepsAPodThatIsUsedAgain(t *testing.T) {
 	}
 	for _, name := range []string{"a", "b"} {
 		created := r.MustApply(text(name), run.OutcomeCreated)
-		if err := os.RemoveAll(r.Layout().Pod(created.ID.UID)); err != nil {
+		if err := os.RemoveAll(string(r.Layout().Pod(created.ID.UID))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,7 +43,7 @@ func TestDeleteWorkloadKeepsTheRecordOfAReplicaThatRemains(t *testing.T) {
 		if err := os.WriteFile(r.Layout().Owner(replica), owner, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		held, err := store.Lock(t.Context(), r.Layout().PodLock(replica), "process 1 (podrun stopped) [aa]", nil)
+		held, err := store.Lock(t.Context(), r.Layout().Locks().Pod(replica), "process 1 (podrun stopped) [aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

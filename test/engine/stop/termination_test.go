@@ -22,7 +22,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 	r := rig.New(t)
 	pod := rig.PodText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	id := r.MustApply(pod, run.OutcomeCreated).ID
-	dir := r.Layout().Container(id.UID, "app")
+	dir := r.Layout().Pod(id.UID).Container("app")
 	// This file belongs to a run that was removed to free disk space.
 	if err := os.WriteFile(dir+"/0badcafe", nil, 0o666); err != nil {
 		t.Fatal(err)

@@ -190,7 +190,7 @@ func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 		s.Files.Write(rig.File("web"), restartable("OnFailure", "app:1", ", livenessProbe: {exec: {command: [x]}, initialDelaySeconds: 60, failureThreshold: 1}"))
 		time.Sleep(30 * time.Second)
 		// A full file system returns the same error for every new file.
-		dir := filepath.Dir(s.Layout().PendingRestarts(string(s.Pod("web").UID)))
+		dir := filepath.Dir(s.Layout().Pod(string(s.Pod("web").UID)).PendingRestarts())
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func TestReplaceHasItsImageFirst(t *testing.T) {
 		}
 		rig.WantChanges(t, r.Runtime, "PullImage registry.example/new:1", "StopContainer app", "StopPodSandbox", "RemovePodSandbox",
 			"RunPodSandbox", "CreateContainer app", "StartContainer app")
-		if _, err := os.Stat(r.Layout().Pod(first.ID.UID)); !os.IsNotExist(err) {
+		if _, err := os.Stat(string(r.Layout().Pod(first.ID.UID))); !os.IsNotExist(err) {
 			t.Errorf("the old one's directory: %v", err)
 		}
 		if left := rig.CgroupsOf(r.Settings.CgroupRoot + "/kubepods/besteffort/pod" + first.ID.UID); len(left) > 0 {

@@ -530,7 +530,7 @@ func TestServeRollsBackSecretsInMemory(t *testing.T) {
 		// After a reboot, the last good definition gets the Secret of the source, which has the same name.
 		s.End()
 		s.Runtime.Restart()
-		s.Must(nil, os.RemoveAll(s.Layout().SecretGoods()))
+		s.Must(nil, os.RemoveAll(s.Layout().Secrets().LastGoods()))
 		s.LoseSecrets()
 		s.Start()
 		time.Sleep(time.Hour)
