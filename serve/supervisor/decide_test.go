@@ -365,8 +365,8 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 				begun, steps := time.Now(), 0
 				for time.Since(begun) < 10*time.Minute && steps < 10000 {
 					// The file has changed, and neither the new pod nor the old one can run.
-					in := Situation{Source: Present, Hash: "h1", Checkpoint: CheckpointIntact, Applied: "h0", Failed: p.failures[Apply].hash, Now: time.Now(),
-						RetryApply: p.failures[Apply].retry, RetryAttend: p.failures[Attend].retry, RetryDelete: p.failures[Delete].retry}
+					in := Situation{Source: Present, Hash: "h1", Checkpoint: CheckpointIntact, Applied: "h0", Now: time.Now()}
+					p.failures.addTo(&in)
 					step := Decide(in)
 					if step.Do == Wait {
 						time.Sleep(max(time.Until(step.Until), time.Millisecond))
@@ -395,7 +395,7 @@ func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
 		in := stepInput{Situation: Situation{Source: Gone, Checkpoint: CheckpointIntact, Doomed: true}}
 		for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 			p.conclude(Step{Do: Delete}, in, errors.New("no"))
-			if got := time.Until(p.failures[Delete].retry); got != want*time.Second {
+			if got := time.Until(p.failures.last(Delete).retry); got != want*time.Second {
 				t.Errorf("tried again after %s, want %d s", got, want)
 			}
 		}

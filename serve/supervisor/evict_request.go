@@ -3,8 +3,10 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -23,61 +25,87 @@ const cleanup = 30 * time.Second
 // errSlow means that an eviction has begun and is still in progress.
 var errSlow = errors.New("the eviction is still in progress")
 
-// askEviction requests an eviction from the pod's goroutine and waits until it is complete. It
+// evictionRequest is the eviction of a pod that another goroutine requests.
+type evictionRequest struct {
+	changed wait.Signal // of the pod
+
+	mu    sync.Mutex // guards all fields below
+	asked *eviction  // nil for none
+	begun bool
+}
+
+// ask requests an eviction from the pod's goroutine and waits until it is complete. It
 // returns the error of the eviction, the error of ctx, errSlow, or an error that states that the
 // eviction did not begin.
-func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
+func (r *evictionRequest) ask(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
-	p.mu.Lock()
-	if p.eviction != nil {
-		p.mu.Unlock()
+	r.mu.Lock()
+	if r.asked != nil {
+		r.mu.Unlock()
 		return errors.New("another eviction of the pod is in progress")
 	}
-	p.eviction = asked
-	p.mu.Unlock()
-	p.changed.Send()
+	r.asked = asked
+	r.mu.Unlock()
+	r.changed.Send()
 	timer := time.NewTimer(e.Grace + cleanup)
 	defer timer.Stop()
 	select {
 	case <-asked.done:
 		return asked.err
 	case <-timer.C:
-		if p.withdraw(asked) {
+		if r.withdraw(asked) {
 			return errors.New("the pod is busy")
 		}
 		return errSlow
 	case <-ctx.Done():
-		p.withdraw(asked)
+		r.withdraw(asked)
 		return context.Cause(ctx)
 	}
 }
 
 // withdraw cancels an eviction that has not begun. It returns false if the eviction has begun.
-func (p *pod) withdraw(asked *eviction) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.eviction != asked || p.step.Do == Evict {
+func (r *evictionRequest) withdraw(asked *eviction) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked != asked || r.begun {
 		return false
 	}
-	p.eviction = nil
+	r.asked = nil
 	return true
+}
+
+// due reports whether an eviction is requested.
+func (r *evictionRequest) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked != nil
+}
+
+// begin begins the requested eviction; it returns nil if the request was withdrawn.
+func (r *evictionRequest) begin() *eviction {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = r.asked != nil
+	return r.asked
+}
+
+// end ends the eviction that has begun, whose error ask returns.
+func (r *evictionRequest) end(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked.err = err
+	close(r.asked.done)
+	r.asked = nil
+	r.begun = false
 }
 
 // evict executes the requested eviction.
 func (p *pod) evict(ctx context.Context, in stepInput) (err error) {
-	p.mu.Lock()
-	asked := p.eviction
-	p.mu.Unlock()
+	asked := p.eviction.begin()
 	if asked == nil {
-		return nil // the request was withdrawn
+		return nil
 	}
-	defer func() {
-		p.mu.Lock()
-		p.eviction = nil
-		p.mu.Unlock()
-		asked.err = err
-		close(asked.done)
-	}()
+	defer func() { p.eviction.end(err) }()
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err

@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"errors"
+	"maps"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/imagepull"
@@ -36,10 +38,19 @@ const (
 	lastRefusal = time.Minute
 )
 
-// fail records the failure of a step. It returns the time of the next attempt.
-func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
-	p.mu.Lock()
-	f := p.failures[step]
+// failures are the last failures of a pod's steps. They are safe for concurrent use.
+type failures struct {
+	mu sync.Mutex       // guards all fields below
+	of map[Verb]failure // has no entry for a step that succeeded
+	// the error of the last step, if it is one of Summary.Blocked; "" otherwise
+	blocked string
+}
+
+// add records the failure of a step. It returns the time of the next attempt.
+func (l *failures) add(step Verb, hash string, err error) (retry time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.of[step]
 	last := lastDelay
 	e, known := errors.AsType[*problem.Error](err)
 	if f.refused = known && (e.Kind == problem.Refused || e.Kind == problem.Manifest); f.refused {
@@ -56,19 +67,59 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	if pull, ok := errors.AsType[*imagepull.PullError](err); ok && pull.Next.After(f.retry) {
 		f.retry = pull.Next
 	}
-	p.failures[step] = f
-	if p.blocked = ""; statefile.LacksResources(err) || statefile.IsUnreadable(err) {
-		p.blocked = f.message
+	put(&l.of, step, f)
+	if l.blocked = ""; statefile.LacksResources(err) || statefile.IsUnreadable(err) {
+		l.blocked = f.message
 	}
-	p.mu.Unlock()
 	return f.retry
 }
 
-// succeed removes all failures.
-func (p *pod) succeed() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.failures)
+// last returns the last failure of a step.
+func (l *failures) last(step Verb) failure {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of[step]
+}
+
+// addTo adds the failures to the inputs of Decide.
+func (l *failures) addTo(s *Situation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Failed = l.of[Apply].hash
+	s.RetryApply = l.of[Apply].retry
+	s.RetryAttend = l.of[Attend].retry
+	s.RetryDelete = l.of[Delete].retry
+	s.RetryRollBack = l.of[RollBack].retry
+}
+
+// blockedBy returns the error of the last step, if it is one of Summary.Blocked; "" otherwise.
+func (l *failures) blockedBy() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.blocked
+}
+
+// unblock records that a step has begun, whose error is unknown.
+func (l *failures) unblock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked = ""
+}
+
+// clear removes all failures.
+func (l *failures) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.of)
+}
+
+// clearRefused removes the failures of steps that this host could not run. It reports whether there were any.
+func (l *failures) clearRefused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.of)
+	maps.DeleteFunc(l.of, func(_ Verb, f failure) bool { return f.refused })
+	return len(l.of) < before
 }
 
 // report prints an error, unless it is the same as the previous one.
@@ -82,16 +133,7 @@ func (p *pod) report(err error) {
 
 // freed triggers another attempt to start a pod that this host could not run before.
 func (p *pod) freed() {
-	p.mu.Lock()
-	refused := false
-	for step, f := range p.failures {
-		if f.refused {
-			refused = true
-			delete(p.failures, step)
-		}
-	}
-	p.mu.Unlock()
-	if refused {
+	if p.failures.clearRefused() {
 		p.changed.Send()
 	}
 }
@@ -158,11 +200,11 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 		p.s.checkReplicas(p.id, in.workload)
 	}
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
-		// The caller of askEviction reports the failure.
+		// The caller of evictionRequest.ask reports the failure.
 		return
 	}
 	if err == nil {
-		p.succeed()
+		p.failures.clear()
 		p.reported = ""
 		if step.Do == Delete {
 			p.s.resourcesFreed()
@@ -174,7 +216,7 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 		// A command has stopped or removed the pod, which the next step handles.
 		return
 	}
-	retry := p.fail(step.Do, in.Hash, err)
+	retry := p.failures.add(step.Do, in.Hash, err)
 	if step.Do != Apply || e != nil || now.Hash != in.Hash || !now.pends() || !p.notePending(now, err, retry) {
 		p.report(err)
 	}

@@ -31,12 +31,11 @@ func (s Situation) pends() bool {
 // notePending also emits an event for each new cause, and returns true: podrun logs the event.
 func (p *pod) notePending(in stepInput, err error, retry time.Time) (emits bool) {
 	now := &pending{Pending: store.Pending{Hash: in.Hash, Namespace: p.id.Namespace, Name: p.id.Name, Source: source.Shown(in.path),
-		Reason: reasonOf(err), Message: event.Cut(err.Error()), Since: time.Now(), Next: retry}}
+		Reason: reasonOf(err), Message: event.Cut(err.Error()), Since: time.Now(), Next: retry}, refused: p.failures.last(Apply).refused}
 	for _, c := range in.containers() {
 		now.Containers = append(now.Containers, c.Name)
 	}
 	p.mu.Lock()
-	now.refused = p.failures[Apply].refused
 	before := p.pending
 	if p.earlier.Hash == now.Hash {
 		now.Since = p.earlier.Since

@@ -26,14 +26,13 @@ type pod struct {
 	progress       lease.Progress
 	waitsForOwner  atomic.Bool
 	rewrite        atomic.Bool // true if the pod's worker must rewrite the pod's checkpoint
+	failures       failures
+	eviction       evictionRequest
 
 	mu   sync.Mutex // guards all fields below
 	step Step       // the current step
 	// true if the settings have changed since the current step began
 	reloaded bool
-
-	// the last failure of each step; it has no entry for a step that succeeded
-	failures map[Verb]failure
 	// pending is the source's definition if podrun could not apply it; otherwise it is nil.
 	pending *pending
 	// earlier is the definition that podrun could not apply at the last attempt, which may be one of the previous supervisor;
@@ -41,10 +40,8 @@ type pod struct {
 	earlier store.Pending
 	// why podrun cannot read the checkpoint; nil if podrun can read it
 	corrupt *Corrupt
-	blocked string // the error of the last step, if it is one of Summary.Blocked; "" otherwise
 	// the generation in which podrun observed that the pod had terminated
-	ended    store.Generation
-	eviction *eviction // the requested eviction; nil for none
+	ended store.Generation
 
 	// These are used only by the pod's goroutine: the last error, and the files that also define the pod and for which
 	// podrun has emitted an event.
@@ -52,7 +49,15 @@ type pod struct {
 }
 
 func newPod(s *Supervisor, id identity.Pod) *pod {
-	return &pod{s: s, id: id, changed: wait.NewSignal(), owner: wait.NewSignal(), failures: map[Verb]failure{}, earlier: s.earlier[id]}
+	changed := wait.NewSignal()
+	return &pod{
+		s:        s,
+		id:       id,
+		changed:  changed,
+		owner:    wait.NewSignal(),
+		eviction: evictionRequest{changed: changed},
+		earlier:  s.earlier[id],
+	}
 }
 
 func (p *pod) check()        { p.changed.Send() }
@@ -100,7 +105,7 @@ func (p *pod) run(ctx context.Context) {
 			in = stepInput{Situation: Situation{
 				Checkpoint:  CheckpointIntact,
 				Source:      NoSource,
-				RetryAttend: p.fail(Attend, "", err),
+				RetryAttend: p.failures.add(Attend, "", err),
 				Now:         time.Now(),
 			}}
 			p.report(err)
@@ -184,9 +189,6 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	p.mu.Lock()
 	p.step = step
 	p.reloaded = false
-	if step.Do != Wait {
-		p.blocked = ""
-	}
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)
@@ -195,6 +197,7 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 		p.waitsForOwner.Store(false)
 		return
 	}
+	p.failures.unblock()
 	var checks sync.WaitGroup
 	checks.Go(func() {
 		// The worker itself observes changes of the owner.
@@ -207,9 +210,9 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	var err error
 	switch step.Do {
 	case Apply:
-		err = p.update(inner, step, in)
+		err = applyStep{p, step, in}.run(inner)
 	case RollBack:
-		err = p.rollBack(inner, in)
+		err = (&rollBackStep{pod: p, in: in}).run(inner)
 	case Attend:
 		err = p.attend(inner, in)
 	case Delete:

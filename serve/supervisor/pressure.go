@@ -196,7 +196,7 @@ func (e evictor) free(ctx context.Context, r evictions.Reclaim) error {
 
 // candidate is a pod that podrun may evict.
 type candidate struct {
-	*pod
+	pod    *pod
 	object *corev1.Pod
 }
 
@@ -227,7 +227,7 @@ func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 			out = append(out, candidate{p, k.Pod})
 		}
 	}
-	slices.SortFunc(out, func(a, b candidate) int { return strings.Compare(a.id.String(), b.id.String()) })
+	slices.SortFunc(out, func(a, b candidate) int { return strings.Compare(a.pod.id.String(), b.pod.id.String()) })
 	return out
 }
 
@@ -290,12 +290,12 @@ func (e evictor) evictOne(ctx context.Context, d evictions.Decision, seen evicti
 // evict evicts a pod, and reports whether the eviction succeeded or is still in progress. In both
 // cases, podrun, like the kubelet, evicts no other pod in the same pass.
 func (e evictor) evict(ctx context.Context, c candidate, signal string, by reconcile.Eviction) bool {
-	err := c.askEviction(ctx, by)
+	err := c.pod.eviction.ask(ctx, by)
 	if (err == nil || errors.Is(err, errSlow)) && e.s.options.Evicted != nil {
 		e.s.options.Evicted(signal)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, reconcile.ErrOwned) {
-		e.s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.id, err))})
+		e.s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.pod.id, err))})
 	}
 	return err == nil || errors.Is(err, errSlow)
 }

@@ -60,37 +60,50 @@ func (in stepInput) appliedSource() string {
 	return in.template
 }
 
-// rollBack restores the last good definition of the pod, and then supervises the pod.
-func (p *pod) rollBack(ctx context.Context, in stepInput) error {
-	n := p.node()
+// rollBackStep is the step RollBack of a pod.
+type rollBackStep struct {
+	pod     *pod
+	in      stepInput
+	options reconcile.ApplyOptions
+}
+
+// run restores the last good definition of the pod, and then supervises the pod.
+func (r *rollBackStep) run(ctx context.Context) error {
+	p, n := r.pod, r.pod.node()
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
 	}
 	var target prepare.Target
-	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, FromCheckpoint: true, RollsBack: true,
-		ReplaceCorrupt: in.Checkpoint == CheckpointCorrupt, Supervision: p.supervision()}
-	o.Supervision.Watch = p.watch(in, "")
-	o.Admitted = func() error {
-		p.noteCorrupt(stepInput{})
-		return p.noteRolledBack(in, target)
+	r.options = reconcile.ApplyOptions{
+		AllowKubelet:   p.s.options.AllowKubelet,
+		KeepOnFailure:  true,
+		FromCheckpoint: true,
+		RollsBack:      true,
+		ReplaceCorrupt: r.in.Checkpoint == CheckpointCorrupt,
+		Supervision:    p.supervision(),
+		Admitted: func() error {
+			p.noteCorrupt(stepInput{})
+			return r.noteRolledBack(target)
+		},
 	}
-	w, target, err := p.admit(ctx, n, &o, func() (*manifest.Objects, error) { return p.lastGood(&in, &o) })
+	r.options.Supervision.Watch = p.watch(r.in, "")
+	w, target, err := p.admit(ctx, n, &r.options, r.lastGood)
 	if w == nil || err != nil {
 		return err
 	}
 	defer w.Release()
-	p.succeed()
-	result := w.Apply(ctx, target, o)
+	p.failures.clear()
+	result := w.Apply(ctx, target, r.options)
 	if result.Err == nil {
 		p.noteEnded(n)
 	}
 	return result.Err
 }
 
-// lastGood returns the definition to restore, and sets Force. It returns errChanged if the pod requires another step, also
-// because there is no such definition. The pod's lock must be held.
-func (p *pod) lastGood(in *stepInput, o *reconcile.ApplyOptions) (*manifest.Objects, error) {
-	layout := p.node().Layout()
+// lastGood returns the definition to restore, and sets options.Force. It returns errChanged if the pod requires another step,
+// also because there is no such definition. The pod's lock must be held.
+func (r *rollBackStep) lastGood() (*manifest.Objects, error) {
+	p, layout, in := r.pod, r.pod.node().Layout(), &r.in
 	now, err := p.situation(time.Now())
 	if err != nil {
 		return nil, err
@@ -123,9 +136,9 @@ func (p *pod) lastGood(in *stepInput, o *reconcile.ApplyOptions) (*manifest.Obje
 		}
 	}
 	if good == nil || good.Made.SecretsLost && !restoreSecrets(&good.Made, current, in.objects) {
-		return nil, p.cannotRollBack(*in)
+		return nil, r.cannotRollBack()
 	}
-	o.Force = in.ended() || current == nil || current.Hash() != good.Made.Hash()
+	r.options.Force = in.ended() || current == nil || current.Hash() != good.Made.Hash()
 	good.Made.Pod.UID = types.UID(in.id.UID)
 	return good.Made.Objects(), nil
 }
@@ -156,8 +169,8 @@ func restoreSecrets(c *manifest.Checkpoint, current *manifest.Checkpoint, source
 
 // cannotRollBack records that podrun has no definition to restore. If the pod has a definition that can run, it
 // keeps it; otherwise podrun applies the definition of the source again. It returns errChanged, or an error of the disk.
-func (p *pod) cannotRollBack(in stepInput) error {
-	layout := p.node().Layout()
+func (r *rollBackStep) cannotRollBack() error {
+	p, layout, in := r.pod, r.pod.node().Layout(), r.in
 	if in.Checkpoint != CheckpointIntact {
 		if err := store.RemoveUpdate(layout, p.id); err != nil {
 			return err
@@ -174,8 +187,8 @@ func (p *pod) cannotRollBack(in stepInput) error {
 }
 
 // noteRolledBack records and reports that the last good definition is in effect.
-func (p *pod) noteRolledBack(in stepInput, t prepare.Target) error {
-	next := *in.update
+func (r *rollBackStep) noteRolledBack(t prepare.Target) error {
+	p, in, next := r.pod, r.in, *r.in.update
 	message := "podrun has restored the last good definition, because the update failed: " + next.Reason + ": " + next.Message
 	if next.Rejected != nil {
 		message += "; it applies the definition in " + source.Shown(in.path) + " again when the file changes"

@@ -199,12 +199,12 @@ func (w shutdownWatch) shutDown(ctx context.Context) {
 		for _, stop := range g.Pods {
 			stops.Go(func() {
 				e := reconcile.Eviction{Grace: stop.Grace, Shutdown: shutdown.Reason, Message: shutdown.Message}
-				err := byObject[stop.Pod].askEviction(bounded, e)
+				err := byObject[stop.Pod].pod.eviction.ask(bounded, e)
 				if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil {
 					err = fmt.Errorf("it did not terminate within the grace period of its priority group (%s); the shutdown continues", g.Period)
 				}
 				if err != nil && ctx.Err() == nil {
-					w.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))
+					w.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].pod.id, err))
 				}
 			})
 		}

@@ -76,14 +76,9 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 		in.recorded = record.Path
 		in.documents = record.Documents
 	}
-	p.mu.Lock()
 	in.Now = now
-	in.Failed = p.failures[Apply].hash
-	in.RetryApply = p.failures[Apply].retry
-	in.RetryAttend = p.failures[Attend].retry
-	in.RetryDelete = p.failures[Delete].retry
-	in.RetryRollBack = p.failures[RollBack].retry
-	evict := p.eviction != nil
+	p.failures.addTo(&in.Situation)
+	p.mu.Lock()
 	ended := p.ended
 	p.mu.Unlock()
 	in.id = p.id
@@ -132,7 +127,7 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 			in.Origin = OriginUnclaimed
 		}
 	}
-	in.Phase = phaseOf(terminated, kept.Evicted != nil, evict)
+	in.Phase = phaseOf(terminated, kept.Evicted != nil, p.eviction.due())
 	if in.Source == Present && known.Pod != nil {
 		in.compare(known.Pod, owner)
 	}

@@ -57,8 +57,8 @@ func (s *Supervisor) Summary() Summary {
 		if p.pending != nil {
 			out.Pending = append(out.Pending, p.pending.Pending)
 		}
-		out.Blocked = max(out.Blocked, p.blocked)
 		p.mu.Unlock()
+		out.Blocked = max(out.Blocked, p.failures.blockedBy())
 		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > limit {
 			out.Stuck = append(out.Stuck, p.id.String())
 		}
